@@ -23,6 +23,7 @@ from tjworker.api.observed import NodeRecord
 from tjworker.api.status import ScaleCause
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.api.waiting_pods import WaitingPods
+from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fitting import check_plan
 from tjworker.autoscale.outlook import look_ahead
@@ -32,6 +33,7 @@ from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import AutoRole, UnplannedRole, auto_roles
 from tjworker.autoscale.rules import REFUSED_REST, Rules
 from tjworker.autoscale.state import JobState, find_pending_job, find_training_jobs_might_be_rescheduled
+from tjworker.autoscale.together import WrongPolicyName, plan_together, policy_of
 from tjworker.base import JobKey
 
 
@@ -48,6 +50,10 @@ class Move:
     """For people."""
 
 
+Misfit = UnplannedRole | WrongPolicyName
+"""What of a job cannot be acted on as it is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     moves: tuple[Move, ...] = ()
@@ -55,7 +61,7 @@ class Decision:
     """How many roles are autoscaled."""
     load: str = ""
     """What pods request of the cluster, in words."""
-    problems: tuple[UnplannedRole, ...] = ()
+    problems: tuple[Misfit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +70,7 @@ class Posed:
 
     problem: Problem
     autos: Mapping[RoleId, AutoRole]
-    unplanned: tuple[UnplannedRole, ...]
+    problems: tuple[Misfit, ...]
     hopeless: int = 0
     """Pods that wait and could have no node, whatever elastic roles give up."""
 
@@ -82,14 +88,13 @@ def decide(
     problem = posed.problem
     if not posed.autos or not problem.resource.node_count:
         why = "nothing to move" if not posed.autos else "no node is ready and schedulable"
-        return Decision(roles=len(posed.autos), load=why, problems=posed.unplanned)
-    policy = POLICIES[rules.policy]
-    plan = policy.plan(problem)
+        return Decision(roles=len(posed.autos), load=why, problems=posed.problems)
+    plan = plan_together(problem, rules.policy)
     check_plan(problem, plan)
     load = _load(problem.resource)
     moves = (_move(posed, plan, role, load, rules) for role in problem.roles)
     hopeless = f", {posed.hopeless} waiting pods fit on no node" if posed.hopeless else ""
-    return Decision(_ordered(moves), len(problem.roles), f"{load}{hopeless}", posed.unplanned)
+    return Decision(_ordered(moves), len(problem.roles), f"{load}{hopeless}", posed.problems)
 
 
 def pose(
@@ -106,12 +111,18 @@ def pose(
     pending = outlook.pending or find_pending_job(states)
     movable = {id(state) for state in find_training_jobs_might_be_rescheduled(states, pending)}
     needed = room_is_needed(outlook.resource, rules.max_load_desired)
+    choices = {id(state): choose_policy(state, POLICIES, rules.policy) for state in states}
     roles = [
-        _elastic_role(auto, movable=id(auto.state) in movable, needed=needed, now=now, rules=rules)
+        replace(
+            _elastic_role(auto, movable=id(auto.state) in movable, needed=needed, now=now, rules=rules),
+            policy=choices[id(auto.state)].name,
+        )
         for auto in outlook.roles
     ]
+    misfits = {auto.state.job.key: choices[id(auto.state)].wrong for auto in outlook.roles}
+    wrong = (WrongPolicyName(job, why) for job, why in misfits.items() if why)
     problem = Problem(now, roles, outlook.resource, rules.max_load_desired, outlook.nodes, outlook.demand)
-    return Posed(problem, {auto.id: auto for auto in outlook.roles}, tuple(unplanned), outlook.hopeless)
+    return Posed(problem, {auto.id: auto for auto in outlook.roles}, (*unplanned, *wrong), outlook.hopeless)
 
 
 def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
@@ -122,8 +133,11 @@ def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
         return {role.id: "the autoscaler is switched off (TJ_AUTOSCALE_POLICY)" for role in roles}
     if not problem.resource.node_count:
         return {role.id: "no node is ready and schedulable" for role in roles}
-    keeps, explain = Plan({}), POLICIES[rules.policy].explain
-    return {role.id: f"{explain(problem, keeps, role).text} (policy {rules.policy})" for role in roles}
+    keeps, found = Plan({}), {}
+    for role in roles:
+        policy = policy_of(role, rules.policy)
+        found[role.id] = f"{POLICIES[policy].explain(problem, keeps, role).text} (policy {policy})"
+    return found
 
 
 def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
@@ -234,13 +248,16 @@ def _move(posed: Posed, plan: Plan, role: ElasticRole, load: str, rules: Rules) 
     if planned == was:
         return None
     cause: ScaleCause = "refused"
+    policy = policy_of(role, rules.policy)
     told = [role.refused_because] if role.refused else []
     if planned != role.elastic.parallelism:
-        reason = POLICIES[rules.policy].explain(posed.problem, plan, role)
+        reason = POLICIES[policy].explain(posed.problem, plan, role)
         told.append(reason.text)
         cause = "refused" if role.refused else reason.cause
     auto = posed.autos[role.id]
-    return Move(auto.state, role.id.role, was, planned, cause, f"autoscaler: {', and '.join(told)} ({load})")
+    return Move(
+        auto.state, role.id.role, was, planned, cause, f"autoscaler: {', and '.join(told)} ({load}; policy {policy})"
+    )
 
 
 def _ordered(moves: Iterable[Move | None]) -> tuple[Move, ...]:

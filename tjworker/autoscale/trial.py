@@ -30,7 +30,7 @@ class Trial:
         self.fleet = fleet = Fleet([*jobs, *waiting], problem.resource, reach)
         self.sizes = fleet.sizes[: len(jobs)]
         self.demand_sizes = fleet.sizes[len(jobs) :]
-        self.nodes = [[fleet.index.get(n, NOWHERE) for n in _placed(job)] for job in jobs]
+        self.nodes = [[fleet.index.get(n, NOWHERE) for n in placed_nodes(job)] for job in jobs]
         """The node of each replica of a role; NOWHERE for one without."""
         self._was = [tuple(nodes) for nodes in self.nodes]
         self._steps: list[tuple[int, int, int]] = []
@@ -125,7 +125,8 @@ class Trial:
         return Plan(targets, places)
 
 
-def _placed(job: ElasticJob) -> tuple[str, ...]:
+def placed_nodes(job: ElasticJob) -> tuple[str, ...]:
+    """The node of each replica; '' for one without."""
     return (*job.placed, *[""] * job.parallelism)[: job.parallelism]
 
 

@@ -24,6 +24,7 @@ from tjworker.autoscale.cluster import cluster_resource
 from tjworker.autoscale.decide import pose, why_no_more
 from tjworker.autoscale.problem import ElasticRole
 from tjworker.autoscale.resources import ClusterResource
+from tjworker.autoscale.roles import UnplannedRole
 from tjworker.autoscale.rules import Rules
 from tjworker.autoscale.state import JobState
 
@@ -96,7 +97,11 @@ def obstacles(
     # As the autoscaler reads them: a job that it does not scale must not count as one that waits for its room.
     states = [state_of(one, found) for one in jobs if one.autoscaled]
     posed = pose(states, found.nodes, found.requests, now.timestamp(), rules, found.waiting)
-    said = {unplanned.role: str(unplanned) for unplanned in posed.unplanned if unplanned.job == job.key}
+    said = {
+        unplanned.role: str(unplanned)
+        for unplanned in posed.problems
+        if isinstance(unplanned, UnplannedRole) and unplanned.job == job.key
+    }
     why = why_no_more(posed, rules, job.key)
     for role in posed.problem.roles:
         if role.id in why and role.elastic.parallelism + role.refused < role.elastic.max_instance:
@@ -104,12 +109,13 @@ def obstacles(
     return said
 
 
-def state_of(job: TrainingJob, found: Room) -> JobState:
+def state_of(job: TrainingJob, found: Room, namespace_policy: str = "") -> JobState:
     pods = found.pods.get(f"{job.name.namespace}/{job.name.name}", ())
     records = [
         pod_record(pod, pod["metadata"], str((controller(pod["metadata"]) or {}).get("uid", ""))) for pod in pods
     ]
-    return JobState(job, tuple(r for r in records if r.labels.get(labels.JOB_UID) == job.uid))
+    pods_of_it = tuple(r for r in records if r.labels.get(labels.JOB_UID) == job.uid)
+    return JobState.observe(job, pods_of_it, namespace_policy)
 
 
 def _held(role: ElasticRole, found: Room) -> str:

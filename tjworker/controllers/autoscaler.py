@@ -26,11 +26,13 @@ from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS
 from tjworker.api.status import END_PHASES, MAX_SCALE_RECORDS, SUSPENDED, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiting_name
-from tjworker.autoscale import Decision, JobState, Move, PlanRejected, Rules, decide
+from tjworker.autoscale import POLICIES, Decision, JobState, Move, PlanRejected, Rules, decide
+from tjworker.autoscale.choice import choose_policy
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
+from tjworker.namespace_policies import NamespacePolicies
 from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
@@ -76,6 +78,7 @@ class Autoscaler:
         self._monotonic = monotonic
         self._isolation = Isolation(log)
         self._stragglers = Stragglers()
+        self._namespaces = NamespacePolicies(kube, monotonic)
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
         self.failed = 0
@@ -117,9 +120,11 @@ class Autoscaler:
                 found.nodes.pop(node, None)  # how much of it is free is unknown
         jobs = self._jobs()
         children = self._store.projection.children([job.key for job in jobs], _OBSERVED)
+        policies = self._namespaces.policies() if jobs else {}
         for job in jobs:
             with self._isolation.item("read pods of", job.key):
-                found.states.append(_state(job, children.get(job.key, {})))
+                named = policies.get(job.name.namespace, "")
+                found.states.append(_state(job, children.get(job.key, {}), named))
         return found
 
     def _jobs(self) -> list[TrainingJob]:
@@ -153,9 +158,11 @@ class Autoscaler:
     # -- decide ------------------------------------------------------------------------------------
     def _decide(self, found: Observation) -> Decision:
         """A policy that raises, or whose plan breaks a rule, moves nothing: every job keeps what it has."""
-        policy, why = self._rules.policy, "raised"
-        decision = Decision(load=f"no role was moved: the policy {policy} failed")
-        with self._isolation.item("plan with the policy", policy):
+        policies = ", ".join(sorted({choose_policy(s, POLICIES, self._rules.policy).name for s in found.states}))
+        which, why = policies or self._rules.policy, "raised"
+        told = f"one of the policies {which}" if "," in which else f"the policy {which}"
+        decision = Decision(load=f"no role was moved: {told} failed")
+        with self._isolation.item("plan with the policy", which):
             try:
                 decision = decide(found.states, found.nodes, found.requests, self._clock(), self._rules, found.waiting)
                 why = ""
@@ -164,10 +171,10 @@ class Autoscaler:
                 raise
         if why:
             PLANS_REJECTED.inc(why=why)
-        told = frozenset(map(str, decision.problems))
-        for problem in sorted(told - self._logged):
+        problems = frozenset(map(str, decision.problems))
+        for problem in sorted(problems - self._logged):
             log.warning(problem)
-        self._logged = told
+        self._logged = problems
         return decision
 
     # -- apply -------------------------------------------------------------------------------------
@@ -226,8 +233,8 @@ def autoscale_rules(settings: Settings) -> Rules:
     )
 
 
-def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]]) -> JobState:
-    return JobState(job, own_pods(job, decode_view(None, children)[1]))
+def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]], namespace_policy: str) -> JobState:
+    return JobState.observe(job, own_pods(job, decode_view(None, children)[1]), namespace_policy)
 
 
 def _by_job(moves: Iterable[Move]) -> list[list[Move]]:
