@@ -165,6 +165,12 @@ class World:
         self.runs[job.name] = run
         run.pods = {TRAINER: [], **{role: [] for role in job.beside}}
         self._follow(run)
+        for role, nodes in job.standing.items():
+            for pod, node in zip(run.pods[role], nodes, strict=False):
+                if node in self.cluster.nodes:
+                    self.queue.remove(pod)
+                    self._start(pod, node)
+                    pod.ready_at = self.now
 
     def _end(self, run: Run) -> None:
         self._left -= 1
@@ -388,11 +394,12 @@ class World:
         if not layout:
             run.rate = NO_SPEED
             return
+        stood = outcome.started_at is None and self.now == run.job.submitted_at and bool(run.job.standing)
         if outcome.started_at is None:
             outcome.started_at = self.now
         elif run.job.rescale_seconds:
             outcome.pauses += 1
-        run.paused_until = self.now + run.job.rescale_seconds
+        run.paused_until = self.now + (0.0 if stood else run.job.rescale_seconds)
         run.rate = self._speed(run)
 
     def _speed(self, run: Run) -> Rate:

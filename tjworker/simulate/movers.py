@@ -148,8 +148,13 @@ class _Record:
     def __init__(self, run: Run) -> None:
         job = run.job
         self.records: tuple[ScaleRecord, ...] = ()
-        self.progress: Progress | None = None
-        self._samples: dict[tuple[int, int], SpeedSample] = {}
+        self.progress: Progress | None = job.reported
+        told = sorted(job.reported.samples if job.reported else (), key=lambda sample: sample.last_seen)
+        # Reports of before are older than those to come, whatever the date was.
+        self._samples: dict[tuple[int, int], SpeedSample] = {
+            (sample.replicas, sample.nodes): replace(sample, last_seen=EPOCH + sample.last_seen - told[-1].last_seen)
+            for sample in told
+        }
         """By replicas and nodes, the one that was seen last at the end."""
         self._uid = f"uid-{job.name}"
         self._created = to_rfc3339(EPOCH + job.submitted_at)

@@ -52,9 +52,11 @@ class Application:
         wide: dict[str, tuple[Curve, Curve]] = _curves(folder / "scalability.csv", ("num_nodes", "num_replicas"))
         self._wide = _by_size(self._steps, wide)
         """By number of nodes, then of replicas: the same, mean over the placements."""
-        runs = {int(path.stem.partition("-")[2]): _validation(path) for path in sorted(folder.glob("validation-*.csv"))}
-        if not runs:
-            raise ScenarioError(f"application {self.name}: {folder} has no validation-*.csv")
+        validated = [path for path in sorted(folder.glob("validation-*.csv")) if path.stem[11:].isdecimal()]
+        runs = {int(path.stem[11:]): rows for path in validated if (rows := _validation(path))}
+        if not runs or not self._steps:
+            missing = "validation-*.csv" if not runs else "placements.csv"
+            raise ScenarioError(f"application {self.name}: {folder} has no {missing} with a row")
         self._runs = runs
         self._batches = sorted(runs)
         self.smallest, self.largest = self._batches[0], self._batches[-1]
@@ -158,8 +160,8 @@ class PolluxSpeed:
 def _curves(path: Path, keys: Sequence[str]) -> dict[str, tuple[Curve, Curve]]:
     found: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
     for row in _rows(path):
-        key = " ".join(row[name] for name in keys)
-        found[key][float(row["local_bsz"])] = (float(row["step_time"]), float(row["sync_time"]))
+        key = " ".join(str(int(_number(path, row, name))) for name in keys)
+        found[key][_number(path, row, "local_bsz")] = (_number(path, row, "step_time"), _number(path, row, "sync_time"))
     return {
         key: (
             tuple((local, seconds[0]) for local, seconds in sorted(by_local.items())),
@@ -198,7 +200,8 @@ def _clamped(points: Curve, at: float) -> float:
 
 
 def _validation(path: Path) -> list[Epoch]:
-    return [Epoch(float(r["progress"]), float(r["grad_sqr"]), float(r["grad_var"])) for r in _rows(path)]
+    columns = ("progress", "grad_sqr", "grad_var")
+    return [Epoch(*(_number(path, row, column) for column in columns)) for row in _rows(path)]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -207,3 +210,13 @@ def _rows(path: Path) -> list[dict[str, str]]:
             return list(csv.DictReader(file))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ScenarioError(f"{path}: is no CSV in UTF-8: {error}") from None
+
+
+def _number(path: Path, row: Mapping[str, str], column: str) -> float:
+    """Raises ScenarioError that names the file and the column."""
+    try:
+        return float(row[column])
+    except (KeyError, TypeError, ValueError):
+        raise ScenarioError(f"{path}: column {column} is {row.get(column)!r}, and not a number") from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from tjworker.api.progress import Progress, SpeedSample
 from tjworker.simulate import Outcome, Scenario, ScenarioError, simulate
 from tjworker.simulate.results import jain
 from tjworker.simulate.scenario import Amounts, Job, Node, NodeEvent, Placement, Rigid, Service
@@ -170,3 +171,24 @@ def test_a_policy_sees_reports_and_nothing_else_of_the_true_speed() -> None:
 def test_a_policy_that_does_not_exist_is_named() -> None:
     with pytest.raises(ScenarioError, match="policy 'best' does not exist; there are fulfillment, "):
         simulate(Scenario(TWO_NODES, ()), "best")
+
+
+def test_a_job_that_runs_already_stands_where_it_is_and_does_not_stand_still() -> None:
+    """20 units of work at two a second; without `standing` it would stand still for 30 s first, on the first node."""
+    nodes = [Node(name, Amounts(8000, 1 << 34)) for name in ("a", "b")]
+    stands = Job("job", 0, Amounts(1000), 2, 2, 2, 20.0, rescale_seconds=30, standing={"trainer": ("b", "b")})
+    lost = NodeEvent(5, "a", up=False)
+    outcome = simulate(Scenario(nodes, [stands], events=[lost]), "off")
+    assert (outcome.jobs[0].started_at, outcome.jobs[0].ended_at) == (0, 10)
+    assert outcome.jobs[0].restarts == 0
+
+
+def test_what_a_job_has_reported_before_is_known_to_the_policy_from_the_beginning() -> None:
+    """More than one replica does not speed `flat` up; without its reports both would count as linear."""
+    told = Progress(samples=tuple(SpeedSample(n, 1, 1.0, 9, 1e9 + n) for n in (1, 2, 4)), reported_at=1e9)
+    nodes = [Node("a", Amounts(8000, 1 << 34))]
+    flat = Job("flat", 0, Amounts(1000), 1, 7, 1, speed=Table(((1, 1.0), (7, 1.0))), reported=told)
+    other = Job("other", 0, Amounts(1000), 1, 7, 1)
+    outcome = simulate(Scenario(nodes, [flat, other], until=10), "throughput")
+    replicas = {job.name: job.at(9) for job in outcome.jobs}
+    assert replicas["flat"] <= 2 < replicas["other"], replicas
