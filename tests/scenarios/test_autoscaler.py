@@ -510,3 +510,98 @@ def test_where_namespaces_may_not_be_listed_the_setting_counts() -> None:
     world.transport.request = forbidden  # type: ignore[method-assign]
     world.apply(elastic("first", 1, 1, 10))
     world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+
+
+# -- what a job waits for ----------------------------------------------------------------------------
+FIRST = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs/first"
+
+
+def full_size(world: ElasticWorld, name: str) -> tuple[str, str, str]:
+    """(status, reason, message) of the condition; '' for a job without it."""
+    found: Json = next((c for c in world.status(name)["conditions"] if c["type"] == "FullSize"), {})
+    return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+
+
+def test_a_job_that_could_be_larger_says_what_it_waits_for_and_which_policy_decided(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10)).apply(elastic("small", 1, 1, 2))
+    world.until("both have what there is", lambda: wants(world, "first") + wants(world, "small") == FULL)
+    world.advance(20)
+    assert full_size(world, "first") == (
+        "False",
+        "Fulfillment",
+        "trainer has 5 of 10: one more asks for 1 CPU, and 0.76 of 8 are left to it: the autoscaler fills 97% of the"
+        " CPUs (policy fulfillment)",
+    )
+    assert full_size(world, "small") == ("True", "Fulfillment", "trainer has 2, its maximum")
+
+
+def test_a_job_that_can_never_fit_takes_nothing_from_others_and_says_so(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    huge = elastic("huge", 1, 1, 10)
+    ninety = {"requests": {"cpu": "90"}}
+    huge["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["resources"] = ninety
+    world.apply(huge)
+    world.stays("the first keeps what it has", lambda: wants(world, "first") == FULL, for_seconds=4 * COOLDOWN_SECONDS)
+    status, reason, message = full_size(world, "huge")
+    assert (status, reason) == ("False", "Fulfillment")
+    assert message.startswith(
+        "trainer has 1 of 10: 1 of its replicas wait, and no node could hold one, whatever elastic"
+    )
+
+
+def test_a_job_waits_with_the_words_of_the_policy_that_weighs_speeds() -> None:
+    world = ElasticWorld(autoscale_policy="throughput")
+    for name in ("flat", "steep"):
+        world.apply(elastic(name, 1, 1, 10))
+    world.run()
+    report_speeds(world, "flat", {1: 100.0, 2: 105.0, 4: 110.0})
+    report_speeds(world, "steep", {1: 100.0, 2: 200.0, 4: 400.0})
+    world.advance(150)  # what is told of a size is told again after a minute at the earliest
+    status, reason, message = full_size(world, "flat")
+    assert (status, reason) == ("False", "Throughput")
+    assert "one more replica would speed it up by " in message
+    assert "default/steep" in message
+    assert message.endswith("(policy throughput)")
+
+
+def test_the_condition_is_not_written_again_while_only_its_numbers_change(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(20)
+    before = world.transport.counts["PATCH aitrainingjobs/status"]
+    assert before, "it has been written"
+    world.create_pod(foreign("little", cpu="100m"))
+    world.advance(60)
+    assert world.transport.counts["PATCH aitrainingjobs/status"] == before
+    assert "0.76 of 8 are left" in full_size(world, "first")[2], "as it was when it was told"
+
+
+def test_a_wrong_name_of_a_policy_stands_in_the_condition(world: ElasticWorld) -> None:
+    world.apply(annotated("first", "best"))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(20)
+    _, reason, message = full_size(world, "first")
+    assert reason == "Fulfillment"
+    assert "names 'best', which is no policy. Choose one of fulfillment, fair, " in message
+
+
+def test_a_job_that_is_suspended_does_not_wait_for_room_any_more(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(20)
+    assert full_size(world, "first")[0] == "False"
+    world.cluster.client.patch(FIRST, {"spec": {"suspend": True}})
+    world.run().advance(20)
+    assert full_size(world, "first") == ("", "", "")
+
+
+def test_a_job_that_has_ended_does_not_wait_for_room_any_more(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(20)
+    assert full_size(world, "first")[0] == "False"
+    world.cluster.client.patch(FIRST, {"metadata": {"annotations": {"Failed": "enough"}}})
+    world.run()
+    world.until("it has ended", lambda: world.phase("first") == "Failed")
+    assert full_size(world, "first") == ("", "", "")

@@ -26,6 +26,7 @@ from tjworker.api.waiting_pods import WaitingPods
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fitting import check_plan
+from tjworker.autoscale.obstacle import why_no_room
 from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.policies import POLICIES
 from tjworker.autoscale.problem import ElasticRole, Owner, PastMove, Plan, Problem, RoleId
@@ -62,6 +63,8 @@ class Decision:
     load: str = ""
     """What pods request of the cluster, in words."""
     problems: tuple[Misfit, ...] = ()
+    posed: Posed | None = None
+    """What was decided on; None where nothing was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +97,7 @@ def decide(
     load = _load(problem.resource)
     moves = (_move(posed, plan, role, load, rules) for role in problem.roles)
     hopeless = f", {posed.hopeless} waiting pods fit on no node" if posed.hopeless else ""
-    return Decision(_ordered(moves), len(problem.roles), f"{load}{hopeless}", posed.problems)
+    return Decision(_ordered(moves), len(problem.roles), f"{load}{hopeless}", posed.problems, posed)
 
 
 def pose(
@@ -136,8 +139,26 @@ def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
     keeps, found = Plan({}), {}
     for role in roles:
         policy = policy_of(role, rules.policy)
-        found[role.id] = f"{POLICIES[policy].explain(problem, keeps, role).text} (policy {policy})"
+        text = _waits(posed, role) or POLICIES[policy].explain(problem, keeps, role).text
+        size = f"{role.elastic.parallelism} of {role.elastic.max_instance}: "
+        found[role.id] = f"{text.removeprefix(size)} (policy {policy})"
     return found
+
+
+def _waits(posed: Posed, role: ElasticRole) -> str:
+    """What the replicas without a node wait for; '' for a role that has none such, or whose bounds tell it."""
+    waiting = len(posed.autos[role.id].waiting)
+    if not waiting or role.refused:
+        return ""
+    demand = next((demand for demand in posed.problem.demand if demand.role == role.id), None)
+    if demand is None:
+        return (
+            f"{waiting} of its replicas wait, and no node could hold one, whatever elastic roles gave up: it takes"
+            " nothing from other jobs; lower its requests or add a larger node"
+        )
+    if demand.placed:  # the scheduler has yet to find the room
+        return ""
+    return f"{waiting} of its replicas wait for a node: {why_no_room(posed.problem, role)}"
 
 
 def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:

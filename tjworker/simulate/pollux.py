@@ -62,11 +62,12 @@ class Application:
         self.smallest, self.largest = self._batches[0], self._batches[-1]
         sizes = [local for steps, _ in self._steps.values() for local, _ in steps]
         self.least_local, self.most_local = min(sizes), min(max(sizes), LARGEST_LOCAL.get(self.name, max(sizes)))
-        epochs = EPOCHS.get(self.name, min(len(run) for run in runs.values()))
-        self.work = max(run[min(epochs, len(run)) - 1].progress for run in runs.values())
+        epochs = min(EPOCHS.get(self.name, 1 << 30), *(len(run) for run in runs.values()))
+        self._marks = [min(run[epoch].progress for run in runs.values()) for epoch in range(epochs)]
+        """Progress at the end of each epoch."""
+        self.work = self._marks[-1]
         self._known_steps: dict[tuple[Layout, int], tuple[float, float]] = {}
         self._known_rates: dict[tuple[Layout, int, int | None], Rate] = {}
-        self._marks = {b: [row.progress for row in run] for b, run in runs.items()}
 
     @property
     def batch_size(self) -> BatchSize | None:
@@ -78,7 +79,7 @@ class Application:
     # -- speed -----------------------------------------------------------------------------------------
     def rate(self, layout: Layout, done: float, batch: int | None) -> Rate:
         """`batch`: None for the best one at this point of the training."""
-        key = (layout, self._epoch(self.smallest, done), batch)
+        key = (layout, self._epoch(done), batch)
         if key not in self._known_rates:
             fixed = batch if batch is not None else FIXED_BATCH.get(self.name)
             batches = [fixed] if fixed is not None else self._choices(sum(layout))
@@ -104,7 +105,7 @@ class Application:
         sqr, var = self._gradient(batch, done)
         scale = batch / self.smallest
         gain = (var + sqr) / (var / scale + sqr)
-        return Rate(gain / seconds, batch / seconds, batch, sqr, var)
+        return Rate(gain / seconds, batch / seconds, batch, sqr, var, self._marks[self._epoch(done)])
 
     def _step(self, layout: Layout, sixteenths: int) -> tuple[float, float]:
         """Of a local batch size in sixteenths: fine enough, and few enough to remember."""
@@ -130,15 +131,16 @@ class Application:
         return _clamped(points, nodes)
 
     # -- what a batch brings ---------------------------------------------------------------------------
-    def _epoch(self, batch: int, done: float) -> int:
-        return min(bisect_right(self._marks[batch], done), len(self._marks[batch]) - 1)
+    def _epoch(self, done: float) -> int:
+        return min(bisect_right(self._marks, done * (1 + 1e-12)), len(self._marks) - 1)
 
     def _gradient(self, batch: int, done: float) -> tuple[float, float]:
         """Square and variance, interpolated between the batch sizes that were validated."""
         high = min(bisect_right(self._batches, batch), len(self._batches) - 1)
         low = max(0, high - 1)
         a, b = self._batches[low], self._batches[high]
-        first, second = self._runs[a][self._epoch(a, done)], self._runs[b][self._epoch(b, done)]
+        epoch = self._epoch(done)
+        first, second = self._runs[a][epoch], self._runs[b][epoch]
         part = min(1.0, max(0.0, (batch - a) / (b - a))) if b > a else 0.0
         return (
             first.grad_sqr + part * (second.grad_sqr - first.grad_sqr),

@@ -192,3 +192,16 @@ def test_what_a_job_has_reported_before_is_known_to_the_policy_from_the_beginnin
     outcome = simulate(Scenario(nodes, [flat, other], until=10), "throughput")
     replicas = {job.name: job.at(9) for job in outcome.jobs}
     assert replicas["flat"] <= 2 < replicas["other"], replicas
+
+
+class Quickens:
+    """One unit a second for the first 25, then two."""
+
+    def rate(self, layout: Layout, done: float) -> Rate:
+        return Rate(1.0, 1.0, until=25.0) if done < 25 else Rate(2.0, 2.0)
+
+
+def test_a_speed_that_changes_between_two_decisions_counts_from_where_it_changes() -> None:
+    """Decisions come at 0, 10, 20 and 30 s. 25 s for the first 25 units, 15 s for the other 30."""
+    outcome = simulate(Scenario(TWO_NODES, [rigid("a", 0, 1, 55, speed=Quickens())], **QUICK), "off")  # type: ignore[arg-type]
+    assert outcome.jobs[0].ended_at == 40
