@@ -17,7 +17,7 @@ from tjworker.api.model import BatchSize, FieldError
 ANNOTATION_BATCH_SIZE = "elasticdeeplearning.ai/batch-size"
 """JSON with the fields of `BatchSizeSpec`, of the role that the autoscaler scales."""
 PATH = f"metadata.annotations.{ANNOTATION_BATCH_SIZE}"
-_RULES: tuple[Mapping[str, Any], ...] = tuple(
+_RULES: list[Any] = [
     {
         "rule": f"self.{low} <= self.{high}",
         "fieldPath": f".{low}",
@@ -25,13 +25,13 @@ _RULES: tuple[Mapping[str, Any], ...] = tuple(
         "messageExpression": f"'{low} is %d, it must be at most {high} (%d)'.format([self.{low}, self.{high}])",
     }
     for low, high in (("initial", "max"), ("perReplicaMin", "perReplicaMax"))
-)
+]
 
 
 class BatchSizeSpec(CamelModel):
     """Samples in one step of the training. The policy `goodput` needs it."""
 
-    model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": list(_RULES)})
+    model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": _RULES})
 
     initial: int = Field(
         ge=1, le=MAX_INT32, description="samples in a step of all replicas for which the learning rate was chosen"
