@@ -1,5 +1,5 @@
-"""`python -m benchmarks.tables [DIR]`: writes the tables of `docs/elasticity.md` again, each by its benchmark. Without DIR
-(Pollux' artifact, see `benchmarks.pollux`) the tables of Pollux stay as they are.
+"""`python -m benchmarks.tables [DIR]`: writes the tables of `docs/elasticity.md` again, each by its benchmark. Without
+DIR (Pollux' artifact, see `benchmarks.pollux`) the tables of Pollux stay as they are.
 """
 
 from __future__ import annotations
