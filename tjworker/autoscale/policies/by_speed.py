@@ -37,14 +37,20 @@ class _Speeds:
         roles = sorted(problem.roles, key=lambda role: role.id)
         self._curves = [learn(role) for role in roles]
         self._weights = [weigh(problem, role, curve) for role, curve in zip(roles, self._curves, strict=True)]
+        self._logs: list[dict[int, float]] = [{} for _ in roles]
         self._pauses = [role.rescale_seconds / horizon(role) for role in roles]
 
     def steps(self, i: int, now: int) -> Sequence[int]:
         return sorted({now + 1, now + 2, now + 4, now + 8, max(1, 2 * now)})
 
     def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
-        curve = self._curves[i]
-        return self._weights[i] * (log(curve.at(high) + SMOOTH) - log(curve.at(low) + SMOOTH))
+        return self._weights[i] * (self._log(i, high) - self._log(i, low))
+
+    def _log(self, i: int, replicas: int) -> float:
+        known = self._logs[i].get(replicas)
+        if known is None:
+            known = self._logs[i][replicas] = log(self._curves[i].at(replicas) + SMOOTH)
+        return known
 
     def disturbance(self, i: int, replicas: int, nodes: int) -> float:
         return self._weights[i] * self._pauses[i]
