@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from tjworker.api.progress import Progress, SpeedSample
+from tjworker.autoscale import POLICIES
+from tjworker.autoscale.problem import Plan, Problem
 from tjworker.simulate import Outcome, Scenario, ScenarioError, simulate
 from tjworker.simulate.results import jain
 from tjworker.simulate.scenario import Amounts, Job, Node, NodeEvent, Placement, Rigid, Service
@@ -205,3 +207,17 @@ def test_a_speed_that_changes_between_two_decisions_counts_from_where_it_changes
     """Decisions come at 0, 10, 20 and 30 s. 25 s for the first 25 units, 15 s for the other 30."""
     outcome = simulate(Scenario(TWO_NODES, [rigid("a", 0, 1, 55, speed=Quickens())], **QUICK), "off")  # type: ignore[arg-type]
     assert outcome.jobs[0].ended_at == 40
+
+
+def test_the_policy_sees_the_service_that_a_job_has_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in production, where it follows from the time at which all replicas ran first and from the moves since."""
+    seen: list[float] = []
+    works = POLICIES["fulfillment"]
+
+    def plan(problem: Problem) -> Plan:
+        seen.extend(role.service for role in problem.roles)
+        return works.plan(problem)
+
+    monkeypatch.setitem(POLICIES, "fulfillment", replace(works, plan=plan))  # type: ignore[arg-type]
+    simulate(Scenario(TWO_NODES, [elastic("a", 0, 2, 3, 100)], until=31, cooldown_seconds=0, **QUICK), "fulfillment")  # type: ignore[arg-type]
+    assert seen == [0, 30, 60, 90], "three replicas since the first decision, and one decision each 10 s"
