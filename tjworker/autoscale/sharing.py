@@ -412,13 +412,13 @@ class _Sharing:
         only: int | None = None,
         wanted: int = 1,
     ) -> int:
-        """Room for so many replicas on one node, from roles that lose less by it than `limit` in all; NOWHERE if there
-        is none, and then nothing has changed. `but`: the role that gives nothing."""
+        """Frees room for `replicas` of that size on one node. Returns the node, or NOWHERE when every node would cost
+        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `wanted`: how many such
+        pods wait. The chosen node costs least for each of them that it then holds: a replica is often larger than the
+        pod that waits, and beside what the node had left its room may hold two."""
         cheap = self._cheapest(MOST_DONORS, but)
-        if (
-            not cheap or min(self._loss(i) for i in cheap) >= limit
-        ):  # approximately: a donor of a smaller share may ask less
-            return NOWHERE
+        if not cheap or min(self._loss(i) for i in cheap) >= limit:
+            return NOWHERE  # whichever node is freed, some role loses at least that much
         nodes = [only] if only is not None else list(dict.fromkeys(self.trial.nodes[i][-1] for i in cheap))
         fitting = self.trial.fleet.first(self._block(size, replicas)) if only is None else NOWHERE
         if fitting >= 0 and fitting not in nodes:

@@ -1,10 +1,14 @@
 """What `throughput` and `goodput` have in common: replicas go where they speed a job up most for its own speed, each
 with a weight. Pure.
 
-What counts is the logarithm of a job's speed. With speed itself, jobs that still look linear took all replicas from
-each other in turn: in the replay of Pollux' workloads jobs took half as long again. A move is made only if the speed
-that it adds, until the job's end or for ten minutes, is worth more than the time that the job stands still for it; and
-a role gives room only to one that gains `HYSTERESIS` times what it loses.
+A policy compares logarithms of speed: what a replica adds in proportion to the speed that the job has already. Speed
+itself would send every replica to one job after another: a job that has reported one size counts as linear, so one more
+replica adds as much to it at 30 replicas as at 1, and it would take the replicas of every job whose curve bends. On the
+Pollux workloads (docs/elasticity.md), comparing speeds instead of logarithms raised the mean completion time of
+`throughput` from 2,633 s to 4,258 s.
+
+A job moves only when the speed that it gains, until its end or for ten minutes, outweighs the time that it stands
+still. A role gives room only to a role that gains `HYSTERESIS` times what the giver loses.
 """
 
 from __future__ import annotations
