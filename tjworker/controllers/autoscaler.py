@@ -44,7 +44,7 @@ from tjworker.telemetry.metrics import PLANS_REJECTED, SCALE_DECISIONS
 
 log = structlog.get_logger(__name__)
 NAME = "autoscale"
-EXPLAINS_SECONDS = 0.5
+EXPLAINS_SECONDS = 0.2
 """Of a run, for the words of the conditions FullSize."""
 MOST_SIZES_TOLD = 20
 """Conditions that one run writes."""
