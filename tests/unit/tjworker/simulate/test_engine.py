@@ -218,6 +218,6 @@ def test_the_policy_sees_the_service_that_a_job_has_received(monkeypatch: pytest
         seen.extend(role.service for role in problem.roles)
         return works.plan(problem)
 
-    monkeypatch.setitem(POLICIES, "fulfillment", replace(works, plan=plan))  # type: ignore[arg-type]
+    monkeypatch.setitem(POLICIES, "fulfillment", replace(works, plan=plan))
     simulate(Scenario(TWO_NODES, [elastic("a", 0, 2, 3, 100)], until=31, cooldown_seconds=0, **QUICK), "fulfillment")  # type: ignore[arg-type]
     assert seen == [0, 30, 60, 90], "three replicas since the first decision, and one decision each 10 s"
