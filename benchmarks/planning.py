@@ -1,5 +1,5 @@
-"""`python -m benchmarks.planning`: how long the autoscaler takes to plan, its fast form beside the naive loop of the
-seeds.
+"""`python -m benchmarks.planning`: how long the autoscaler takes to plan: `fulfillment` beside the naive loop of the
+seeds, then every policy on GPU clusters.
 
 CPU time of one process, the best of three. Clusters are made by a fixed seed.
 """
@@ -12,8 +12,11 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tjworker.autoscale import ClusterResource, ElasticJob, Nodes, scale_all_jobs_dry_run
+from tjworker.api.progress import Progress, SpeedSample
+from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes, scale_all_jobs_dry_run
 from tjworker.autoscale.dryrun import scale_one_by_one
+from tjworker.autoscale.problem import ElasticRole, Owner, Problem, RoleId
+from tjworker.base import JobKey
 
 CORES, MEMORY_MEGA, PODS = 64, 256_000, 110
 LOAD = 0.97
@@ -70,6 +73,56 @@ def cluster(size: Size, seed: int = 1) -> tuple[list[ElasticJob], ClusterResourc
     )
 
 
+def gpu_cluster(jobs: int, nodes: int, seed: int = 1) -> Problem:
+    """Nodes of 4 GPUs; jobs of 1 to 4 replicas now, of which four in five have reported speeds at up to three sizes."""
+    rng = random.Random(seed)
+    names = [f"node-{i:04}" for i in range(nodes)]
+    free = dict.fromkeys(names, 4)
+    slots = [name for name in names for _ in range(4)]
+    rng.shuffle(slots)
+    roles = []
+    for i in range(jobs):
+        placed = tuple(slots.pop() for _ in range(min(len(slots), rng.choice((1, 1, 2, 2, 4)))))
+        for name in placed:
+            free[name] -= 1
+        now = len(placed)
+        most = rng.choice((4, 8, 16, 32, 64))
+        job = ElasticJob(f"job-{i:04}", min(1, now), most, now, 1000, 4000, 1, (("pods", 1),), placed)
+        sizes = sorted({1, rng.choice((1, 2, 4)), max(1, now)})
+        serial = rng.uniform(0.01, 0.5)  # the part of a step that more replicas do not shorten
+        samples = [SpeedSample(n, -(-n // 4), 100 * n / (1 + serial * (n - 1)), 5, 0.0) for n in sizes]
+        reports = Progress(50.0, rng.uniform(60, 20_000), 0.0, tuple(samples), 30.0) if rng.random() < 0.8 else None
+        owner = Owner("default", submitted_at=-rng.uniform(0, 20_000))
+        id_ = RoleId(JobKey(job.name), "trainer")
+        roles.append(ElasticRole(id_, owner, job, service=rng.uniform(0, 50_000), progress=reports))
+    used = {name: 4 - left for name, left in free.items()}
+    asked = sum(used.values())
+    resource = ClusterResource(
+        nodes,
+        gpu_request=asked,
+        gpu_limit=asked,
+        gpu_total=4 * nodes,
+        cpu_request_milli=1000 * asked,
+        cpu_total_milli=64_000 * nodes,
+        memory_request_mega=4000 * asked,
+        memory_total_mega=MEMORY_MEGA * nodes,
+        nodes=Nodes(
+            {name: 64_000 - 1000 * n for name, n in used.items()},
+            {name: MEMORY_MEGA - 4000 * n for name, n in used.items()},
+            free,
+            {"pods": {name: PODS - n for name, n in used.items()}},
+        ),
+    )
+    return Problem(0.0, roles, resource)
+
+
+def cpu_cluster(jobs: int, nodes: int) -> Problem:
+    """`cluster` as a problem for a policy. No job has reported anything."""
+    posed, resource = cluster(Size(jobs, nodes, "few"))
+    roles = [ElasticRole(RoleId(JobKey(job.name), "trainer"), Owner("default"), job) for job in posed]
+    return Problem(0.0, roles, resource, LOAD)
+
+
 def cpu_seconds(plan: Planner, jobs: Sequence[ElasticJob], resource: ClusterResource) -> tuple[float, dict[str, int]]:
     best = float("inf")
     for _ in range(3):
@@ -105,7 +158,27 @@ def main(sizes: Sequence[Size] = SIZES) -> int:
             slow,
         )
         print(f"| {' | '.join(row)} |", flush=True)
+    print("\n| cluster | policy | replicas moved | plan |\n|---|---|---|---|")
+    for name, problem, policies in (
+        ("40 jobs, 64 GPUs", gpu_cluster(40, 16), list(POLICIES)),
+        ("1,000 jobs, 2,048 GPUs", gpu_cluster(1_000, 512), list(POLICIES)),
+        ("10,000 jobs, 5,000 nodes", cpu_cluster(10_000, 5_000), ["fulfillment", "fair"]),
+    ):
+        for policy in policies:
+            seconds, moved = policy_seconds(policy, problem)
+            print(f"| {name} | `{policy}` | {moved:,} | {seconds * 1000:,.0f} ms |", flush=True)
     return 0
+
+
+def policy_seconds(policy: str, problem: Problem) -> tuple[float, int]:
+    """(CPU seconds of the best of three plans, replicas moved)."""
+    best, moved = float("inf"), 0
+    for _ in range(3):
+        began = time.process_time()
+        targets = POLICIES[policy].plan(problem).targets
+        best = min(best, time.process_time() - began)
+        moved = sum(abs(targets[role.id] - role.elastic.parallelism) for role in problem.roles if role.id in targets)
+    return best, moved
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def _autoscaled(draw: random.Random, states: list[JobState], nodes: dict[str, No
             own = pod_requests(state.job.role(pod.labels["replica-name"]).template["spec"])
             asked[pod.node or WAITING] = asked.get(pod.node or WAITING, NodeRequests()).plus(own)
     posed = pose(states, nodes, asked, NOW, rules)
-    problems = [str(unplanned) for unplanned in posed.unplanned]
+    problems = [str(problem) for problem in posed.problems]
     why = [said for state in states for said in why_no_more(posed, rules, state.job.key).values()]
     if rules.policy == "off":
         return [problems, why]

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.scenarios.driver import Json
 from tests.scenarios.elastic import (
     COOLDOWN_SECONDS,
     FULL,
@@ -22,7 +23,9 @@ from tests.scenarios.elastic import (
 )
 from tests.scenarios.world import World, training_job
 from tests.support.clocks import shared
-from tjworker.api.labels import ANNOTATION_GIT_SYNC
+from tjworker.api.kinds.aitrainingjob import RESOURCE
+from tjworker.api.labels import ANNOTATION_GIT_SYNC, AUTOSCALE_POLICY
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.controllers.autoscaler import Autoscaler
 from tjworker.kube.port import HttpResponse
 
@@ -104,8 +107,11 @@ def test_a_cluster_at_rest_costs_nothing_but_a_look(world: ElasticWorld) -> None
     world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
     world.advance(20)
     requests, tasks = sum(world.transport.counts.values()), len(world.results)
+    before = world.transport.counts["GET /api/v1/namespaces"]
     world.advance(60)
-    assert (sum(world.transport.counts.values()), len(world.results)) == (requests, tasks)
+    looks = world.transport.counts["GET /api/v1/namespaces"]
+    assert (sum(world.transport.counts.values()) - looks, len(world.results)) == (requests - before, tasks)
+    assert looks - before == 1, "the labels of namespaces are read once a minute"
     assert world.runs[-1] == "1 roles, CPU 7 of 8, memory 0.735 of 34.4 GB asked for"
 
 
@@ -434,3 +440,168 @@ def test_each_change_says_its_cause(world: ElasticWorld) -> None:
         ("need", "autoscaler: room is needed for default/second-trainer-1"),
         ("user", "spec.replicas was set to 3"),
     ]
+
+
+# -- which policy ------------------------------------------------------------------------------------
+def report_speeds(world: ElasticWorld, name: str, rates: dict[int, float]) -> None:
+    """As the status endpoint writes them: samples per second by number of replicas."""
+    at = to_rfc3339(world.clock())
+    rows = [{"replicas": n, "nodes": 1, "rate": rate, "count": 5, "lastSeen": at} for n, rate in rates.items()]
+    status = {"speed": rows, "trainerStatus": {"progressPercentage": 40, "lastUpdatedTime": at}}
+    world.api.merge_patch(RESOURCE, "default", name, {"status": status}, subresource="status")
+    world.run()
+
+
+def test_reports_of_speed_reach_the_policy() -> None:
+    """Two jobs with equal bounds; one has reported that a second trainer does not speed it up."""
+    world = ElasticWorld(autoscale_policy="throughput")
+    for name in ("flat", "steep"):
+        world.apply(elastic(name, 1, 1, 10))
+    world.run()
+    report_speeds(world, "flat", {1: 100.0, 2: 100.0, 4: 100.0})
+    report_speeds(world, "steep", {1: 100.0, 2: 200.0, 4: 400.0})
+    world.advance(60)
+    assert wants(world, "steep") > wants(world, "flat"), "without the reports both count as linear"
+
+
+def label_namespace(world: ElasticWorld, policy: str) -> None:
+    change = {"metadata": {"labels": {AUTOSCALE_POLICY: policy}}}
+    world.cluster.client.patch("/api/v1/namespaces/default", change)
+
+
+def annotated(name: str, policy: str) -> Json:
+    made = elastic(name, 1, 1, 10)
+    made["metadata"]["annotations"] = {AUTOSCALE_POLICY: policy}
+    return made
+
+
+def test_a_label_of_the_namespace_and_an_annotation_of_the_job_choose_the_policy() -> None:
+    world = ElasticWorld()
+    label_namespace(world, "fair")
+    world.apply(elastic("first", 1, 1, 10)).apply(annotated("second", "throughput"))
+    world.advance(30)
+    reasons = {name: world.status(name)["scaleRecords"][0]["reason"] for name in ("first", "second")}
+    assert reasons["first"].endswith("; policy fair)")
+    assert reasons["second"].endswith("; policy throughput)")
+
+
+def test_a_wrong_name_of_a_policy_is_told_once_and_the_job_is_planned_all_the_same(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world = ElasticWorld()
+    world.apply(annotated("first", "best"))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(30)
+    said = "names 'best', which is no policy. Choose one of fulfillment, "
+    assert capsys.readouterr().out.count(said) == 1
+    assert world.status("first")["scaleRecords"][0]["reason"].endswith("; policy fulfillment)")
+
+
+def test_where_namespaces_may_not_be_listed_the_setting_counts() -> None:
+    world = ElasticWorld()
+    request = world.transport.request
+
+    def forbidden(method: str, path: str, **more: Any) -> HttpResponse:
+        if path.startswith("/api/v1/namespaces?") or path == "/api/v1/namespaces":
+            body = {"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"}
+            return HttpResponse(403, orjson.dumps(body))
+        return request(method, path, **more)
+
+    world.transport.request = forbidden  # type: ignore[method-assign]
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+
+
+# -- what a job waits for ----------------------------------------------------------------------------
+FIRST = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs/first"
+
+
+def full_size(world: ElasticWorld, name: str) -> tuple[str, str, str]:
+    """(status, reason, message) of the condition; '' for a job without it."""
+    found: Json = next((c for c in world.status(name)["conditions"] if c["type"] == "FullSize"), {})
+    return found.get("status", ""), found.get("reason", ""), found.get("message", "")
+
+
+def test_a_job_that_could_be_larger_says_what_it_waits_for_and_which_policy_decided(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10)).apply(elastic("small", 1, 1, 2))
+    world.until("both have what there is", lambda: wants(world, "first") + wants(world, "small") == FULL)
+    world.advance(20)
+    assert full_size(world, "first") == (
+        "False",
+        "Fulfillment",
+        "trainer has 5 of 10: one more asks for 1 CPU, and 0.76 of 8 are left to it: the autoscaler fills 97% of the"
+        " CPUs (policy fulfillment)",
+    )
+    assert full_size(world, "small") == ("True", "Fulfillment", "trainer has 2, its maximum")
+
+
+def test_a_job_that_can_never_fit_takes_nothing_from_others_and_says_so(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    huge = elastic("huge", 1, 1, 10)
+    ninety = {"requests": {"cpu": "90"}}
+    huge["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["resources"] = ninety
+    world.apply(huge)
+    world.stays("the first keeps what it has", lambda: wants(world, "first") == FULL, for_seconds=4 * COOLDOWN_SECONDS)
+    status, reason, message = full_size(world, "huge")
+    assert (status, reason) == ("False", "Fulfillment")
+    assert message.startswith(
+        "trainer has 1 of 10: 1 of its replicas wait, and no node could hold one, whatever elastic"
+    )
+
+
+def test_a_job_waits_with_the_words_of_the_policy_that_weighs_speeds() -> None:
+    world = ElasticWorld(autoscale_policy="throughput")
+    for name in ("flat", "steep"):
+        world.apply(elastic(name, 1, 1, 10))
+    world.run()
+    report_speeds(world, "flat", {1: 100.0, 2: 105.0, 4: 110.0})
+    report_speeds(world, "steep", {1: 100.0, 2: 200.0, 4: 400.0})
+    world.advance(150)  # what is told of a size is told again after a minute at the earliest
+    status, reason, message = full_size(world, "flat")
+    assert (status, reason) == ("False", "Throughput")
+    assert "one more replica would speed it up by " in message
+    assert "default/steep" in message
+    assert message.endswith("(policy throughput)")
+
+
+def test_the_condition_is_not_written_again_while_only_its_numbers_change(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(20)
+    before = world.transport.counts["PATCH aitrainingjobs/status"]
+    assert before, "it has been written"
+    world.create_pod(foreign("little", cpu="100m"))
+    world.advance(60)
+    assert world.transport.counts["PATCH aitrainingjobs/status"] == before
+    assert "0.76 of 8 are left" in full_size(world, "first")[2], "as it was when it was told"
+
+
+def test_a_wrong_name_of_a_policy_stands_in_the_condition(world: ElasticWorld) -> None:
+    world.apply(annotated("first", "best"))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(20)
+    _, reason, message = full_size(world, "first")
+    assert reason == "Fulfillment"
+    assert "names 'best', which is no policy. Choose one of fulfillment, fair, " in message
+
+
+def test_a_job_that_is_suspended_does_not_wait_for_room_any_more(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(20)
+    assert full_size(world, "first")[0] == "False"
+    world.cluster.client.patch(FIRST, {"spec": {"suspend": True}})
+    world.run().advance(20)
+    assert full_size(world, "first") == ("", "", "")
+
+
+def test_a_job_that_has_ended_does_not_wait_for_room_any_more(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    world.advance(20)
+    assert full_size(world, "first")[0] == "False"
+    world.cluster.client.patch(FIRST, {"metadata": {"annotations": {"Failed": "enough"}}})
+    world.run()
+    world.until("it has ended", lambda: world.phase("first") == "Failed")
+    assert full_size(world, "first") == ("", "", "")

@@ -67,7 +67,9 @@ def _whole_aitrainingjob() -> JobBuilder:
     }
     policy: Json = {"template": template, "restart": "OnFailure", "scope": "Pod"}
     gang = {"queue": "research", "minResources": {"cpu": "4"}}
-    return make_job().role("ps", 1, **policy).role("trainer", 2, **policy).run_policy(schedulingPolicy=gang)
+    made = make_job().role("ps", 1, **policy).role("trainer", 2, **policy).run_policy(schedulingPolicy=gang)
+    made.raw["spec"]["replicaSpecs"]["trainer"]["batchSize"] = {"initial": 8, "max": 64, "perReplicaMax": 8}
+    return made
 
 
 def _any_aitrainingjob(rng: random.Random) -> Json:

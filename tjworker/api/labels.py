@@ -58,6 +58,9 @@ ANNOTATION_PREEMPTED = "Preempted"
 ANNOTATION_FAILED = "Failed"
 ANNOTATION_NODE_FAIL = "NodeFail"
 
+AUTOSCALE_POLICY = "elasticdeeplearning.ai/autoscale-policy"
+"""Name of the autoscaling policy: an annotation of a job, or a label of its namespace."""
+
 KUBEDL = "kubedl.io"
 ANNOTATION_GIT_SYNC = f"{KUBEDL}/git-sync-config"
 ANNOTATION_TENANCY = f"{KUBEDL}/tenancy"
@@ -78,6 +81,7 @@ NOT_INHERITED: Mapping[str, str] = {
     ANNOTATION_FAILED: "ends the job that has it",
     ANNOTATION_NODE_FAIL: "ends the job that has it",
     ANNOTATION_GIT_SYNC: "is read from the job alone",
+    AUTOSCALE_POLICY: "is read from the job alone",
     ANNOTATION_NETWORK_MODE: "is read from the job alone",
     ANNOTATION_TENSORBOARD: "is read from the job alone",
     "kueue.x-k8s.io/": "Kueue would queue each pod by itself, and hold it back",

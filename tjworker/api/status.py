@@ -31,7 +31,16 @@ PHASES: frozenset[str] = frozenset(get_args(Phase))
 END_PHASES: frozenset[str] = frozenset(get_args(EndPhase))
 SUSPENDED: Phase = "Suspended"
 ConditionType = Literal[
-    "Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard"
+    "Created",
+    "Running",
+    "Restarting",
+    "Scaling",
+    "Suspended",
+    "Succeeded",
+    "Failed",
+    "Stalled",
+    "TensorBoard",
+    "FullSize",
 ]
 Cause = Literal["application", "node", "preemption", "user"]
 ScaleCause = Literal["", "room", "need", "shared", "refused", "bounds", "user"]
@@ -56,7 +65,10 @@ class Condition(_Model):
     """One thing that is true of the job, or was: a standard Kubernetes condition, for `kubectl wait`."""
 
     type: str = Field(
-        description="Created, Running, Restarting, Scaling, Suspended, Stalled, TensorBoard, Succeeded or Failed"
+        description=(
+            "Created, Running, Restarting, Scaling, Suspended, Stalled, TensorBoard, FullSize (the roles that the"
+            " autoscaler scales have maxReplicas; its reason is the policy that decides), Succeeded or Failed"
+        )
     )
     status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
     observed_generation: Count = Field(0, description="metadata.generation that this was decided on")

@@ -23,8 +23,10 @@ from tjworker.api.observed import NodeRecord
 from tjworker.api.status import ScaleCause
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.api.waiting_pods import WaitingPods
+from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fitting import check_plan
+from tjworker.autoscale.obstacle import why_no_room
 from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.policies import POLICIES
 from tjworker.autoscale.problem import ElasticRole, Owner, PastMove, Plan, Problem, RoleId
@@ -32,6 +34,7 @@ from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import AutoRole, UnplannedRole, auto_roles
 from tjworker.autoscale.rules import REFUSED_REST, Rules
 from tjworker.autoscale.state import JobState, find_pending_job, find_training_jobs_might_be_rescheduled
+from tjworker.autoscale.together import WrongPolicyName, plan_together, policy_of
 from tjworker.base import JobKey
 
 
@@ -48,6 +51,10 @@ class Move:
     """For people."""
 
 
+Misfit = UnplannedRole | WrongPolicyName
+"""What of a job cannot be acted on as it is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     moves: tuple[Move, ...] = ()
@@ -55,7 +62,9 @@ class Decision:
     """How many roles are autoscaled."""
     load: str = ""
     """What pods request of the cluster, in words."""
-    problems: tuple[UnplannedRole, ...] = ()
+    problems: tuple[Misfit, ...] = ()
+    posed: Posed | None = None
+    """What was decided on; None where nothing was planned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,7 @@ class Posed:
 
     problem: Problem
     autos: Mapping[RoleId, AutoRole]
-    unplanned: tuple[UnplannedRole, ...]
+    problems: tuple[Misfit, ...]
     hopeless: int = 0
     """Pods that wait and could have no node, whatever elastic roles give up."""
 
@@ -82,14 +91,13 @@ def decide(
     problem = posed.problem
     if not posed.autos or not problem.resource.node_count:
         why = "nothing to move" if not posed.autos else "no node is ready and schedulable"
-        return Decision(roles=len(posed.autos), load=why, problems=posed.unplanned)
-    policy = POLICIES[rules.policy]
-    plan = policy.plan(problem)
+        return Decision(roles=len(posed.autos), load=why, problems=posed.problems)
+    plan = plan_together(problem, rules.policy)
     check_plan(problem, plan)
     load = _load(problem.resource)
     moves = (_move(posed, plan, role, load, rules) for role in problem.roles)
     hopeless = f", {posed.hopeless} waiting pods fit on no node" if posed.hopeless else ""
-    return Decision(_ordered(moves), len(problem.roles), f"{load}{hopeless}", posed.unplanned)
+    return Decision(_ordered(moves), len(problem.roles), f"{load}{hopeless}", posed.problems, posed)
 
 
 def pose(
@@ -106,12 +114,18 @@ def pose(
     pending = outlook.pending or find_pending_job(states)
     movable = {id(state) for state in find_training_jobs_might_be_rescheduled(states, pending)}
     needed = room_is_needed(outlook.resource, rules.max_load_desired)
+    choices = {id(state): choose_policy(state, POLICIES, rules.policy) for state in states}
     roles = [
-        _elastic_role(auto, movable=id(auto.state) in movable, needed=needed, now=now, rules=rules)
+        replace(
+            _elastic_role(auto, movable=id(auto.state) in movable, needed=needed, now=now, rules=rules),
+            policy=choices[id(auto.state)].name,
+        )
         for auto in outlook.roles
     ]
+    misfits = {auto.state.job.key: choices[id(auto.state)].wrong for auto in outlook.roles}
+    wrong = (WrongPolicyName(job, why) for job, why in misfits.items() if why)
     problem = Problem(now, roles, outlook.resource, rules.max_load_desired, outlook.nodes, outlook.demand)
-    return Posed(problem, {auto.id: auto for auto in outlook.roles}, tuple(unplanned), outlook.hopeless)
+    return Posed(problem, {auto.id: auto for auto in outlook.roles}, (*unplanned, *wrong), outlook.hopeless)
 
 
 def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
@@ -122,8 +136,29 @@ def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
         return {role.id: "the autoscaler is switched off (TJ_AUTOSCALE_POLICY)" for role in roles}
     if not problem.resource.node_count:
         return {role.id: "no node is ready and schedulable" for role in roles}
-    keeps, explain = Plan({}), POLICIES[rules.policy].explain
-    return {role.id: f"{explain(problem, keeps, role).text} (policy {rules.policy})" for role in roles}
+    keeps, found = Plan({}), {}
+    for role in roles:
+        policy = policy_of(role, rules.policy)
+        text = _waits(posed, role) or POLICIES[policy].explain(problem, keeps, role).text
+        size = f"{role.elastic.parallelism} of {role.elastic.max_instance}: "
+        found[role.id] = f"{text.removeprefix(size)} (policy {policy})"
+    return found
+
+
+def _waits(posed: Posed, role: ElasticRole) -> str:
+    """What the replicas without a node wait for; '' for a role that has none such, or whose bounds tell it."""
+    waiting = len(posed.autos[role.id].waiting)
+    if not waiting or role.refused:
+        return ""
+    demand = next((demand for demand in posed.problem.demand if demand.role == role.id), None)
+    if demand is None:
+        return (
+            f"{waiting} of its replicas wait, and no node could hold one, whatever elastic roles gave up: it takes"
+            " nothing from other jobs; lower its requests or add a larger node"
+        )
+    if demand.placed:  # the scheduler has yet to find the room
+        return ""
+    return f"{waiting} of its replicas wait for a node: {why_no_room(posed.problem, role)}"
 
 
 def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
@@ -234,13 +269,16 @@ def _move(posed: Posed, plan: Plan, role: ElasticRole, load: str, rules: Rules) 
     if planned == was:
         return None
     cause: ScaleCause = "refused"
+    policy = policy_of(role, rules.policy)
     told = [role.refused_because] if role.refused else []
     if planned != role.elastic.parallelism:
-        reason = POLICIES[rules.policy].explain(posed.problem, plan, role)
+        reason = POLICIES[policy].explain(posed.problem, plan, role)
         told.append(reason.text)
         cause = "refused" if role.refused else reason.cause
     auto = posed.autos[role.id]
-    return Move(auto.state, role.id.role, was, planned, cause, f"autoscaler: {', and '.join(told)} ({load})")
+    return Move(
+        auto.state, role.id.role, was, planned, cause, f"autoscaler: {', and '.join(told)} ({load}; policy {policy})"
+    )
 
 
 def _ordered(moves: Iterable[Move | None]) -> tuple[Move, ...]:

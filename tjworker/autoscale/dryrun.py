@@ -52,12 +52,12 @@ def scale_dry_run(
     else:
         node = _room(resource, job, planned, max_load_desired)
         step = 1 if node else 0
-    _account(resource, job, step)
+    account(resource, job, step)
     if node:
-        _take(resource, job, node, 1)
+        take(resource, job, node, 1)
     for index in range(planned - 1, planned + step - 1, -1):
         if index < len(job.placed) and job.placed[index] in resource.nodes.cpu_idle_milli:
-            _take(resource, job, job.placed[index], -1)
+            take(resource, job, job.placed[index], -1)
     return step
 
 
@@ -83,14 +83,16 @@ def _room(resource: ClusterResource, job: ElasticJob, planned: int, max_load_des
     return search_assignable_node(resource, job)
 
 
-def _account(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
+def account(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
+    """Adds the requests of so many replicas to the sums of the cluster."""
     resource.cpu_request_milli += replicas * job.cpu_request_milli
     resource.memory_request_mega += replicas * job.memory_request_mega
     resource.gpu_request += replicas * job.gpu_limit
     resource.gpu_limit += replicas * job.gpu_limit
 
 
-def _take(resource: ClusterResource, job: ElasticJob, node: str, replicas: int) -> None:
+def take(resource: ClusterResource, job: ElasticJob, node: str, replicas: int) -> None:
+    """Takes the requests of so many replicas from what the node has left."""
     nodes = resource.nodes
     taken = [(nodes.cpu_idle_milli, job.cpu_request_milli), (nodes.memory_free_mega, job.memory_request_mega)]
     if nodes.gpu_free:

@@ -81,6 +81,8 @@ class ElasticRole:
     progress: Progress | None = None
     """None for a job that has never reported."""
     batch_size: BatchSize | None = None
+    policy: str = ""
+    """The policy that plans it; '' where all roles have the same."""
 
     @property
     def rescale_seconds(self) -> float:

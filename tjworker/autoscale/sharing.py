@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from tjworker.autoscale.dryrun import cpu_reach
@@ -28,6 +28,10 @@ MOST_DONORS = 16
 """Roles that are asked for room for one step, those that lose least first."""
 MOST_PASSES = 8
 LEAST_SHARE = 1e-9
+
+
+_Kind = tuple[bool, bool, bool]
+"""Whether a replica takes CPU, memory and GPUs."""
 
 
 class Values(Protocol):
@@ -82,84 +86,110 @@ class _Sharing:
         self.most = [job.highest for job in jobs]
         self.was = [job.parallelism for job in jobs]
         self.tails: dict[int, set[int]] = defaultdict(set)
-        """Node -> roles whose last replica is there."""
-        for i in range(len(jobs)):
-            self._note_tail(i, present=True)
-        self.donors: list[tuple[float, RoleId, int, int]] = []
-        """(what its last replica is worth for its share, role, its place, replicas), a heap with outdated entries."""
+        """Node -> roles whose last replica is there, as `_catch_up` has it."""
+        self.tail_of = [NOWHERE] * len(jobs)
+        self.changed = set(range(len(jobs)))
+        """Roles whose last replica may have changed since `tails` was brought up to date."""
+        self.kinds = [_kind(size) for size in trial.sizes]
+        self.donors: dict[_Kind, list[tuple[float, int, int, int]]] = {}
+        """(what its last replica is worth for its share, role, replicas, their nodes), of roles that take the same
+        kinds of resources: a heap with outdated entries."""
+        self.offered: list[tuple[int, int] | None] = [None] * len(jobs)
+        """Replicas and nodes of each role's newest entry in `donors`."""
+        self.to_offer: set[int] = set()
+        self.losses: dict[tuple[int, int, int, int], float] = {}
+        self.too_little: dict[tuple[int, int], float] = {}
+        """(size, replicas) -> the greatest gain for which no role gave room, since one gave some."""
+        self.open: list[tuple[int, list[int]]] = [(-1, [])] * len(jobs)
+        """Of each role: which of its own nodes had room for one more, and the fleet's `freed` then."""
         self.blocks: dict[tuple[int, int], ReplicaSize] = {}
 
     # -- steps -------------------------------------------------------------------------------------
-    def _note_tail(self, i: int, *, present: bool) -> None:
-        nodes = self.trial.nodes[i]
-        if nodes and nodes[-1] >= 0:
-            if present:
-                self.tails[nodes[-1]].add(i)
-            else:
-                self.tails[nodes[-1]].discard(i)
-
     def _give(self, i: int) -> None:
-        self._note_tail(i, present=False)
         self.trial.give(i)
-        self._note_tail(i, present=True)
+        self.changed.add(i)
 
     def _add(self, i: int, node: int) -> None:
-        self._note_tail(i, present=False)
         self.trial.add(i, node)
-        self._note_tail(i, present=True)
+        self.changed.add(i)
+        if self.compact:
+            freed, nodes = self.open[i]
+            if freed == self.trial.fleet.freed and node not in nodes:
+                nodes.append(node)
 
     def _undo(self, mark: int) -> None:
-        touched = self.trial.touched(mark)
-        for i in touched:
-            self._note_tail(i, present=False)
+        self.changed.update(self.trial.touched(mark))
         self.trial.undo(mark)
-        for i in touched:
-            self._note_tail(i, present=True)
-            self._offer(i)
+
+    def _catch_up(self) -> None:
+        """Brings `tails` up to date. Most steps only take free room, and nobody asks in between who could give some."""
+        for i in self.changed:
+            nodes = self.trial.nodes[i]
+            tail = nodes[-1] if nodes else NOWHERE
+            if tail != self.tail_of[i]:
+                self.tails[self.tail_of[i]].discard(i)
+                self.tails[tail].add(i)
+                self.tail_of[i] = tail
+        self.to_offer |= self.changed
+        self.changed.clear()
 
     # -- worth -------------------------------------------------------------------------------------
     def _loss(self, i: int) -> float:
         """What the role loses with its last replica."""
-        nodes = self.trial.nodes[i]
-        now = len(nodes)
-        before, after = (self._spread(nodes), self._spread(nodes[:-1])) if self.compact else (1, 1)
-        loss = self.values.gain(i, now - 1, now, after, before)
-        return loss + self._first_move(i, now, before)
+        now, before, after = self.trial.count(i), 1, 1
+        if self.compact:
+            on = self.trial.on[i]
+            before = len(on)
+            after = max(1, before - (on[self.trial.nodes[i][-1]] == 1))
+        key = (i, now, before, after)
+        loss = self.losses.get(key)
+        if loss is None:
+            loss = self.values.gain(i, now - 1, now, after, before) + self._first_move(i, now, before)
+            self.losses[key] = loss
+        return loss
 
     def _first_move(self, i: int, now: int, nodes: int) -> float:
         return self.values.disturbance(i, now, nodes) if now == self.was[i] and now else 0.0
 
-    @staticmethod
-    def _spread(nodes: Sequence[int]) -> int:
-        return max(1, len(set(nodes)))
+    def _spread(self, i: int) -> int:
+        """On how many nodes it is; 1 where that does not count."""
+        return len(self.trial.on[i]) or 1 if self.compact else 1
 
     def _best_step(self, i: int, tried: set[int]) -> tuple[float, int, float] | None:
         """(gain for what it takes of the cluster, replicas, gain)."""
         now, most = self.trial.count(i), self.most[i]
         best: tuple[float, int, float] | None = None
-        spread = self._spread(self.trial.nodes[i]) if self.compact else 1
+        spread = self._spread(i)
         moving = self._first_move(i, now, spread)
+        here = self._room_here(i) if self.compact else 0
         for to in self.values.steps(i, now):
             if to > most:
                 break
             if to in tried:
                 continue
-            after = self._spread_after(i, to, spread) if self.compact else 1
+            # On how many nodes it will be, if the new nodes are empty.
+            left = to - now - here if self.compact else 0
+            after = (spread if now else 0) + -(-left // self.per_node(i)) if left > 0 else spread
             gain = self.values.gain(i, now, to, spread, after) - moving
             rate = gain / ((to - now) * self.share[i])
             if gain > 0 and (best is None or rate > best[0]):
                 best = rate, to, gain
         return best
 
-    def _spread_after(self, i: int, to: int, spread: int) -> int:
-        """On how many nodes it will be, if the new nodes are empty."""
-        nodes = self.trial.nodes[i]
-        more = to - len(nodes)
+    def _room_here(self, i: int) -> int:
+        """How many more replicas the role's own nodes could hold."""
         size = self.trial.sizes[i]
-        here = sum(self._fitting(size, node) for node in set(nodes) if node >= 0)
-        left = max(0, more - here)
-        used = spread if nodes else 0
-        return max(1, used + -(-left // self.per_node(i)))
+        return sum(self._fitting(size, node) for node in self._open_nodes(i))
+
+    def _open_nodes(self, i: int) -> list[int]:
+        """Which of the role's own nodes have room for one more. Until some replica goes there can only be fewer."""
+        fleet, size = self.trial.fleet, self.trial.sizes[i]
+        freed, nodes = self.open[i]
+        if freed != fleet.freed:
+            nodes = [node for node in self.trial.on[i] if node >= 0]
+        nodes = [node for node in nodes if fleet.fits(size, node)]
+        self.open[i] = fleet.freed, nodes
+        return nodes
 
     def _fitting(self, size: ReplicaSize, node: int) -> int:
         fleet = self.trial.fleet
@@ -186,7 +216,7 @@ class _Sharing:
         for i, role in enumerate(self.trial.roles):
             while self.trial.count(i) > max(role.elastic.max_instance, 0):
                 self._give(i)
-        self._make_donors()
+        self._offer_all()
         self._serve_demand()
         self._end_excess()
         self.owed = [self.trial.count(i) for i in range(len(self.was))]
@@ -194,7 +224,7 @@ class _Sharing:
             max(least, min(n, self._kept.get(role.id, 0)))
             for least, n, role in zip(self.least, self.owed, self.trial.roles, strict=True)
         ]
-        self._make_donors()
+        self._offer_all()
         for _ in range(MOST_PASSES):
             if not self._share():
                 return
@@ -210,31 +240,42 @@ class _Sharing:
                 found[trial.roles[i].id] = most if all_of_it else now + 1
         return found
 
-    def _make_donors(self) -> None:
-        self.donors = []
-        for i in range(len(self.trial.roles)):
-            self._offer(i)
+    def _offer_all(self) -> None:
+        """After a change of what roles may give."""
+        self.donors, self.offered = {kind: [] for kind in self.kinds}, [None] * len(self.was)
+        self.to_offer = set(range(len(self.was)))
 
-    def _offer(self, i: int) -> None:
-        now = self.trial.count(i)
-        if now > max(self.least[i], 0):
-            heapq.heappush(self.donors, (self._loss(i) / self.share[i], self.trial.roles[i].id, i, now))
+    def _offer_changed(self) -> None:
+        self._catch_up()
+        for i in self.to_offer:
+            now = self.trial.count(i)
+            at = now, len(self.trial.on[i])
+            if now > max(self.least[i], 0) and self.offered[i] != at:
+                heapq.heappush(self.donors[self.kinds[i]], (self._loss(i) / self.share[i], i, *at))
+                self.offered[i] = at
+        self.to_offer.clear()
 
-    def _cheapest(self, most: int, but: int) -> list[int]:
-        """Roles that lose least by giving, the cheapest first. They stay in the heap."""
-        found: list[tuple[float, RoleId, int, int]] = []
-        seen: set[int] = set()
-        set_aside: list[tuple[float, RoleId, int, int]] = []
-        while self.donors and len(found) < most:
-            entry = heapq.heappop(self.donors)
-            i = entry[2]
-            if entry[3] != self.trial.count(i) or i in seen:
+    def _cheapest(self, most: int, but: int, helps: Callable[[_Kind], bool] = lambda _: True) -> list[int]:
+        """The roles that lose least by giving, the cheapest first, of the kinds of role that help. `but`: the role that
+        gives nothing. All stay in their heaps."""
+        self._offer_changed()
+        heaps = [heap for kind, heap in self.donors.items() if helps(kind)]
+        found: list[int] = []
+        kept: dict[int, tuple[float, int, int, int]] = {}
+        while len(found) < most and (ripe := [heap for heap in heaps if heap]):
+            entry = heapq.heappop(min(ripe, key=lambda heap: heap[0]))
+            i = entry[1]
+            if entry[2:] != (self.trial.count(i), len(self.trial.on[i])):
+                if entry[2:] == self.offered[i]:
+                    self.offered[i] = None
                 continue
-            seen.add(i)
-            (set_aside if i == but else found).append(entry)
-        for entry in (*found, *set_aside):
-            heapq.heappush(self.donors, entry)
-        return [entry[2] for entry in found]
+            if i not in kept:
+                kept[i] = entry
+                if i != but:
+                    found.append(i)
+        for i, entry in kept.items():
+            heapq.heappush(self.donors[self.kinds[i]], entry)
+        return found
 
     def _serve_demand(self) -> None:
         """A node for each pod that waits, as far as roles can give it. Room that would not make one goes back."""
@@ -247,48 +288,43 @@ class _Sharing:
                 size = trial.sizes[but]
                 held = trial.count(but) - left
                 left = min(left, max(0, trial.roles[but].elastic.min_instance - held))
-            for _ in range(max(0, left)):
+            for more in range(max(0, left), 0, -1):
                 node = trial.fleet.first(size)
                 if node < 0:
-                    node = self._free_a_node(size, but, float("inf"), 1, sums=False)
+                    node = self._free_a_node(size, but, float("inf"), 1, sums=False, wanted=more)
                 if node < 0:
                     break
                 trial.hold(size, node)
 
     def _end_excess(self) -> None:
         fleet = self.trial.fleet
-        while fleet.excess():
-            for i in self._cheapest(len(self.trial.roles), -1):
-                size = self.trial.sizes[i]
-                if (
-                    (fleet.over_cpu > 0 and size.cpu)
-                    or (fleet.over_memory > 0 and size.memory)
-                    or (fleet.over_gpu > 0 and size.gpu)
-                ):
-                    self._give(i)
-                    self._offer(i)
-                    break
-            else:
-                return
+
+        def helps(kind: _Kind) -> bool:
+            cpu, memory, gpu = kind
+            return (fleet.over_cpu > 0 and cpu) or (fleet.over_memory > 0 and memory) or (fleet.over_gpu > 0 and gpu)
+
+        while fleet.excess() and (cheapest := self._cheapest(1, -1, helps)):
+            self._give(cheapest[0])
 
     # -- shares ------------------------------------------------------------------------------------
     def _share(self) -> bool:
         """One pass over all roles; whether anything has moved."""
         moved = False
         tried: dict[int, set[int]] = defaultdict(set)
-        heap: list[tuple[float, int, RoleId, int, int, float]] = []
+        heap: list[tuple[float, bool, int, int, float]] = []
+        self.too_little.clear()
         hopeless: dict[tuple[int, int], float] = {}
         """(size, replicas) -> the greatest rate that found no room since the last role gave some."""
 
         def offer(i: int) -> None:
             if self.trial.count(i) < self.most[i] and (step := self._best_step(i, tried[i])) is not None:
                 held = self.trial.own_place(i) is None
-                heapq.heappush(heap, (-step[0], held, self.trial.roles[i].id, i, step[1], step[2]))
+                heapq.heappush(heap, (-step[0], held, i, step[1], step[2]))
 
         for i in range(len(self.trial.roles)):
             offer(i)
         while heap:
-            rate, _, _, i, to, gain = heapq.heappop(heap)
+            rate, _, i, to, gain = heapq.heappop(heap)
             now = self.trial.count(i)
             key = (id(self.trial.sizes[i]), to - now)
             known = hopeless.get(key)
@@ -298,10 +334,10 @@ class _Sharing:
                 found, gave = self._reach(i, to, gain)
                 if gave:
                     hopeless.clear()
+                    self.too_little.clear()
             if found:
                 moved = True
                 tried[i].clear()
-                self._offer(i)
             else:
                 tried[i].add(to)
                 if self.trial.own_place(i) is None and not self.compact:
@@ -320,8 +356,14 @@ class _Sharing:
         own = self.trial.own_place(i)
         if own is not None and (own < 0 or more > 1):
             return False, False
-        node = self._free_a_node(size, i, gain / self.hysteresis, more, sums=True, only=own)
+        limit = gain / self.hysteresis
+        key = (id(size), more)
+        if own is None and limit <= self.too_little.get(key, 0.0):
+            return False, False
+        node = self._free_a_node(size, i, limit, more, sums=True, only=own)
         if node < 0:
+            if own is None:
+                self.too_little[key] = limit
             return False, False
         for _ in range(more):
             self._add(i, node)
@@ -337,8 +379,7 @@ class _Sharing:
                 continue
             if not trial.sums_allow(size, to - now):
                 return False
-            here = sorted({node for node in trial.nodes[i] if node >= 0})
-            node = next((node for node in here if trial.fleet.fits(size, node)), NOWHERE)
+            node = min(self._open_nodes(i), default=NOWHERE)
             if node >= 0:
                 self._add(i, node)
                 continue
@@ -361,11 +402,23 @@ class _Sharing:
         return self.blocks[key]
 
     def _free_a_node(
-        self, size: ReplicaSize, but: int, limit: float, replicas: int, *, sums: bool, only: int | None = None
+        self,
+        size: ReplicaSize,
+        but: int,
+        limit: float,
+        replicas: int,
+        *,
+        sums: bool,
+        only: int | None = None,
+        wanted: int = 1,
     ) -> int:
-        """Room for so many replicas on one node, from roles that lose less by it than `limit` in all; NOWHERE if there
-        is none, and then nothing has changed. `but`: the role that gives nothing."""
+        """Frees room for `replicas` of that size on one node. Returns the node, or NOWHERE when every node would cost
+        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `wanted`: how many such
+        pods wait. The chosen node costs least for each of them that it then holds: a replica is often larger than the
+        pod that waits, and beside what the node had left its room may hold two."""
         cheap = self._cheapest(MOST_DONORS, but)
+        if not cheap or min(self._loss(i) for i in cheap) >= limit:
+            return NOWHERE  # whichever node is freed, some role loses at least that much
         nodes = [only] if only is not None else list(dict.fromkeys(self.trial.nodes[i][-1] for i in cheap))
         fitting = self.trial.fleet.first(self._block(size, replicas)) if only is None else NOWHERE
         if fitting >= 0 and fitting not in nodes:
@@ -375,18 +428,16 @@ class _Sharing:
             if node < 0:
                 continue
             mark = self.trial.mark()
-            loss, gifts = self._clear(size, but, limit if best is None else best[0], replicas, node, sums)
+            loss, gifts = self._clear(size, but, limit if best is None else best[0] * wanted, replicas, node, sums)
+            pods = min(wanted, self._fitting(size, node)) if loss is not None and wanted > 1 else 1
             self._undo(mark)
-            if loss is not None and (best is None or loss < best[0]):
-                best = loss, node
-                if gifts <= 1 and not self.compact:
+            if loss is not None and (best is None or loss / pods < best[0]):
+                best = loss / pods, node
+                if gifts <= 1 and wanted == 1 and not self.compact:
                     break
         if best is None:
             return NOWHERE
-        mark = self.trial.mark()
         self._clear(size, but, float("inf"), replicas, best[1], sums)
-        for i in self.trial.touched(mark):
-            self._offer(i)
         return best[1]
 
     def _clear(
@@ -395,17 +446,18 @@ class _Sharing:
         """(What roles lose, steps), None when it takes `limit` or more."""
         trial, loss, gifts = self.trial, 0.0, 0
         while not trial.fleet.fits(size, node, replicas):
+            self._catch_up()
             able = [i for i in self.tails.get(node, ()) if i != but and trial.count(i) > self.least[i]]
             if not able:
                 return None, gifts
             losses = {i: self._loss(i) for i in able}
-            i = min(able, key=lambda i: (losses[i] / self.share[i], trial.roles[i].id))
+            i = min(able, key=lambda i: (losses[i] / self.share[i], i))
             loss, gifts = loss + losses[i], gifts + 1
             if loss >= limit:
                 return None, gifts
             self._give(i)
         while sums and not trial.sums_allow(size, replicas):
-            cheap = [i for i in self._cheapest(MOST_DONORS, but) if self._helps(size, trial.sizes[i])]
+            cheap = self._cheapest(1, but, lambda kind: self._helps(size, kind))
             if not cheap:
                 return None, gifts
             i = cheap[0]
@@ -413,16 +465,20 @@ class _Sharing:
             if loss >= limit:
                 return None, gifts
             self._give(i)
-            self._offer(i)
         return loss, gifts
 
-    def _helps(self, size: ReplicaSize, donor: ReplicaSize) -> bool:
+    def _helps(self, size: ReplicaSize, donor: _Kind) -> bool:
         fleet = self.trial.fleet
+        cpu, memory, gpu = donor
         return bool(
-            (size.cpu and donor.cpu and fleet.over_cpu + size.cpu > 0)
-            or (size.memory and donor.memory and fleet.over_memory + size.memory > 0)
-            or (size.gpu and donor.gpu and fleet.over_gpu + size.gpu > 0)
+            (size.cpu and cpu and fleet.over_cpu + size.cpu > 0)
+            or (size.memory and memory and fleet.over_memory + size.memory > 0)
+            or (size.gpu and gpu and fleet.over_gpu + size.gpu > 0)
         )
+
+
+def _kind(size: ReplicaSize) -> _Kind:
+    return bool(size.cpu), bool(size.memory), bool(size.gpu)
 
 
 def replicas_per_node(trial: Trial) -> dict[int, int]:

@@ -14,7 +14,7 @@ from tjworker.api import labels
 from tjworker.api.indices import parse_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.observed import ENDED_PHASES, PodRecord
-from tjworker.api.progress import Progress
+from tjworker.api.progress import Progress, read_progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,13 @@ class JobState:
     pods: tuple[PodRecord, ...] = ()
     progress: Progress | None = None
     """What the job has reported; None for one that never has."""
+    namespace_policy: str = ""
+    """The policy that the label of its namespace names; '' without such a label."""
+
+    @classmethod
+    def observe(cls, job: TrainingJob, pods: tuple[PodRecord, ...], namespace_policy: str = "") -> JobState:
+        """The state of a job as its status tells it, with everything that a policy may ask."""
+        return cls(job, pods, read_progress(job.status), namespace_policy)
 
     @property
     def alive(self) -> bool:

@@ -7,6 +7,7 @@ plan.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from tjworker.autoscale.dryrun import cpu_reach
@@ -30,8 +31,10 @@ class Trial:
         self.fleet = fleet = Fleet([*jobs, *waiting], problem.resource, reach)
         self.sizes = fleet.sizes[: len(jobs)]
         self.demand_sizes = fleet.sizes[len(jobs) :]
-        self.nodes = [[fleet.index.get(n, NOWHERE) for n in _placed(job)] for job in jobs]
+        self.nodes = [[fleet.index.get(n, NOWHERE) for n in placed_nodes(job)] for job in jobs]
         """The node of each replica of a role; NOWHERE for one without."""
+        self.on: list[dict[int, int]] = [dict(Counter(nodes)) for nodes in self.nodes]
+        """Of each role: node -> replicas on it."""
         self._was = [tuple(nodes) for nodes in self.nodes]
         self._steps: list[tuple[int, int, int]] = []
         """(role, node, +1 or -1) of each step."""
@@ -47,11 +50,7 @@ class Trial:
         """Takes back all steps after the mark."""
         while len(self._steps) > mark:
             i, node, step = self._steps.pop()
-            if step > 0:
-                self.nodes[i].pop()
-            else:
-                self.nodes[i].append(node)
-            self._take(self.sizes[i], node, -step)
+            self._change(i, node, -step)
 
     def touched(self, mark: int) -> list[int]:
         """Roles that steps after the mark have changed, in their order."""
@@ -59,15 +58,28 @@ class Trial:
 
     def give(self, i: int) -> int:
         """The role's last replica goes. Returns its node."""
-        node = self.nodes[i].pop()
+        node = self.nodes[i][-1]
         self._steps.append((i, node, -1))
-        self._take(self.sizes[i], node, -1)
+        self._change(i, node, -1)
         return node
 
     def add(self, i: int, node: int) -> None:
-        self.nodes[i].append(node)
         self._steps.append((i, node, 1))
-        self._take(self.sizes[i], node, 1)
+        self._change(i, node, 1)
+
+    def _change(self, i: int, node: int, step: int) -> None:
+        """The role's last replica comes to that node, or leaves it."""
+        on = self.on[i]
+        left = on.get(node, 0) + step
+        if left:
+            on[node] = left
+        else:
+            del on[node]
+        if step > 0:
+            self.nodes[i].append(node)
+        else:
+            self.nodes[i].pop()
+        self._take(self.sizes[i], node, step)
 
     def own_place(self, i: int) -> int | None:
         """The node that the role's next replica has in the cluster; None for a replica that would be new."""
@@ -125,7 +137,8 @@ class Trial:
         return Plan(targets, places)
 
 
-def _placed(job: ElasticJob) -> tuple[str, ...]:
+def placed_nodes(job: ElasticJob) -> tuple[str, ...]:
+    """The node of each replica; '' for one without."""
     return (*job.placed, *[""] * job.parallelism)[: job.parallelism]
 
 

@@ -22,10 +22,14 @@ from tjworker.api.pod_records import pod_record
 from tjworker.api.waiting_pods import WaitingPods, waiting_name, waiting_pod
 from tjworker.autoscale.cluster import cluster_resource
 from tjworker.autoscale.decide import pose, why_no_more
+from tjworker.autoscale.policies import POLICIES
 from tjworker.autoscale.problem import ElasticRole
 from tjworker.autoscale.resources import ClusterResource
+from tjworker.autoscale.roles import UnplannedRole
 from tjworker.autoscale.rules import Rules
+from tjworker.autoscale.size_words import FULL_SIZE
 from tjworker.autoscale.state import JobState
+from tjworker.autoscale.together import WrongPolicyName
 
 Json = Mapping[str, Any]
 SHOWN_HOLDERS = 4
@@ -94,22 +98,35 @@ def obstacles(
 ) -> dict[str, str]:
     """Role -> why it has no more replicas, of those roles of `job` that could have more. `jobs`: all that there are."""
     # As the autoscaler reads them: a job that it does not scale must not count as one that waits for its room.
-    states = [state_of(one, found) for one in jobs if one.autoscaled]
+    states = [state_of(one, found, decided_by(one)) for one in jobs if one.autoscaled]
     posed = pose(states, found.nodes, found.requests, now.timestamp(), rules, found.waiting)
-    said = {unplanned.role: str(unplanned) for unplanned in posed.unplanned if unplanned.job == job.key}
+    said = {
+        unplanned.role: str(unplanned)
+        for unplanned in posed.problems
+        if isinstance(unplanned, UnplannedRole) and unplanned.job == job.key
+    }
     why = why_no_more(posed, rules, job.key)
     for role in posed.problem.roles:
         if role.id in why and role.elastic.parallelism + role.refused < role.elastic.max_instance:
             said[role.id.role] = f"{why[role.id]}{_held(role, found)}"
-    return said
+    wrong = [f". {p.why}" for p in posed.problems if isinstance(p, WrongPolicyName) and p.job == job.key]
+    return {role: f"{text}{''.join(wrong)}" for role, text in said.items()}
 
 
-def state_of(job: TrainingJob, found: Room) -> JobState:
+def decided_by(job: TrainingJob) -> str:
+    """The policy that the operator says has decided, '' where it has said none: a user need not know its settings, nor
+    see the labels of namespaces."""
+    reasons = (c.reason.lower() for c in job.status.conditions if c.type == FULL_SIZE)
+    return next((name for name in reasons if name in POLICIES), "")
+
+
+def state_of(job: TrainingJob, found: Room, namespace_policy: str = "") -> JobState:
     pods = found.pods.get(f"{job.name.namespace}/{job.name.name}", ())
     records = [
         pod_record(pod, pod["metadata"], str((controller(pod["metadata"]) or {}).get("uid", ""))) for pod in pods
     ]
-    return JobState(job, tuple(r for r in records if r.labels.get(labels.JOB_UID) == job.uid))
+    pods_of_it = tuple(r for r in records if r.labels.get(labels.JOB_UID) == job.uid)
+    return JobState.observe(job, pods_of_it, namespace_policy)
 
 
 def _held(role: ElasticRole, found: Room) -> str:

@@ -14,9 +14,12 @@ from tjworker.cli.errors import UserError
 from tjworker.cli.options import in_namespace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tjworker.simulate import Outcome, Scenario
+    from tjworker.simulate.live import LiveCluster
+
+    Json = dict[str, Any]
 
 SHOWN_COMPLAINTS = 10
 
@@ -30,7 +33,8 @@ SHOWN_COMPLAINTS = 10
 @click.option("--jobs", type=click.IntRange(1), help="With --trace: the first N jobs alone.")
 @click.option("--period", type=click.FloatRange(1), help="Seconds between two decisions (a trace: 60).")
 @click.option("--policy", "policies", multiple=True, help="A policy, off or tiresias; may be repeated (fulfillment).")
-@click.option("--from-cluster", is_flag=True, help="What each policy would do now with the jobs of the live cluster.")
+@click.option("--from-cluster", is_flag=True, help="Begin with the jobs, pods and nodes of the live cluster.")
+@click.option("--until", type=click.FloatRange(1), help="With --from-cluster: how many seconds are simulated (3600).")
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw the result: FILE.svg or FILE.png.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the result.")
 @in_namespace
@@ -44,6 +48,7 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
     period: float | None,
     policies: tuple[str, ...],
     from_cluster: bool,
+    until: float | None,
     plot: str | None,
     output: str,
     namespace: str | None,
@@ -57,29 +62,31 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
     tj simulate --from-cluster
     """
     from tjworker.simulate import ScenarioError
+    from tjworker.simulate.movers import mover
 
-    if (scenario is not None) + (trace is not None) + from_cluster != 1:
-        raise click.UsageError("name one of SCENARIO, --trace FILE and --from-cluster")
-    if trace is None and (models, nodes, gpus, jobs) != (None, None, None, None):
-        raise click.UsageError("--models, --nodes, --gpus and --jobs belong to --trace")
-    if plot is not None and Path(plot).suffix not in (".svg", ".png"):
-        raise click.UsageError(f"--plot {plot}: the name has to end with .svg or .png")
+    of_trace = (models, nodes, gpus, jobs) != (None, None, None, None)
+    _check_usage(scenario, trace, from_cluster, plot, of_trace, until)
     chosen = tuple(dict.fromkeys(policies)) or ("fulfillment",)
+    if plot is not None:
+        _need_plots()
+    now: dict[str, list[Json]] = {}
     try:
         if from_cluster:
-            return _decide_now(chosen, output, namespace)
-        if plot is not None:
-            _need_plots()
-        if trace is not None:
+            played, now = _of_cluster(chosen, until, namespace)
+        elif trace is not None:
             played = _of_trace(Path(trace), models, nodes or 16, gpus or 4, jobs, period or 60.0)
         else:
             played = _of_file(Path(scenario or ""), period)
+        for policy in chosen:
+            mover(policy, played)  # a wrong name is told before minutes of simulation, not after them
         outcomes = [_play(played, policy) for policy in chosen]
     except ScenarioError as error:
         raise UserError(str(error)) from None
     if output == "json":
-        echo(json.dumps({"policies": {outcome.policy: outcome.to_json() for outcome in outcomes}}, indent=2))
+        told = {o.policy: o.to_json() | ({"now": now[o.policy]} if from_cluster else {}) for o in outcomes}
+        echo(json.dumps({"policies": told}, indent=2))
     else:
+        _next_moves(now)
         _table(outcomes)
     if plot is not None:
         from tjworker.cli.simulationplot import draw
@@ -87,6 +94,22 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
         draw(outcomes, Path(plot))
         echo(f"drawn: {plot}", err=True)
     return 0
+
+
+def _check_usage(
+    scenario: str | None, trace: str | None, from_cluster: bool, plot: str | None, of_trace: bool, until: float | None
+) -> None:
+    """`of_trace`: an option that belongs to --trace is given."""
+    if (scenario is not None) + (trace is not None) + from_cluster != 1:
+        raise click.UsageError("name one of SCENARIO, --trace FILE and --from-cluster")
+    if of_trace and trace is None:
+        raise click.UsageError("--models, --nodes, --gpus and --jobs belong to --trace")
+    if plot is not None and Path(plot).suffix not in (".svg", ".png"):
+        raise click.UsageError(f"--plot {plot}: the name has to end with .svg or .png")
+    if plot is not None and not Path(plot).absolute().parent.is_dir():
+        raise click.UsageError(f"--plot {plot}: there is no folder {Path(plot).parent}")
+    if until is not None and not from_cluster:
+        raise click.UsageError("--until belongs to --from-cluster; a scenario has its own `until`")
 
 
 # -- input ---------------------------------------------------------------------------------------------
@@ -110,7 +133,9 @@ def _of_file(path: Path, period: float | None) -> Scenario:
 
     try:
         documents = read_documents(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, NotYaml) as error:
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: is no text; a scenario is YAML in UTF-8") from None
+    except (OSError, NotYaml) as error:
         raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if len(documents) != 1:
         raise UserError(f"{path}: has {len(documents)} documents; a scenario is one")
@@ -138,13 +163,12 @@ def _play(scenario: Scenario, policy: str) -> Outcome:
 
     if not sys.stderr.isatty():
         return play(scenario, policy)
-    with click.progressbar(length=len(scenario.jobs), label=policy, file=sys.stderr) as bar:
-        seen = 0
+    # Without an end in time the bar counts jobs that are done: nobody knows before when the last one is.
+    length = len(scenario.jobs) if scenario.until is None else round(scenario.until)
+    with click.progressbar(length=length, label=policy, file=sys.stderr) as bar:
 
-        def advance(_second: float, done: int) -> None:
-            nonlocal seen
-            bar.update(done - seen)
-            seen = done
+        def advance(second: float, done: int) -> None:
+            bar.update((done if scenario.until is None else round(second)) - bar.pos)
 
         return play(scenario, policy, advance)
 
@@ -186,36 +210,57 @@ def _need_plots() -> None:
 
 
 # -- the live cluster ----------------------------------------------------------------------------------
-def _decide_now(policies: Sequence[str], output: str, namespace: str | None) -> int:
+def _of_cluster(
+    policies: Sequence[str], until: float | None, namespace: str | None
+) -> tuple[Scenario, dict[str, list[Json]]]:
+    """The scenario that begins now, and what each policy would do in its next run."""
+    from tjworker.cli.describe import environment_rules
+    from tjworker.simulate.live import UNTIL_SECONDS, check_policy, decide_once, live_scenario
+
+    for policy in policies:
+        check_policy(policy)
+    live, rules = _observe(), environment_rules()
+    now: dict[str, list[Json]] = {}
+    for policy in policies:
+        decision = decide_once(live, policy, rules)
+        now[policy] = [
+            {"job": str(m.state.job.key), "role": m.role, "from": m.from_, "to": m.to, "reason": m.reason}
+            for m in decision.moves
+            if namespace in (None, m.state.job.name.namespace)
+        ]
+    found, assumed = live_scenario(live, rules, until or UNTIL_SECONDS)
+    if not found.nodes:
+        raise UserError("the cluster has no node that is ready and schedulable")
+    if not found.jobs:
+        raise UserError("the cluster has no job with a role that the autoscaler scales (edlPolicy Auto, min < max)")
+    for line in assumed:
+        complain(f"tj: {line}")
+    return found, now
+
+
+def _observe() -> LiveCluster:
     from datetime import UTC, datetime
 
     from tjworker.api.kinds import parse
     from tjworker.api.model import TrainingJob
     from tjworker.api.resources import NODES, PODS
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.describe import environment_rules
     from tjworker.cli.jobs import list_all, list_jobs
     from tjworker.cli.room import room, state_of
-    from tjworker.simulate.live import decide_once
+    from tjworker.simulate.live import LiveCluster
 
     with user_cluster() as cluster:
         found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
         models = [parse(one.resource, one.raw) for one in list_jobs(cluster.api, "")]
     states = [state_of(job, found) for job in models if isinstance(job, TrainingJob) and job.autoscaled]
-    now = datetime.now(UTC).timestamp()
-    told: dict[str, Any] = {}
-    for policy in policies:
-        decision = decide_once(policy, states, found.nodes, found.requests, now, environment_rules(), found.waiting)
-        told[policy] = [
-            {"job": str(m.state.job.key), "role": m.role, "from": m.from_, "to": m.to, "reason": m.reason}
-            for m in decision.moves
-            if namespace in (None, m.state.job.name.namespace)
-        ]
-    if output == "json":
-        echo(json.dumps({"policies": {policy: {"moves": moves} for policy, moves in told.items()}}, indent=2))
-        return 0
-    for policy, moves in told.items():
-        echo(f"{policy}: {len(moves) or 'no'} move{'' if len(moves) == 1 else 's'}")
+    alive = [state for state in states if state.alive]
+    return LiveCluster(alive, found.nodes, found.requests, found.waiting, datetime.now(UTC).timestamp())
+
+
+def _next_moves(now: Mapping[str, Sequence[Json]]) -> None:
+    for policy, moves in now.items():
+        echo(f"{policy}, next run: {len(moves) or 'no'} move{'' if len(moves) == 1 else 's'}")
         for move in moves:
             echo(f"  {move['job']} {move['role']} {move['from']} -> {move['to']}: {move['reason']}")
-    return 0
+    if now:
+        echo("")

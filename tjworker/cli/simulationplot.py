@@ -81,5 +81,11 @@ def _completions(axis: Any, outcomes: Sequence[Outcome], mine: int) -> None:
             alpha=1 if own else 0.5,
             label=outcome.policy,
         )
+    longest = max((seconds for outcome in outcomes for seconds in outcome.completion_seconds()), default=0.0)
+    end = (longest or max(outcome.ended_at for outcome in outcomes)) / 60
     axis.set(title="completed within", xlabel="minutes after submission", ylabel="% of jobs", ylim=(0, 105))
-    axis.legend(loc="lower right")
+    axis.set_xlim(0, 1.02 * end)
+    if longest:
+        axis.legend(loc="lower right")
+    else:
+        axis.text(0.5, 0.5, "no job has ended", transform=axis.transAxes, ha="center", va="center")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import orjson
 import structlog
@@ -26,11 +27,15 @@ from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS
 from tjworker.api.status import END_PHASES, MAX_SCALE_RECORDS, SUSPENDED, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiting_name
-from tjworker.autoscale import Decision, JobState, Move, PlanRejected, Rules, decide
+from tjworker.autoscale import POLICIES, Decision, JobState, Move, PlanRejected, Rules, decide
+from tjworker.autoscale.choice import choose_policy
+from tjworker.autoscale.decide import Posed
+from tjworker.autoscale.size_words import FULL_SIZE, full_size_condition, says_the_same
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
+from tjworker.namespace_policies import NamespacePolicies
 from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
@@ -39,6 +44,12 @@ from tjworker.telemetry.metrics import PLANS_REJECTED, SCALE_DECISIONS
 
 log = structlog.get_logger(__name__)
 NAME = "autoscale"
+EXPLAINS_SECONDS = 0.2
+"""Of a run, for the words of the conditions FullSize."""
+MOST_SIZES_TOLD = 20
+"""Conditions that one run writes."""
+SAME_SIZE_SECONDS = 60.0
+"""The reason of a size that stays is told so often at most: load that comes and goes may change it with each run."""
 RESTING = END_PHASES | {SUSPENDED}
 """Phases of jobs that have no pods and get none."""
 _OBSERVED = (PODS, REPLICASETS, BATCH_JOBS)
@@ -76,8 +87,11 @@ class Autoscaler:
         self._monotonic = monotonic
         self._isolation = Isolation(log)
         self._stragglers = Stragglers()
+        self._namespaces = NamespacePolicies(kube, monotonic)
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
+        self._explained_last = JobKey("")
+        self._size_told_at: dict[JobKey, float] = {}
         self.failed = 0
         """Objects of the last run that could not be read, decided on or written."""
 
@@ -97,7 +111,9 @@ class Autoscaler:
         self._isolation.begin()
         found = self._observe(cluster)
         decision = self._decide(found)
-        return self._apply(decision, ends)
+        told = self._apply(decision, ends)
+        self._tell_sizes(found, decision, ends)
+        return told
 
     # -- observe -----------------------------------------------------------------------------------
     def _observe(self, cluster: ClusterView) -> Observation:
@@ -117,9 +133,11 @@ class Autoscaler:
                 found.nodes.pop(node, None)  # how much of it is free is unknown
         jobs = self._jobs()
         children = self._store.projection.children([job.key for job in jobs], _OBSERVED)
+        policies = self._namespaces.policies() if jobs else {}
         for job in jobs:
             with self._isolation.item("read pods of", job.key):
-                found.states.append(_state(job, children.get(job.key, {})))
+                named = policies.get(job.name.namespace, "")
+                found.states.append(_state(job, children.get(job.key, {}), named))
         return found
 
     def _jobs(self) -> list[TrainingJob]:
@@ -153,9 +171,11 @@ class Autoscaler:
     # -- decide ------------------------------------------------------------------------------------
     def _decide(self, found: Observation) -> Decision:
         """A policy that raises, or whose plan breaks a rule, moves nothing: every job keeps what it has."""
-        policy, why = self._rules.policy, "raised"
-        decision = Decision(load=f"no role was moved: the policy {policy} failed")
-        with self._isolation.item("plan with the policy", policy):
+        policies = ", ".join(sorted({choose_policy(s, POLICIES, self._rules.policy).name for s in found.states}))
+        which, why = policies or self._rules.policy, "raised"
+        told = f"one of the policies {which}" if "," in which else f"the policy {which}"
+        decision = Decision(load=f"no role was moved: {told} failed")
+        with self._isolation.item("plan with the policy", which):
             try:
                 decision = decide(found.states, found.nodes, found.requests, self._clock(), self._rules, found.waiting)
                 why = ""
@@ -164,10 +184,10 @@ class Autoscaler:
                 raise
         if why:
             PLANS_REJECTED.inc(why=why)
-        told = frozenset(map(str, decision.problems))
-        for problem in sorted(told - self._logged):
+        problems = frozenset(map(str, decision.problems))
+        for problem in sorted(problems - self._logged):
             log.warning(problem)
-        self._logged = told
+        self._logged = problems
         return decision
 
     # -- apply -------------------------------------------------------------------------------------
@@ -185,6 +205,50 @@ class Autoscaler:
         counts["failed"] = self.failed = self._isolation.failed
         told = [f"{decision.roles} roles", decision.load] if decision.roles else [decision.load]
         return ", ".join([*told, *(f"{n} {what}" for what, n in counts.items() if n)])
+
+    def _tell_sizes(self, found: Observation, decision: Decision, ends: float) -> None:
+        """The condition FullSize of the jobs that keep what they have: what each waits for, in the words of its policy.
+        An explanation may look at every role of the cluster, so each run explains as many as its share of time allows,
+        and the next goes on from there."""
+        posed = decision.posed
+        if posed is None:
+            return
+        moved = {move.state.job.key for move in decision.moves}
+        jobs = sorted((s.job for s in found.states if s.alive and s.job.key not in moved), key=lambda job: job.key)
+        after = [job for job in jobs if job.key > self._explained_last]
+        stops = min(ends, self._monotonic() + EXPLAINS_SECONDS)
+        written, at = 0, to_rfc3339(self._clock())
+        self._size_told_at = {job.key: t for job in jobs if (t := self._size_told_at.get(job.key)) is not None}
+        for job in (*after, *jobs[: len(jobs) - len(after)]):
+            if written >= MOST_SIZES_TOLD or self._monotonic() >= stops:
+                return
+            self._explained_last = job.key
+            with self._isolation.item("explain the size of", job.key):
+                written += self._tell_size(posed, job, at)
+
+    def _tell_size(self, posed: Posed, job: TrainingJob, at: str) -> bool:
+        """Whether it was worth a write."""
+        new = full_size_condition(posed, self._rules, job, at)
+        old = next((c for c in job.status.conditions if c.type == FULL_SIZE), None)
+        if new is None or says_the_same(old, new):
+            return False
+        now = self._monotonic()
+        told_at = self._size_told_at.get(job.key)
+        same_size = old is not None and (old.status, old.message.partition(":")[0]) == (
+            new.status,
+            new.message.partition(":")[0],
+        )
+        if same_size and told_at is not None and now - told_at < SAME_SIZE_SECONDS:
+            return False
+        kept = [c for c in job.status.conditions if c.type != FULL_SIZE]
+        conditions = [c.model_dump(mode="json", by_alias=True) for c in (*kept, new)]
+        try:
+            self._patch_status(job, {"conditions": conditions})
+        except (Conflict, Invalid) as error:
+            log.debug("a job has changed meanwhile", key=job.key, error=error.message)
+            return False
+        self._size_told_at[job.key] = now
+        return True
 
     def _move(self, moves: list[Move]) -> bool:
         """False when another writer was first, or the job is gone: the next run decides on what is then."""
@@ -212,6 +276,10 @@ class Autoscaler:
             "targetsBeside": {m.role: declared[m.role] for m in moves},
             "scaleRecords": [record.model_dump(mode="json", by_alias=True) for record in kept],
         }
+        self._patch_status(job, status)
+
+    def _patch_status(self, job: TrainingJob, status: dict[str, Any]) -> None:
+        """Only of the version that was decided on. Raises Conflict when there is a newer one."""
         placed = kinds.KNOWN_KINDS[job.name.resource].placed(status)
         body = {"metadata": {"uid": job.uid, "resourceVersion": str(job.resource_version)}, "status": placed}
         self._kube.merge_patch(job.name.resource, job.name.namespace, job.name.name, body, subresource="status")
@@ -226,8 +294,8 @@ def autoscale_rules(settings: Settings) -> Rules:
     )
 
 
-def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]]) -> JobState:
-    return JobState(job, own_pods(job, decode_view(None, children)[1]))
+def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]], namespace_policy: str) -> JobState:
+    return JobState.observe(job, own_pods(job, decode_view(None, children)[1]), namespace_policy)
 
 
 def _by_job(moves: Iterable[Move]) -> list[list[Move]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tjworker.api.kinds.base import mapping
+from tjworker.api.kinds.batchsize import ANNOTATION_BATCH_SIZE
 from tjworker.api.kinds.trainingjob import (
     ANNOTATION_CLEAN_POD_POLICY,
     ANNOTATION_ETCD_IMAGE,
@@ -31,7 +32,9 @@ def special(raw: Json, job: TrainingJob) -> Extra:
             "its pods are <job>-<role>-<index>, and a lost one comes back under its own name and number; those of"
             " ReplicaSets and a batch Job had other names. The labels paddle-job* stay",
         ),
-        acted_upon=frozenset({ANNOTATION_RESTART_LIMIT, ANNOTATION_ETCD_IMAGE, ANNOTATION_CLEAN_POD_POLICY}),
+        acted_upon=frozenset(
+            {ANNOTATION_RESTART_LIMIT, ANNOTATION_ETCD_IMAGE, ANNOTATION_CLEAN_POD_POLICY, ANNOTATION_BATCH_SIZE}
+        ),
         origins=_origins(job),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tjworker.api.kinds.base import mapping
+from tjworker.api.kinds.batchsize import ANNOTATION_BATCH_SIZE
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.kinds.guests.shape import with_environment
 from tjworker.api.model import Role, TrainingJob
@@ -29,7 +30,7 @@ def special(raw: Json, job: TrainingJob) -> Extra:
         own,
         left=(*_left(raw, job), *rendezvous(raw, job)),
         notes=(_OF_THE_MASTER,) if job.kind == "ElasticDLJob" else (),
-        acted_upon=frozenset({ANNOTATION_AUTOSCALE}),
+        acted_upon=frozenset({ANNOTATION_AUTOSCALE, ANNOTATION_BATCH_SIZE}),
         origins=_origins(),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tjworker.api.kinds.batchsize import ANNOTATION_BATCH_SIZE
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.model import TrainingJob
 from tjworker.convert.known import Extra, managed_by, rendezvous
@@ -14,7 +15,7 @@ def special(raw: Json, job: TrainingJob) -> Extra:
     return Extra(
         job,
         left=(*managed_by(raw), *rendezvous(raw, job)),
-        acted_upon=frozenset({ANNOTATION_AUTOSCALE}),
+        acted_upon=frozenset({ANNOTATION_AUTOSCALE, ANNOTATION_BATCH_SIZE}),
         origins=_origins(job),
     )
 

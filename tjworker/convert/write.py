@@ -11,7 +11,7 @@ from typing import Any
 from tjworker.api.kinds import aitrainingjob
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
 from tjworker.api.kinds.base import CamelModel
-from tjworker.api.model import Role, TrainingJob
+from tjworker.api.model import BatchSize, Role, TrainingJob
 from tjworker.convert.report import Json
 
 _DEFAULT_RETRYABLE = frozenset(range(128, 256))
@@ -83,6 +83,7 @@ def _role(role: Role) -> dict[str, Any]:
                 "minReplicas": role.min_replicas if bounded else None,
                 "maxReplicas": role.max_replicas if bounded else None,
                 "edlPolicy": role.edl_policy,
+                "batchSize": _batch_size(role.batch_size),
                 "restartPolicy": role.restart_policy,
                 "restartScope": role.restart_scope,
                 "restartLimit": role.restart_limit,
@@ -91,6 +92,17 @@ def _role(role: Role) -> dict[str, Any]:
             },
         ),
         "template": _template(role.template),
+    }
+
+
+def _batch_size(batch: BatchSize | None) -> dict[str, int] | None:
+    if batch is None:
+        return None
+    return {
+        "initial": batch.initial,
+        "max": batch.max,
+        "perReplicaMin": batch.per_replica_min,
+        "perReplicaMax": batch.per_replica_max,
     }
 
 

@@ -71,7 +71,7 @@ def rules(process: Process, resources: Iterable[Resource]) -> list[Json]:
         wanted = {row.plural: row.verbs, **{f"{row.plural}/{sub}": verbs for sub, verbs in row.subresources.items()}}
         for name, verbs in wanted.items():
             if mine := verbs.get(process):
-                grouped.setdefault((row.group, mine, row.only), []).append(name)
+                grouped.setdefault((row.group, mine, row.only.get(process, ())), []).append(name)
     return [
         {
             "apiGroups": [group],

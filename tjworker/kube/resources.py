@@ -32,8 +32,8 @@ class Resource:
     optional: bool = False
     """The operator does its work without it: a CRD that may be missing, or a kind that a namespaced install may not
     read."""
-    only: tuple[str, ...] = ()
-    """The RBAC allows no other names than these; empty: all."""
+    only: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
+    """The RBAC allows a process that is named here no other names than these."""
     templated: bool = False
     """Made from a user's template. The API server must refuse a field that it does not know: it would drop a misspelt
     `command` silently, and the container would run something else."""
@@ -147,7 +147,8 @@ _ROWS = (
         optional=True,
         verbs={"worker": ("get",)},
     ),
-    # Its UID is the identity of the cluster (watcher/cluster_id.py).
+    # The UID of kube-system is the identity of the cluster (watcher/cluster_id.py). A label of a namespace chooses the
+    # autoscaling policy of its jobs (tjworker/namespace_policies.py).
     Resource(
         "namespaces",
         "",
@@ -155,8 +156,8 @@ _ROWS = (
         "Namespace",
         namespaced=False,
         optional=True,
-        only=("kube-system",),
-        verbs={"watcher": ("get",)},
+        only={"watcher": ("kube-system",)},
+        verbs={"watcher": ("get",), "worker": ("list",)},
     ),
     # The keys of an MPIJob: made, and never read. What has their name is the job's, as its UID stands in it.
     Resource(

@@ -46,6 +46,12 @@ def clear_condition(
     return set_condition(status, type_, False, reason, message, now=now, generation=generation)
 
 
+def drop_condition(status: JobStatus, type_: ConditionType) -> JobStatus:
+    """The status without it: it says something of a moment that is over."""
+    kept = tuple(c for c in status.conditions if c.type != type_)
+    return status if len(kept) == len(status.conditions) else status.model_copy(update={"conditions": kept})
+
+
 def see_generation(status: JobStatus, generation: int) -> JobStatus:
     """The status, decided on this generation: every condition in it too. `kubectl wait` takes no condition of an older
     generation than the object's, so one that a spec edit does not move must still say that it has seen the edit."""

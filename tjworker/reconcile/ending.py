@@ -20,7 +20,7 @@ from tjworker.reconcile import outcome
 from tjworker.reconcile.addons import tensorboard
 from tjworker.reconcile.attempts import forget_rests
 from tjworker.reconcile.children import clean_up, remain
-from tjworker.reconcile.conditions import clear_condition, get_condition, see_generation, set_condition
+from tjworker.reconcile.conditions import clear_condition, drop_condition, get_condition, see_generation, set_condition
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import cleaning_at
@@ -41,7 +41,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     status = forget_rests(p.status.model_copy(update={"ending": end}))
     for type_ in ("Restarting", "Scaling", "Suspended", "Stalled"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
-    status = _waits_no_more(job, status, end, at)
+    status = drop_condition(_waits_no_more(job, status, end, at), "FullSize")
     status = _numbers(p, status)
     stuck = find_stuck_deletions(p.pods, p.now)
     writes = clean_up(p, cleaning, f"the job ends in {end.phase}, and {cleaning} takes it")

@@ -9,7 +9,7 @@ from tjworker.reconcile import outcome, phase
 from tjworker.reconcile.addons import tensorboard
 from tjworker.reconcile.attempts import raise_for_suspend
 from tjworker.reconcile.children import clean_up
-from tjworker.reconcile.conditions import clear_condition, set_condition
+from tjworker.reconcile.conditions import clear_condition, drop_condition, set_condition
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.policies.clean import Cleaning
 from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
@@ -40,6 +40,7 @@ def _stay_suspended(p: Pass) -> Pass:
     status = set_condition(p.status, "Suspended", True, "Suspended", message, now=at, generation=job.generation)
     for type_ in ("Running", "Restarting", "Scaling", "TensorBoard"):
         status = clear_condition(status, type_, "Suspended", message, now=at, generation=job.generation)
+    status = drop_condition(status, "FullSize")
     stuck = find_stuck_deletions(p.pods, p.now)
     why = "the job is suspended"
     writes = [*clean_up(p, Cleaning("All"), why), *tensorboard.remove(job, p.observed, why)]

@@ -3,8 +3,8 @@
 What happens in one instant happens in this order: arrivals, nodes, services, pods; then the scheduler places what
 waits; at a tick the policy decides, and targets become pods. A job progresses at the speed of the layout of its ready
 replicas; when that layout has changed it stands still for its `rescale_seconds`. Its speed is looked up when the layout
-changes and at each tick. As in Kubernetes, the last replicas of a role go first, and a replica that is lost gets a new
-pod.
+changes, where the speed itself says so, and at each tick. As in Kubernetes, the last replicas of a role go first, and a
+replica that is lost gets a new pod.
 """
 
 from __future__ import annotations
@@ -51,6 +51,10 @@ class Run:
 
     def running(self, now: float) -> bool:
         return bool(self.layout) and self.paused_until <= now
+
+
+def _reached(done: float, work: float) -> bool:
+    return done >= work - 1e-9 * max(1.0, work)
 
 
 class Mover(Protocol):
@@ -119,7 +123,7 @@ class World:
         self.at(0.0, self._tick, order=1)
         end = LONGEST_SECONDS if scenario.until is None else scenario.until
         while self._left or scenario.until is not None:
-            second = min(self._events[0][0], self._first_end())
+            second = min(self._events[0][0], self._next_progress())
             if second >= end:
                 break
             self._advance(second)
@@ -135,13 +139,15 @@ class World:
         self.outcome.ended_at = self.now
         return self.outcome
 
-    def _first_end(self) -> float:
-        return min((self._ends_at(run) for run in self.runs.values()), default=float("inf"))
+    def _next_progress(self) -> float:
+        return min((self._worked_until(run) for run in self.runs.values()), default=float("inf"))
 
-    def _ends_at(self, run: Run) -> float:
-        if run.job.work is None or not run.layout or run.rate.work_per_second <= 0:
+    def _worked_until(self, run: Run) -> float:
+        """When the job ends, or its speed changes."""
+        work = min(float("inf") if run.job.work is None else run.job.work, run.rate.until)
+        if work == float("inf") or not run.layout or run.rate.work_per_second <= 0:
             return float("inf")
-        left = max(0.0, run.job.work - run.done)
+        left = max(0.0, work - run.done)
         return max(self.now, run.paused_until) + left / run.rate.work_per_second
 
     def _advance(self, second: float) -> None:
@@ -154,8 +160,11 @@ class World:
     def _end_jobs(self) -> None:
         for run in list(self.runs.values()):
             work = run.job.work
-            if work is not None and run.layout and run.done >= work - 1e-9 * max(1.0, work):
+            if work is not None and run.layout and _reached(run.done, work):
                 self._end(run)
+            elif run.layout and _reached(run.done, run.rate.until):
+                run.done = max(run.done, run.rate.until)
+                run.rate = self._speed(run)
 
     # -- what happens ----------------------------------------------------------------------------------
     def _submit(self, job: Job) -> None:
@@ -163,6 +172,12 @@ class World:
         self.runs[job.name] = run
         run.pods = {TRAINER: [], **{role: [] for role in job.beside}}
         self._follow(run)
+        for role, nodes in job.standing.items():
+            for pod, node in zip(run.pods[role], nodes, strict=False):
+                if node in self.cluster.nodes:
+                    self.queue.remove(pod)
+                    self._start(pod, node)
+                    pod.ready_at = self.now
 
     def _end(self, run: Run) -> None:
         self._left -= 1
@@ -386,11 +401,12 @@ class World:
         if not layout:
             run.rate = NO_SPEED
             return
+        stood = outcome.started_at is None and self.now == run.job.submitted_at and bool(run.job.standing)
         if outcome.started_at is None:
             outcome.started_at = self.now
         elif run.job.rescale_seconds:
             outcome.pauses += 1
-        run.paused_until = self.now + run.job.rescale_seconds
+        run.paused_until = self.now + (0.0 if stood else run.job.rescale_seconds)
         run.rate = self._speed(run)
 
     def _speed(self, run: Run) -> Rate:

@@ -1,27 +1,204 @@
-"""What each policy would do with a cluster as it is now. Pure."""
+"""What each policy would do with a cluster as it is now: the moves of its next run, and a scenario that begins with the
+jobs, pods and nodes of this moment. Pure.
+
+A job's speed and the work that it has left are what its reports have told: the curve through its speeds, and its
+remaining seconds at the speed that it has now. A job that has told no remaining time trains until the end, one that has
+told no speed is linear. Pods of others stay where they are, and those that wait for a node go on waiting for one.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tjworker.api.node_requests import NodeRequests
-from tjworker.api.observed import NodeRecord
+from tjworker.api.labels import AUTOSCALE_POLICY
+from tjworker.api.model import Role
+from tjworker.api.node_requests import NOTHING, NodeRequests, pod_requests
+from tjworker.api.observed import NodeRecord, PodRecord
 from tjworker.api.waiting_pods import WaitingPods
 from tjworker.autoscale import POLICIES, Decision, JobState, Rules, decide
-from tjworker.simulate.scenario import ScenarioError
+from tjworker.autoscale.cluster import has, usable_nodes
+from tjworker.autoscale.roles import AutoRole, auto_roles
+from tjworker.autoscale.speed import SpeedCurve, learned_goodput, learned_throughput
+from tjworker.simulate.engine import TRAINER
+from tjworker.simulate.scenario import Amounts, Job, Node, Scenario, ScenarioError, Service
+from tjworker.simulate.speed import LINEAR, Layout, Rate, Speed
+
+MEGA = 1_000_000
+UNTIL_SECONDS = 3600.0
 
 
-def decide_once(
-    policy: str,
-    states: Sequence[JobState],
-    nodes: Mapping[str, NodeRecord],
-    requests: Mapping[str, NodeRequests],
-    now: float,
-    rules: Rules,
-    waiting: Sequence[WaitingPods],
-) -> Decision:
-    """`now` is in Unix seconds. Raises ScenarioError for a policy that does not exist."""
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """As the autoscaler observes it."""
+
+    states: Sequence[JobState]
+    nodes: Mapping[str, NodeRecord]
+    requests: Mapping[str, NodeRequests]
+    """By node; under WAITING of pods without one."""
+    waiting: Sequence[WaitingPods]
+    now: float
+    """Unix seconds."""
+
+
+def decide_once(live: LiveCluster, policy: str, rules: Rules) -> Decision:
+    """The next run, if every job had chosen this policy. Raises ScenarioError for a policy that does not exist."""
+    check_policy(policy)
+    states = [_without_choice(state) for state in live.states]
+    chosen = replace(rules, policy=policy)
+    return decide(states, live.nodes, live.requests, live.now, chosen, live.waiting)
+
+
+def check_policy(policy: str) -> None:
     if policy not in POLICIES:
         raise ScenarioError(f"policy {policy!r} does not decide about a live cluster; there are {', '.join(POLICIES)}")
-    return decide(states, nodes, requests, now, replace(rules, policy=policy), waiting)
+
+
+def _without_choice(state: JobState) -> JobState:
+    kept = {name: value for name, value in state.job.annotations.items() if name != AUTOSCALE_POLICY}
+    return replace(state, job=replace(state.job, annotations=kept), namespace_policy="")
+
+
+def live_scenario(live: LiveCluster, rules: Rules, until: float = UNTIL_SECONDS) -> tuple[Scenario, tuple[str, ...]]:
+    """The scenario that begins now and ends `until` seconds later; and what of it is assumed, a line each."""
+    autos, unplanned = auto_roles(live.states, live.now, rules)
+    by_job: dict[str, AutoRole] = {}
+    assumed = [str(problem) for problem in unplanned]
+    for auto in autos:
+        first = by_job.setdefault(auto.state.job.key, auto)
+        if first is not auto:
+            assumed.append(f"{auto.id}: is taken as fixed; of each job one elastic role is simulated")
+    names = Counter(auto.state.job.name.name for auto in by_job.values())
+    held: dict[str, NodeRequests] = defaultdict(lambda: NOTHING)
+    jobs, endless, unseen = [], 0, 0
+    for auto in by_job.values():
+        name = auto.state.job.name
+        shown = name.name if names[name.name] == 1 else f"{name.namespace}.{name.name}"
+        jobs.append(job := _job(auto, shown, rules))
+        endless += job.work is None
+        unseen += job.speed is LINEAR
+        for pod in auto.state.pods:
+            if pod.node:
+                held[pod.node] = held[pod.node].plus(_requests(pod, auto))
+    if endless:
+        assumed.append(f"{endless} of {len(jobs)} jobs report no remaining time: they train until the end")
+    if unseen:
+        assumed.append(f"{unseen} of {len(jobs)} jobs report no speed: each replica is taken to add the same")
+    own = {(auto.state.job.uid, role.name) for auto in by_job.values() for role in auto.state.job.roles}
+    strangers = [entry for entry in live.waiting if (entry.job_uid, entry.role) not in own]
+    scenario = Scenario(
+        [_node(node, live.requests.get(name, NOTHING).plus(held[name], -1), rules) for name, node in _usable(live)],
+        jobs,
+        [_service(i, entry, rules) for i, entry in enumerate(strangers)],
+        until=until,
+        cooldown_seconds=rules.cooldown_seconds,
+        max_load_desired=rules.max_load_desired,
+    )
+    return scenario, tuple(assumed)
+
+
+def _usable(live: LiveCluster) -> Sequence[tuple[str, NodeRecord]]:
+    return sorted(usable_nodes(live.nodes).items())
+
+
+def _node(node: NodeRecord, used: NodeRequests, rules: Rules) -> Node:
+    gpus = sum(has(node, gpu) for gpu in rules.gpu_resources)
+    room = Amounts(has(node, "cpu"), has(node, "memory"), gpus)
+    return Node(node.name, room, max(1, has(node, "pods") - max(0, used.pods)), _amounts(used, rules))
+
+
+def _service(i: int, entry: WaitingPods, rules: Rules) -> Service:
+    return Service(
+        f"waiting-{i}", _amounts(replace(entry.requests, pods=1), rules), ((0.0, entry.pods),), entry.priority
+    )
+
+
+def _amounts(requests: NodeRequests, rules: Rules) -> Amounts:
+    gpus = sum(requests.amount(gpu) for gpu in rules.gpu_resources)
+    return Amounts(max(0, requests.cpu_milli), max(0, requests.memory_bytes), max(0, gpus))
+
+
+# -- jobs ----------------------------------------------------------------------------------------------
+def _job(auto: AutoRole, name: str, rules: Rules) -> Job:
+    state, elastic = auto.state, auto.elastic
+    now = max(1, elastic.parallelism)
+    speed, remaining = _speed(auto), state.progress.remaining_seconds if state.progress else None
+    beside: dict[str, tuple[int, Amounts]] = {}
+    standing: dict[str, Sequence[str]] = {TRAINER: [pod.node for pod in auto.staying]}
+    for role in state.job.roles:
+        pods = [pod for pod in state.of_role(role) if not pod.deleted_at]
+        count = max(len(pods), role.replicas - state.finished_replicas(role))
+        if role.name == auto.role.name or not count:
+            continue
+        shown = role.name if role.name != TRAINER else f"{TRAINER}-fixed"
+        beside[shown] = (count, _of_role(role, pods, auto, rules))
+        standing[shown] = [pod.node for pod in pods]
+    return Job(
+        name,
+        0.0,
+        Amounts(elastic.cpu_request_milli, elastic.memory_request_mega * MEGA, elastic.gpu_limit),
+        max(1, elastic.min_instance),
+        elastic.max_instance,
+        now,
+        work=None if remaining is None else max(1.0, remaining) * speed.rate((now,), 0.0).work_per_second,
+        speed=speed,
+        beside=beside,
+        rescale_seconds=30.0
+        if state.progress is None or state.progress.rescale_seconds is None
+        else state.progress.rescale_seconds,
+        priority=auto.priority,
+        batch_size=auto.role.batch_size,
+        standing=standing,
+        reported=state.progress,
+    )
+
+
+def _of_role(role: Role, pods: Sequence[PodRecord], auto: AutoRole, rules: Rules) -> Amounts:
+    if pods and pods[0].requests:
+        return _amounts(_requests(pods[0], auto), rules)
+    try:
+        return _amounts(pod_requests(role.template.get("spec") or {}), rules)
+    except (ValueError, TypeError, AttributeError):
+        return Amounts()
+
+
+def _requests(pod: PodRecord, auto: AutoRole) -> NodeRequests:
+    if not pod.requests:
+        return replace(auto.replica, pods=1)
+    extended = tuple(sorted((name, n) for name, n in pod.requests.items() if name not in ("cpu", "memory")))
+    return NodeRequests(pod.requests.get("cpu", 0), pod.requests.get("memory", 0), pods=1, extended=extended)
+
+
+def _speed(auto: AutoRole) -> Speed:
+    progress = auto.state.progress
+    if progress is None or not progress.samples:
+        return LINEAR
+    newest = max(progress.samples, key=lambda sample: sample.last_seen)
+    samples = learned_throughput(progress)
+    at = samples.at(newest.replicas)
+    return _Learned(
+        learned_goodput(progress, auto.role.batch_size),
+        samples,
+        newest.rate / at if at else newest.rate,
+        newest.batch_size,
+        newest.grad_sqr,
+        newest.grad_var,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Learned:
+    """What the job's reports have told: work in that of one replica."""
+
+    work: SpeedCurve
+    samples: SpeedCurve
+    samples_of_one: float
+    batch_size: int | None
+    grad_sqr: float | None
+    grad_var: float | None
+
+    def rate(self, layout: Layout, done: float) -> Rate:
+        replicas = sum(layout)
+        seen = self.samples.at(replicas) * self.samples_of_one
+        return Rate(self.work.at(replicas), seen, self.batch_size, self.grad_sqr, self.grad_var)

@@ -148,8 +148,13 @@ class _Record:
     def __init__(self, run: Run) -> None:
         job = run.job
         self.records: tuple[ScaleRecord, ...] = ()
-        self.progress: Progress | None = None
-        self._samples: dict[tuple[int, int], SpeedSample] = {}
+        self.progress: Progress | None = job.reported
+        told = sorted(job.reported.samples if job.reported else (), key=lambda sample: sample.last_seen)
+        # Reports of before are older than those to come, whatever the date was.
+        self._samples: dict[tuple[int, int], SpeedSample] = {
+            (sample.replicas, sample.nodes): replace(sample, last_seen=EPOCH + sample.last_seen - told[-1].last_seen)
+            for sample in told
+        }
         """By replicas and nodes, the one that was seen last at the end."""
         self._uid = f"uid-{job.name}"
         self._created = to_rfc3339(EPOCH + job.submitted_at)
@@ -157,6 +162,7 @@ class _Record:
             role: _template(asks) for role, asks in ((TRAINER, job.asks), *((r, a) for r, (_, a) in job.beside.items()))
         }
         self._has_run = False
+        self._started = ""
         self._at: tuple[int, bool] | None = None
         self._built: JobState | None = None
 
@@ -191,6 +197,8 @@ class _Record:
         every = [pod for pods in run.pods.values() for pod in pods]
         whole = ready and bool(run.layout) and not leaving
         self._has_run = self._has_run or whole
+        if whole and not self._started:
+            self._started = to_rfc3339(EPOCH + now)
         phase = "Running" if whole else "Scaling" if self._has_run else "Creating"
         job = run.job
         roles = [
@@ -206,9 +214,8 @@ class _Record:
             )
         ]
         roles += [Role(name, "Pod", n, self._templates[name]) for name, (n, _) in job.beside.items()]
-        status = JobStatus.model_construct(
-            **{**_BLANK, "phase": phase, "scale_records": self.records}  # no input to validate, and thousands of them
-        )
+        known = {"phase": phase, "scale_records": self.records, "start_running_time": self._started}
+        status = JobStatus.model_construct(**{**_BLANK, **known})  # no input to validate, and thousands of them
         made = TrainingJob(
             JobName(RESOURCE, "default", job.name),
             "elasticdeeplearning.ai/v1",

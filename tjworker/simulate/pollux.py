@@ -52,19 +52,22 @@ class Application:
         wide: dict[str, tuple[Curve, Curve]] = _curves(folder / "scalability.csv", ("num_nodes", "num_replicas"))
         self._wide = _by_size(self._steps, wide)
         """By number of nodes, then of replicas: the same, mean over the placements."""
-        runs = {int(path.stem.partition("-")[2]): _validation(path) for path in sorted(folder.glob("validation-*.csv"))}
-        if not runs:
-            raise ScenarioError(f"application {self.name}: {folder} has no validation-*.csv")
+        validated = [path for path in sorted(folder.glob("validation-*.csv")) if path.stem[11:].isdecimal()]
+        runs = {int(path.stem[11:]): rows for path in validated if (rows := _validation(path))}
+        if not runs or not self._steps:
+            missing = "validation-*.csv" if not runs else "placements.csv"
+            raise ScenarioError(f"application {self.name}: {folder} has no {missing} with a row")
         self._runs = runs
         self._batches = sorted(runs)
         self.smallest, self.largest = self._batches[0], self._batches[-1]
         sizes = [local for steps, _ in self._steps.values() for local, _ in steps]
         self.least_local, self.most_local = min(sizes), min(max(sizes), LARGEST_LOCAL.get(self.name, max(sizes)))
-        epochs = EPOCHS.get(self.name, min(len(run) for run in runs.values()))
-        self.work = max(run[min(epochs, len(run)) - 1].progress for run in runs.values())
+        epochs = min(EPOCHS.get(self.name, 1 << 30), *(len(run) for run in runs.values()))
+        self._marks = [min(run[epoch].progress for run in runs.values()) for epoch in range(epochs)]
+        """Progress at the end of each epoch."""
+        self.work = self._marks[-1]
         self._known_steps: dict[tuple[Layout, int], tuple[float, float]] = {}
         self._known_rates: dict[tuple[Layout, int, int | None], Rate] = {}
-        self._marks = {b: [row.progress for row in run] for b, run in runs.items()}
 
     @property
     def batch_size(self) -> BatchSize | None:
@@ -76,7 +79,7 @@ class Application:
     # -- speed -----------------------------------------------------------------------------------------
     def rate(self, layout: Layout, done: float, batch: int | None) -> Rate:
         """`batch`: None for the best one at this point of the training."""
-        key = (layout, self._epoch(self.smallest, done), batch)
+        key = (layout, self._epoch(done), batch)
         if key not in self._known_rates:
             fixed = batch if batch is not None else FIXED_BATCH.get(self.name)
             batches = [fixed] if fixed is not None else self._choices(sum(layout))
@@ -102,7 +105,7 @@ class Application:
         sqr, var = self._gradient(batch, done)
         scale = batch / self.smallest
         gain = (var + sqr) / (var / scale + sqr)
-        return Rate(gain / seconds, batch / seconds, batch, sqr, var)
+        return Rate(gain / seconds, batch / seconds, batch, sqr, var, self._marks[self._epoch(done)])
 
     def _step(self, layout: Layout, sixteenths: int) -> tuple[float, float]:
         """Of a local batch size in sixteenths: fine enough, and few enough to remember."""
@@ -128,15 +131,16 @@ class Application:
         return _clamped(points, nodes)
 
     # -- what a batch brings ---------------------------------------------------------------------------
-    def _epoch(self, batch: int, done: float) -> int:
-        return min(bisect_right(self._marks[batch], done), len(self._marks[batch]) - 1)
+    def _epoch(self, done: float) -> int:
+        return min(bisect_right(self._marks, done * (1 + 1e-12)), len(self._marks) - 1)
 
     def _gradient(self, batch: int, done: float) -> tuple[float, float]:
         """Square and variance, interpolated between the batch sizes that were validated."""
         high = min(bisect_right(self._batches, batch), len(self._batches) - 1)
         low = max(0, high - 1)
         a, b = self._batches[low], self._batches[high]
-        first, second = self._runs[a][self._epoch(a, done)], self._runs[b][self._epoch(b, done)]
+        epoch = self._epoch(done)
+        first, second = self._runs[a][epoch], self._runs[b][epoch]
         part = min(1.0, max(0.0, (batch - a) / (b - a))) if b > a else 0.0
         return (
             first.grad_sqr + part * (second.grad_sqr - first.grad_sqr),
@@ -158,8 +162,8 @@ class PolluxSpeed:
 def _curves(path: Path, keys: Sequence[str]) -> dict[str, tuple[Curve, Curve]]:
     found: dict[str, dict[float, tuple[float, float]]] = defaultdict(dict)
     for row in _rows(path):
-        key = " ".join(row[name] for name in keys)
-        found[key][float(row["local_bsz"])] = (float(row["step_time"]), float(row["sync_time"]))
+        key = " ".join(str(int(_number(path, row, name))) for name in keys)
+        found[key][_number(path, row, "local_bsz")] = (_number(path, row, "step_time"), _number(path, row, "sync_time"))
     return {
         key: (
             tuple((local, seconds[0]) for local, seconds in sorted(by_local.items())),
@@ -198,7 +202,8 @@ def _clamped(points: Curve, at: float) -> float:
 
 
 def _validation(path: Path) -> list[Epoch]:
-    return [Epoch(float(r["progress"]), float(r["grad_sqr"]), float(r["grad_var"])) for r in _rows(path)]
+    columns = ("progress", "grad_sqr", "grad_var")
+    return [Epoch(*(_number(path, row, column) for column in columns)) for row in _rows(path)]
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
@@ -207,3 +212,13 @@ def _rows(path: Path) -> list[dict[str, str]]:
             return list(csv.DictReader(file))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ScenarioError(f"{path}: is no CSV in UTF-8: {error}") from None
+
+
+def _number(path: Path, row: Mapping[str, str], column: str) -> float:
+    """Raises ScenarioError that names the file and the column."""
+    try:
+        return float(row[column])
+    except (KeyError, TypeError, ValueError):
+        raise ScenarioError(f"{path}: column {column} is {row.get(column)!r}, and not a number") from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tjworker.api.model import BatchSize
+from tjworker.api.progress import Progress
 from tjworker.simulate.speed import LINEAR, Speed
 
 Placement = Literal["spread", "pack"]
@@ -90,6 +91,11 @@ class Job:
     rigid: Rigid | None = None
     batch_size: BatchSize | None = None
     """Between which batch sizes the job adapts its own; None: it does not."""
+    standing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Role -> the node of each of its first replicas, which run there when the job is submitted; '' for one that waits.
+    A job that has some does not stand still at its start."""
+    reported: Progress | None = None
+    """What it has reported before the simulation begins."""
 
     @property
     def elastic(self) -> bool:

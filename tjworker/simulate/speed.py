@@ -22,6 +22,8 @@ class Rate:
     batch_size: int | None = None
     grad_sqr: float | None = None
     grad_var: float | None = None
+    until: float = float("inf")
+    """It holds until so much work is done."""
 
 
 NO_SPEED = Rate(0.0, 0.0)

@@ -13,10 +13,11 @@ A row that cannot be used is left out, with one line that names it.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import BinaryIO
 
 from tjworker.api.quantity import milli, whole
 from tjworker.simulate.pollux import Application, PolluxSpeed
@@ -26,6 +27,9 @@ from tjworker.simulate.speed import LINEAR
 Row = Mapping[str, str]
 RESCALE_SECONDS = 30.0
 """How long a job stands still when replicas have come or gone, where its row does not say: as in Pollux' simulation."""
+NO_HEADER = "is empty; its first line has to name columns"
+LONGEST_LINE = 65_536
+"""Bytes of a row: hundreds of times what one of any format has."""
 ONE_GPU = Amounts(cpu_milli=1000, gpus=1)
 
 
@@ -42,16 +46,23 @@ class _Refused(ValueError):
 
 def read_trace(path: Path, nodes: list[Node], models: Path | None) -> Trace:
     """Raises ScenarioError for a file that is no trace."""
+    complaints: list[str] = []
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, restkey="")
-            columns = set(reader.fieldnames or ())
+        with path.open("rb") as file:
+            reader = csv.DictReader(_lines(path, file, complaints), restkey="")
+            header = reader.fieldnames or ()
             rows = [(reader.line_num, row) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ScenarioError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{path}: is no text; a trace is CSV in UTF-8") from None
+    except csv.Error as error:
+        raise ScenarioError(f"{path}: is no CSV: {error}") from None
+    if not header:
+        raise ScenarioError(f"{path}: {complaints[0] if complaints else NO_HEADER}")
+    columns = set(header)
     build = _builder(path, columns, nodes, models)
     jobs: dict[str, Job] = {}
-    complaints: list[str] = []
     latest, latest_line = float("-inf"), 0
     for line, row in rows:
         try:
@@ -81,6 +92,23 @@ def read_trace(path: Path, nodes: list[Node], models: Path | None) -> Trace:
     return Trace(tuple(_shifted(job, first) for job in ordered), tuple(complaints))
 
 
+def _lines(path: Path, file: BinaryIO, complaints: list[str]) -> Iterator[str]:
+    """The lines of the file. A line that is too long becomes an empty one, which is no row: it could fill the
+    memory."""
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(LONGEST_LINE)
+            complaints.append(
+                f"{path.name} line {number}: it has more than {LONGEST_LINE:,} bytes; the row is left out"
+            )
+            yield "\n"
+            continue
+        yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+
+
 def _builder(path: Path, columns: set[str], nodes: list[Node], models: Path | None) -> Callable[[Row, int], Job]:
     if {"name", "time", "application", "num_replicas", "batch_size"} <= columns:
         if models is None:
@@ -89,6 +117,8 @@ def _builder(path: Path, columns: set[str], nodes: list[Node], models: Path | No
                 " --models DIR"
             )
         known: dict[str, Application] = {}
+        if not models.is_dir():
+            raise ScenarioError(f"{path}: --models {models}: there is no such folder")
         return lambda row, _: _pollux(row, models, known, room_for(nodes, ONE_GPU))
     if {"timestamp", "duration", "num_gpus"} <= columns:
         return lambda row, line: _philly(row, line, room_for(nodes, ONE_GPU))

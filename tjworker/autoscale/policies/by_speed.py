@@ -1,10 +1,14 @@
 """What `throughput` and `goodput` have in common: replicas go where they speed a job up most for its own speed, each
 with a weight. Pure.
 
-What counts is the logarithm of a job's speed. With speed itself, jobs that still look linear took all replicas from
-each other in turn: in the replay of Pollux' workloads jobs took half as long again. A move is made only if the speed
-that it adds, until the job's end or for ten minutes, is worth more than the time that the job stands still for it; and
-a role gives room only to one that gains `HYSTERESIS` times what it loses.
+A policy compares logarithms of speed: what a replica adds in proportion to the speed that the job has already. Speed
+itself would send every replica to one job after another: a job that has reported one size counts as linear, so one more
+replica adds as much to it at 30 replicas as at 1, and it would take the replicas of every job whose curve bends. On the
+Pollux workloads (docs/elasticity.md), comparing speeds instead of logarithms raised the mean completion time of
+`throughput` from 2,633 s to 4,258 s.
+
+A job moves only when the speed that it gains, until its end or for ten minutes, outweighs the time that it stands
+still. A role gives room only to a role that gains `HYSTERESIS` times what the giver loses.
 """
 
 from __future__ import annotations
@@ -37,14 +41,20 @@ class _Speeds:
         roles = sorted(problem.roles, key=lambda role: role.id)
         self._curves = [learn(role) for role in roles]
         self._weights = [weigh(problem, role, curve) for role, curve in zip(roles, self._curves, strict=True)]
+        self._logs: list[dict[int, float]] = [{} for _ in roles]
         self._pauses = [role.rescale_seconds / horizon(role) for role in roles]
 
     def steps(self, i: int, now: int) -> Sequence[int]:
         return sorted({now + 1, now + 2, now + 4, now + 8, max(1, 2 * now)})
 
     def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
-        curve = self._curves[i]
-        return self._weights[i] * (log(curve.at(high) + SMOOTH) - log(curve.at(low) + SMOOTH))
+        return self._weights[i] * (self._log(i, high) - self._log(i, low))
+
+    def _log(self, i: int, replicas: int) -> float:
+        known = self._logs[i].get(replicas)
+        if known is None:
+            known = self._logs[i][replicas] = log(self._curves[i].at(replicas) + SMOOTH)
+        return known
 
     def disturbance(self, i: int, replicas: int, nodes: int) -> float:
         return self._weights[i] * self._pauses[i]

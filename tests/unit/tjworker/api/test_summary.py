@@ -11,7 +11,18 @@ from tjworker.api.quantity import asked_whole
 from tjworker.api.status import Condition, Ending, HostPorts, JobStatus, Phase, ReplicaStatus, RestartCounts
 
 AT = "2026-01-01T00:00:00Z"
-EVERY = ("Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard")
+EVERY = (
+    "Created",
+    "Running",
+    "Restarting",
+    "Scaling",
+    "Suspended",
+    "Succeeded",
+    "Failed",
+    "Stalled",
+    "TensorBoard",
+    "FullSize",
+)
 SHOWS: dict[Phase, str] = {
     "": "of Running",
     "Pending": "of Running",

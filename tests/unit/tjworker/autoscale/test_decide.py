@@ -20,6 +20,7 @@ from tjworker.autoscale import (
     find_pending_job,
     find_training_jobs_might_be_rescheduled,
 )
+from tjworker.autoscale.roles import UnplannedRole
 from tjworker.settings import OFF, Settings
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
@@ -298,6 +299,7 @@ def test_the_cool_down_of_one_role_keeps_no_other_of_the_job_back() -> None:
 def test_a_quantity_that_does_not_parse_is_told_with_its_job_and_role() -> None:
     state = running(an_elastic(resources={"requests": {"cpu": "two"}}))
     (told,) = decide([state], {"a": make_node().build()}, {}, NOW, Rules()).problems
+    assert isinstance(told, UnplannedRole)
     assert (told.job, told.role) == (state.job.key, "trainer")
     assert str(told) == (
         "aitrainingjobs.elasticdeeplearning.ai/default/digits: role trainer is not autoscaled: its pod template: "
@@ -393,6 +395,7 @@ def test_a_job_that_cannot_be_planned_with_costs_itself_alone(bad: JobState, wan
     decision = decide([running(an_elastic(2, name="good")), bad], EIGHT_CPUS, {"a": used(2)}, NOW, Rules())
     assert [(move.state.job.name.name, move.to) for move in decision.moves] == [("good", 7)]
     (problem,) = decision.problems
+    assert isinstance(problem, UnplannedRole)
     assert (problem.job, problem.role) == (bad.job.key, "trainer")
     assert want_why in problem.why
 

@@ -9,7 +9,7 @@ from tests.support.builders import JobBuilder, make_job
 from tjworker.api import labels
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import WAITING
-from tjworker.api.status import JobStatus
+from tjworker.api.status import Condition, JobStatus
 from tjworker.autoscale import Rules
 from tjworker.cli.room import ill_nodes, obstacles, room, too_large
 
@@ -156,3 +156,18 @@ def test_what_no_single_node_has_together() -> None:
     tall["status"]["allocatable"] |= {"memory": "64Gi"}
     (said,) = too_large(read(asking(cpu="32", memory="32Gi")), [wide, tall])
     assert "no single node has all that it requests" in said
+
+
+def test_a_wrong_name_of_a_policy_is_told_beside_what_decides() -> None:
+    job = elastic("el", 1).metadata(uid="uid-el", annotations={labels.AUTOSCALE_POLICY: "best"})
+    said = obstacles(job.build(), [job.build()], room([node()], [pod("el", 0)]), NOW, Rules())["trainer"]
+    assert "(policy fulfillment)" in said
+    assert f". annotation {labels.AUTOSCALE_POLICY} of the job names 'best', which is no policy. Choose one of" in said
+
+
+def test_the_policy_that_the_operator_names_is_said_whatever_the_users_settings_are() -> None:
+    """As where a label of the namespace chooses it, which the user may not see."""
+    told = Condition(type="FullSize", status="False", last_transition_time="2026-01-01T00:00:00Z", reason="Fair")
+    job = elastic("el", 1).status(JobStatus(phase="Running", conditions=(told,)))
+    said = obstacles(job.build(), [job.build()], room([node()], [pod("el", 0)]), NOW, Rules())["trainer"]
+    assert "(policy fair)" in said

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support.builders import make_job
 from tests.support.paths import ROOT
 from tests.unit.tjworker.cli.conftest import TypedAt
+from tjworker.api import labels
 from tjworker.api.kinds.aitrainingjob import RESOURCE
-from tjworker.api.resources import NODES
+from tjworker.api.resources import NODES, PODS
+from tjworker.api.status import SpeedRow, TrainerStatus
 
 EXAMPLE = ROOT / "examples/simulation/scenario.yaml"
 CSV = "name,time,replicas,duration,min,max,gpus\na,0,2,600,1,8,1\nb,60,4,600,1,8,1\n"
@@ -126,6 +129,8 @@ WRONG = {
     "nothing to simulate": ((), "name one of SCENARIO, --trace FILE and --from-cluster"),
     "two things": (("x.yaml", "--from-cluster"), "name one of SCENARIO, --trace FILE and --from-cluster"),
     "a trace's option": (("x.yaml", "--gpus", "4"), "--models, --nodes, --gpus and --jobs belong to --trace"),
+    "an end of a trace": (("--trace", "x.csv", "--until", "9"), "--until belongs to --from-cluster"),
+    "a picture in a folder that is not there": (("x.yaml", "--plot", "none/x.svg"), "there is no folder none"),
     "a picture of another kind": (("x.yaml", "--plot", "x.gif"), "the name has to end with .svg or .png"),
 }
 
@@ -138,10 +143,54 @@ def test_a_wrong_use_is_named(name: str, typed_at: TypedAt) -> None:
     assert want in done.stderr
 
 
-def test_a_policy_that_does_not_exist_is_named(typed_at: TypedAt) -> None:
-    done = typed_at.tj("simulate", str(EXAMPLE), "--policy", "best")
-    assert done.exit_code == 1
+def test_a_policy_that_does_not_exist_is_named_before_anything_is_played(
+    typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tjworker.cli.simulate._play", lambda *_: pytest.fail("it played"))
+    done = typed_at.tj("simulate", str(EXAMPLE), "--policy", "off", "--policy", "best")
+    assert (done.exit_code, done.stdout) == (1, "")
     assert "tj: policy 'best' does not exist; there are fulfillment, " in done.stderr
+
+
+NOT_READ = {
+    "a scenario that is not there": (("none.yaml",), None, "none.yaml: No such file or directory"),
+    "a scenario that ends in the middle": (("FILE",), b"nodes: [{cpu: 4", "line 2, column 1: did not find expected"),
+    "a scenario that is no text": (("FILE",), b"\xff\xfe\x00", "is no text"),
+    "an empty scenario": (("FILE",), b"", "has 0 documents; a scenario is one"),
+    "two scenarios": (("FILE",), b"nodes: []\n---\nnodes: []\n", "has 2 documents; a scenario is one"),
+    "a trace that is not there": (("--trace", "none.csv"), None, "none.csv: No such file or directory"),
+    "an empty trace": (("--trace", "FILE"), b"", "is empty; its first line has to name columns"),
+    "a trace of an unknown format": (("--trace", "FILE"), b"id;when\n1;2\n", "its header is of no known format"),
+    "a trace that is no text": (("--trace", "FILE"), b"\xff\xfe\x00", "is no text; a trace is CSV in UTF-8"),
+    "models that are not there": (
+        ("--trace", "FILE", "--models", "none"),
+        b"name,time,application,num_replicas,batch_size\nx,0,bert,1,12\n",
+        "--models none: there is no such folder",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_READ)
+def test_what_cannot_be_read_is_one_line_that_names_the_file(name: str, typed_at: TypedAt, tmp_path: Path) -> None:
+    args, content, want = NOT_READ[name]
+    file = tmp_path / "input"
+    if content is not None:
+        file.write_bytes(content)
+    done = typed_at.tj("simulate", *(str(file) if arg == "FILE" else arg for arg in args))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert want in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_of_many_bad_rows_the_first_are_named_and_the_rest_counted(typed_at: TypedAt, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(CSV + "c,,2,600,1,8,1\n" * 50, encoding="utf-8")
+    done = typed_at.tj("simulate", "--trace", str(path), "--policy", "off", "-o", "json")
+    assert done.exit_code == 0
+    assert len(done.stderr.splitlines()) == 11
+    assert done.stderr.endswith("tj: 40 more rows are alike\n")
+    assert json.loads(done.stdout)["policies"]["off"]["jobs_done"] == 2
 
 
 def test_without_matplotlib_a_plot_says_what_to_install(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,19 +213,89 @@ def test_a_plot_is_drawn_the_same_each_time(typed_at: TypedAt, tmp_path: Path) -
     assert drawn[0].startswith(b"<?xml")
 
 
-def test_from_cluster_says_what_each_policy_would_do_and_changes_nothing(typed_at: TypedAt) -> None:
-    typed_at.add(make_job("digits").workers(2, least=1, most=5).status(phase="Running"))
+def live(typed_at: TypedAt) -> None:
+    """Two jobs on a node of eight CPUs: one runs with two trainers, and has told how it stands; one waits whole."""
     allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110"}
     ready = [{"type": "Ready", "status": "True"}]
     body = {"metadata": {"name": "n"}, "status": {"allocatable": allocatable, "conditions": ready}}
     typed_at.api.create(NODES, "", body)
+    rows = [SpeedRow(replicas=n, nodes=1, rate=100.0 * n, count=9, last_seen=AT) for n in (1, 2)]
+    told = TrainerStatus(progress_percentage=50, estimated_remaining_seconds=1200, last_updated_time=AT)
+    trains = make_job("trains").role("trainer", 2, least=1, most=5, edl="Auto", template=ONE_CPU)
+    waits = make_job("waits").role("trainer", 1, least=1, most=5, edl="Auto", template=ONE_CPU)
+    typed_at.add(
+        trains.status(phase="Running", speed=tuple(rows), trainer_status=told, start_running_time=AT),
+        waits.status(phase="Creating"),
+    )
+    made = {job["metadata"]["name"]: job for job in typed_at.api.list_page(RESOURCE, "default", limit=10).items}
+    for name, index, node in (("trains", 0, "n"), ("trains", 1, "n"), ("waits", 0, "")):
+        typed_at.make(PODS, pod(made[name], index, node))
+
+
+AT = "2001-09-09T01:00:00Z"
+ONE_CPU = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
+
+
+def pod(job: Any, index: int, node: str) -> dict[str, Any]:
+    name = job["metadata"]["name"]
+    its = {labels.JOB_NAME: name, labels.REPLICA_NAME: "trainer", labels.REPLICA_INDEX: str(index)}
+    return {
+        "metadata": {
+            "name": f"{name}-trainer-{index}",
+            "namespace": "default",
+            "labels": its | {labels.JOB_UID: job["metadata"]["uid"]},
+        },
+        "spec": {**ONE_CPU["spec"], **({"nodeName": node} if node else {})},
+        "status": {"phase": "Running" if node else "Pending"},
+    }
+
+
+def test_from_cluster_plays_on_from_the_live_jobs_and_changes_nothing(typed_at: TypedAt) -> None:
+    live(typed_at)
     before = typed_at.api.list_page(RESOURCE, "default", limit=10).items
-    done = typed_at.tj("simulate", "--from-cluster", "--policy", "fulfillment", "--policy", "fair", "-o", "json")
+    asked = ("simulate", "--from-cluster", "--policy", "fulfillment", "--policy", "fair", "-o", "json")
+    done = typed_at.tj(*asked)
     assert done.exit_code == 0, done.stderr
-    # It grows when its first pod is made: nothing runs pods here.
-    assert json.loads(done.stdout) == {"policies": {"fulfillment": {"moves": []}, "fair": {"moves": []}}}
-    assert typed_at.tj("simulate", "--from-cluster").stdout == "fulfillment: no moves\n"
+    assert done.stderr.splitlines() == [
+        "tj: 1 of 2 jobs report no remaining time: they train until the end",
+        "tj: 1 of 2 jobs report no speed: each replica is taken to add the same",
+    ]
+    policies = json.loads(done.stdout)["policies"]
+    for told in policies.values():
+        jobs = {job["name"]: job for job in told["jobs"]}
+        assert set(jobs) == {"trains", "waits"}
+        assert jobs["trains"]["started"] == 0, "it runs already"
+        # 1,200 s with two trainers are 600 s with four, of which it is told before long; and a pause for each move.
+        assert 600 < jobs["trains"]["ended"] < 1200
+        assert jobs["waits"]["ended"] is None
+        assert told["ended_at_seconds"] == 3600
+        assert isinstance(told["now"], list)
+    assert typed_at.api.list_page(RESOURCE, "default", limit=10).items == before
+
+
+def test_from_cluster_shows_the_next_moves_and_the_table(typed_at: TypedAt) -> None:
+    live(typed_at)
+    done = typed_at.tj("simulate", "--from-cluster", "--policy", "fair", "--until", "60")
+    assert done.exit_code == 0, done.stderr
+    first, *_, head, row = done.stdout.splitlines()
+    assert first.startswith("fair, next run: ")
+    assert head.startswith("POLICY")
+    assert row.startswith("fair ")
+
+
+def test_from_cluster_refuses_what_does_not_decide_about_it(typed_at: TypedAt) -> None:
     done = typed_at.tj("simulate", "--from-cluster", "--policy", "tiresias")
     assert done.exit_code == 1
     assert "policy 'tiresias' does not decide about a live cluster; there are fulfillment, " in done.stderr
-    assert typed_at.api.list_page(RESOURCE, "default", limit=10).items == before
+
+
+def test_a_cluster_without_elastic_jobs_says_so(typed_at: TypedAt) -> None:
+    done = typed_at.tj("simulate", "--from-cluster")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "the cluster has no node that is ready and schedulable" in done.stderr
+    live(typed_at)
+    typed_at.api.merge_patch(RESOURCE, "default", "waits", {"spec": {"suspend": True}})
+    typed_at.api.merge_patch(RESOURCE, "default", "trains", {"spec": {"suspend": True}})
+    done = typed_at.tj("simulate", "--from-cluster")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "the cluster has no job with a role that the autoscaler scales" in done.stderr

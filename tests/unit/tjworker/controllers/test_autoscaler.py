@@ -11,7 +11,7 @@ import pytest
 from tests.scenarios.elastic import FULL, elastic, wants
 from tests.scenarios.test_autoscaler import ElasticWorld
 from tjworker.autoscale import POLICIES
-from tjworker.autoscale.problem import Plan, Problem
+from tjworker.autoscale.problem import Plan, Problem, RoleId
 from tjworker.base import JobKey, Transient
 from tjworker.kube.port import HttpResponse
 from tjworker.telemetry.metrics import REGISTRY
@@ -126,6 +126,10 @@ def _too_many(problem: Problem) -> Plan:
     return Plan({role.id: 10 for role in problem.roles})
 
 
+def _beyond(problem: Problem) -> Plan:
+    return Plan({role.id: 11 for role in problem.roles})
+
+
 def _raises(problem: Problem) -> Plan:
     raise ZeroDivisionError("no part of nothing")
 
@@ -133,6 +137,12 @@ def _raises(problem: Problem) -> Plan:
 FAILS: dict[str, tuple[Any, str, str]] = {
     "it raises": (_raises, "raised", "ZeroDivisionError: no part of nothing"),
     "its plan breaks a rule": (_too_many, "rejected", " milli-CPUs would be requested of"),
+    "its target is out of bounds": (_beyond, "rejected", "1 -> 11 is outside 1..10"),
+    "it plans for a job that there is not": (
+        lambda _: Plan({RoleId(JobKey("gone"), "trainer"): 2}),
+        "rejected",
+        "gone/trainer: no such role",
+    ),
     "it returns no plan": (lambda _: {"aaa": 3}, "raised", "AttributeError"),
 }
 

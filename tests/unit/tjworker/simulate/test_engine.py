@@ -7,6 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from tjworker.api.progress import Progress, SpeedSample
+from tjworker.autoscale import POLICIES
+from tjworker.autoscale.problem import Plan, Problem
 from tjworker.simulate import Outcome, Scenario, ScenarioError, simulate
 from tjworker.simulate.results import jain
 from tjworker.simulate.scenario import Amounts, Job, Node, NodeEvent, Placement, Rigid, Service
@@ -170,3 +173,51 @@ def test_a_policy_sees_reports_and_nothing_else_of_the_true_speed() -> None:
 def test_a_policy_that_does_not_exist_is_named() -> None:
     with pytest.raises(ScenarioError, match="policy 'best' does not exist; there are fulfillment, "):
         simulate(Scenario(TWO_NODES, ()), "best")
+
+
+def test_a_job_that_runs_already_stands_where_it_is_and_does_not_stand_still() -> None:
+    """20 units of work at two a second; without `standing` it would stand still for 30 s first, on the first node."""
+    nodes = [Node(name, Amounts(8000, 1 << 34)) for name in ("a", "b")]
+    stands = Job("job", 0, Amounts(1000), 2, 2, 2, 20.0, rescale_seconds=30, standing={"trainer": ("b", "b")})
+    lost = NodeEvent(5, "a", up=False)
+    outcome = simulate(Scenario(nodes, [stands], events=[lost]), "off")
+    assert (outcome.jobs[0].started_at, outcome.jobs[0].ended_at) == (0, 10)
+    assert outcome.jobs[0].restarts == 0
+
+
+def test_what_a_job_has_reported_before_is_known_to_the_policy_from_the_beginning() -> None:
+    """More than one replica does not speed `flat` up; without its reports both would count as linear."""
+    told = Progress(samples=tuple(SpeedSample(n, 1, 1.0, 9, 1e9 + n) for n in (1, 2, 4)), reported_at=1e9)
+    nodes = [Node("a", Amounts(8000, 1 << 34))]
+    flat = Job("flat", 0, Amounts(1000), 1, 7, 1, speed=Table(((1, 1.0), (7, 1.0))), reported=told)
+    other = Job("other", 0, Amounts(1000), 1, 7, 1)
+    outcome = simulate(Scenario(nodes, [flat, other], until=10), "throughput")
+    replicas = {job.name: job.at(9) for job in outcome.jobs}
+    assert replicas["flat"] <= 2 < replicas["other"], replicas
+
+
+class Quickens:
+    """One unit a second for the first 25, then two."""
+
+    def rate(self, layout: Layout, done: float) -> Rate:
+        return Rate(1.0, 1.0, until=25.0) if done < 25 else Rate(2.0, 2.0)
+
+
+def test_a_speed_that_changes_between_two_decisions_counts_from_where_it_changes() -> None:
+    """Decisions come at 0, 10, 20 and 30 s. 25 s for the first 25 units, 15 s for the other 30."""
+    outcome = simulate(Scenario(TWO_NODES, [rigid("a", 0, 1, 55, speed=Quickens())], **QUICK), "off")  # type: ignore[arg-type]
+    assert outcome.jobs[0].ended_at == 40
+
+
+def test_the_policy_sees_the_service_that_a_job_has_received(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in production, where it follows from the time at which all replicas ran first and from the moves since."""
+    seen: list[float] = []
+    works = POLICIES["fulfillment"]
+
+    def plan(problem: Problem) -> Plan:
+        seen.extend(role.service for role in problem.roles)
+        return works.plan(problem)
+
+    monkeypatch.setitem(POLICIES, "fulfillment", replace(works, plan=plan))
+    simulate(Scenario(TWO_NODES, [elastic("a", 0, 2, 3, 100)], until=31, cooldown_seconds=0, **QUICK), "fulfillment")  # type: ignore[arg-type]
+    assert seen == [0, 30, 60, 90], "three replicas since the first decision, and one decision each 10 s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,36 @@ def test_a_row_of_philly_is_elastic_around_its_gpus_and_begins_at_the_first(tmp_
     assert second.asks.gpus == 1
 
 
+MEBIBYTE = b"x" * (1 << 20)
+
+
+def test_a_line_of_100_mb_is_one_row_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    with path.open("wb") as file:
+        file.write(OWN.encode())
+        for _ in range(100):
+            file.write(MEBIBYTE)
+        file.write(b"\nz,5,2,60,1\n")
+    tracemalloc.start()
+    try:
+        trace = read_trace(path, NODES, None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [job.name for job in trace.jobs] == ["a", "z"]
+    assert trace.complaints == ("jobs.csv line 3: it has more than 65,536 bytes; the row is left out",)
+    assert peak < 4 << 20, "it is not read into memory"
+
+
+def test_a_byte_order_mark_of_a_spreadsheet_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + OWN.encode())
+    assert [job.name for job in read_trace(path, NODES, None).jobs] == ["a"]
+
+
 NO_TRACES = {
+    "an empty file": ("", "is empty; its first line has to name columns"),
+    "a header of 100 kB": ("x" * 100_000, "jobs.csv line 1: it has more than 65,536 bytes"),
     "an unknown header": ("id,when\n1,2\n", "its header is of no known format; there are name,time,replicas,duration"),
     "no rows": ("name,time,replicas,duration\n", "no row is a job; there are no rows"),
     "bad rows alone": (OWN.replace("a,0,2", "a,0,99"), "no row is a job; jobs.csv line 2: job a needs 99 replicas"),
@@ -83,3 +113,55 @@ def test_an_application_of_which_there_is_no_folder_is_a_row_left_out(tmp_path: 
     path.write_text("name,time,application,num_replicas,batch_size\nx,0,../etc,1,12\ny,0,bert,1,12\n", encoding="utf-8")
     with pytest.raises(ScenarioError, match=r"'../etc', which is no name of a folder"):
         read_trace(path, NODES, tmp_path)
+
+
+def application(folder: Path, **files: str) -> Path:
+    """The models of one application, with other files than those that are sound."""
+    sound = {
+        "placements": "placement,local_bsz,step_time,sync_time\n1,1,0.1,0\n1,8,0.4,0\n",
+        "scalability": "num_nodes,num_replicas,local_bsz,step_time,sync_time\n2,2,1,0.1,0\n2,2,8,0.4,0\n",
+        "validation-8": "progress,grad_sqr,grad_var\n10,1,1\n20,1,1\n",
+    }
+    (folder / "app").mkdir(parents=True)
+    for name, text in (sound | files).items():
+        (folder / "app" / f"{name}.csv").write_text(text, encoding="utf-8")
+    return folder
+
+
+POLLUX = "name,time,application,num_replicas,batch_size\nx,0,app,1,8\n"
+BROKEN_MODELS = {
+    "a word for a number": (
+        {"placements": "placement,local_bsz,step_time,sync_time\n1,1,fast,0\n"},
+        "placements.csv: column step_time is 'fast', and not a number",
+    ),
+    "a column that is missing": (
+        {"validation-8": "progress,grad_sqr\n10,1\n"},
+        "validation-8.csv: column grad_var is None, and not a number",
+    ),
+    "no rows": ({"validation-8": "progress,grad_sqr,grad_var\n"}, "app has no validation-*.csv with a row"),
+    "no placements": ({"placements": "placement,local_bsz,step_time,sync_time\n"}, "has no placements.csv with a row"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_MODELS)
+def test_a_model_that_cannot_be_read_is_named_by_its_file_and_column(name: str, tmp_path: Path) -> None:
+    files, want = BROKEN_MODELS[name]
+    path = tmp_path / "jobs.csv"
+    path.write_text(POLLUX, encoding="utf-8")
+    with pytest.raises(ScenarioError) as refused:
+        read_trace(path, NODES, application(tmp_path / "models", **files))
+    assert want in str(refused.value)
+    assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_sound_model_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(POLLUX, encoding="utf-8")
+    assert [job.name for job in read_trace(path, NODES, application(tmp_path / "models")).jobs] == ["x"]
+
+
+def test_a_folder_of_models_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(POLLUX, encoding="utf-8")
+    with pytest.raises(ScenarioError, match=r"--models .*none: there is no such folder$"):
+        read_trace(path, NODES, tmp_path / "none")

@@ -100,6 +100,7 @@ def _role(name: str, spec: ReplicaSpec, spec_json: Json, asked: int | None) -> R
         complete_policy=spec.complete_policy,
         spec_path=f"spec.replicaSpecs.{name}.replicas" if asked is None else "spec.replicas",
         overruled=None if asked is None else spec.replicas,
+        batch_size=None if spec.batch_size is None else spec.batch_size.value(),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tjworker.api import naming
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
+from tjworker.api.kinds.batchsize import disorder
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import FieldError
 
@@ -128,6 +129,7 @@ def _role_errors(job: str, name: str, role: ReplicaSpec, asked: int) -> Iterator
         yield FieldError(f"{path}.replicas", f"{role.replicas}: must be at least minReplicas ({role.min_replicas})")
     if role.max_replicas is not None and role.max_replicas < role.replicas:
         yield FieldError(f"{path}.replicas", f"{role.replicas}: must be at most maxReplicas ({role.max_replicas})")
+    yield from disorder(role.batch_size, f"{path}.batchSize")
     containers = role.template.spec.containers
     if len({c.name for c in containers}) < len(containers):
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")

@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.base import CamelModel
+from tjworker.api.kinds.batchsize import BatchSizeSpec
 from tjworker.api.kinds.runpolicy import MAX_INT32, CleanPodPolicyOrNone, RunPolicy
 from tjworker.api.model import EdlPolicy, EndPolicy, FrameworkType, JobEndPolicy, RestartPolicy, RestartScope
 from tjworker.api.podtemplate import LABEL_VALUE, PodTemplate
@@ -42,6 +43,13 @@ class ReplicaSpec(CamelModel):
         description=(
             "who changes replicas: `Auto` the autoscaler, between minReplicas and maxReplicas; `Manual` only "
             "people (kubectl scale); `Never` neither"
+        ),
+    )
+    batch_size: BatchSizeSpec | None = Field(
+        None,
+        description=(
+            "between which batch sizes the training converges: the autoscaling policy `goodput` weighs with it what a "
+            "sample is worth. Default: the batch size does not change with the number of pods"
         ),
     )
     restart_limit: int | None = Field(

@@ -30,12 +30,13 @@ from tjworker.api.kinds.base import (
     text,
     too_big_for_etcd,
 )
+from tjworker.api.kinds.batchsize import annotated_batch_size
 from tjworker.api.kinds.guests import status
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec, RunFields, elastic_bounds, replicas_of
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.labels import not_queued
-from tjworker.api.model import FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
+from tjworker.api.model import BatchSize, FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
 from tjworker.base import with_article
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
@@ -212,8 +213,9 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
     dressed = {
         name: shape.dress(Dressed(read.spec, name, head["uid"]), template) for name, template in templates.items()
     }
-    roles = tuple(_role(read, name, dressed[name], autoscaled) for name in sorted(read.specs))
-    if errors := too_big_for_etcd(roles):
+    batch_size, wrong_size = annotated_batch_size(annotations)
+    roles = tuple(_role(read, name, dressed[name], autoscaled, batch_size) for name in sorted(read.specs))
+    if errors := (*wrong_size, *too_big_for_etcd(roles)):
         return InvalidJob(**head, errors=errors)
     job = TrainingJob(
         **head,
@@ -299,7 +301,7 @@ def _inert(path: str, model: BaseModel) -> Iterator[str]:
             yield f"{path}.{field.alias}"
 
 
-def _role(read: Reading, name: str, template: Json, autoscaled: bool) -> Role:
+def _role(read: Reading, name: str, template: Json, autoscaled: bool, batch_size: BatchSize | None) -> Role:
     shape, spec, role = read.shape, read.spec, read.specs[name]
     elastic = shape.elastic(spec) if name == "Worker" else None
     free = (0, rules.MAX_REPLICAS) if name in shape.freely_scaled(spec) else (None, None)
@@ -325,4 +327,5 @@ def _role(read: Reading, name: str, template: Json, autoscaled: bool) -> Role:
         fails_when_evicted=name in shape.fails_when_evicted,
         complete_policy=shape.complete(spec, read.specs).get(name, "None"),
         spec_path=f"{read.path(name)}.replicas",
+        batch_size=batch_size if elastic else None,
     )

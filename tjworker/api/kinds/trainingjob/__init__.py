@@ -25,13 +25,14 @@ from tjworker.api.kinds.base import (
     text,
     too_big_for_etcd,
 )
+from tjworker.api.kinds.batchsize import annotated_batch_size
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.kinds.trainingjob.checks import broken
 from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, Shape, template
 from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
 from tjworker.api.labels import not_queued
-from tjworker.api.model import CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
+from tjworker.api.model import BatchSize, CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource
 
 PLURAL = "trainingjobs"
@@ -75,12 +76,14 @@ def parse(raw: Json) -> Parsed:
         return InvalidJob(**head, errors=field_errors(error))
     job = head["name"].name
     acting = _acting(annotations)
+    batch_size, wrong_size = annotated_batch_size(annotations)
     run = spec.run_policy or RunPolicy()
     asked = annotations.get(ANNOTATION_CLEAN_POD_POLICY, run.clean_pod_policy)
-    wrong = (*broken(job, spec), *([acting] if isinstance(acting, FieldError) else []), *_disagree(run, asked))
+    of_annotations = (acting, *wrong_size) if isinstance(acting, FieldError) else wrong_size
+    wrong = (*broken(job, spec), *of_annotations, *_disagree(run, asked))
     if wrong or isinstance(acting, FieldError):
         return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
-    roles = _roles(job, spec, spec_json, acting)
+    roles = _roles(job, spec, spec_json, acting, batch_size)
     if too_big := too_big_for_etcd(roles):
         return InvalidJob(**head, errors=too_big)
     return TrainingJob(
@@ -136,7 +139,9 @@ def _acting(annotations: dict[str, str]) -> _Acting | FieldError:
     }
 
 
-def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) -> tuple[Role, ...]:
+def _roles(
+    job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting, batch_size: BatchSize | None
+) -> tuple[Role, ...]:
     local = spec.mode == "local"
     least = 1 if local else spec.trainer.min_instance
     most = least if local else spec.trainer.max_instance or least
@@ -162,6 +167,7 @@ def _roles(job: str, spec: TrainingJobSpec, spec_json: Json, acting: _Acting) ->
             restart_scope="Pod",
             fail_policy="All" if spec.fault_tolerant else "Any",
             complete_policy="All",
+            batch_size=batch_size,
         )
     )
     return tuple(roles)

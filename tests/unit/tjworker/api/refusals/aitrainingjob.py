@@ -31,6 +31,11 @@ def _trainer(**fields: Any) -> Json:
     return make_job().role("trainer", 2, **fields).manifest()
 
 
+def _with_batch_size(**fields: Any) -> Json:
+    batch = {"initial": 128, "max": 4096, "perReplicaMax": 256} | fields
+    return _edit(lambda m: m["spec"]["replicaSpecs"]["trainer"].update(batchSize=batch))
+
+
 def _five_roles(replicas: int, one_more: int = 0) -> Json:
     job = make_job()
     for number in range(5):
@@ -60,6 +65,8 @@ CASES: dict[str, Refusal] = {
         )
     ),
     "an elastic role": Refusal(_trainer(least=1, most=6, edl="Auto")),
+    "a batch size": Refusal(_with_batch_size(perReplicaMin=16)),
+    "a batch size that does not move": Refusal(_with_batch_size(initial=256, max=256, perReplicaMin=256)),
     "role names with capitals": Refusal(make_job().role("PS", 1).role("Worker", 2).manifest()),
     "spec.replicas of an elastic role of any name": Refusal(
         make_job().role("Worker", 1, most=3).role("ps", 2).spec(replicas=3).manifest()
@@ -148,6 +155,19 @@ CASES: dict[str, Refusal] = {
     ),
     "replicas below minReplicas": Refusal(_trainer(least=3), want_path="spec.replicaSpecs.trainer.replicas"),
     "replicas above maxReplicas": Refusal(_trainer(most=1), want_path="spec.replicaSpecs.trainer.replicas"),
+    "a batch size that begins beyond its end": Refusal(
+        _with_batch_size(initial=4097), want_path="spec.replicaSpecs.trainer.batchSize.initial"
+    ),
+    "a replica that takes more of a batch than it can hold": Refusal(
+        _with_batch_size(perReplicaMin=257), want_path="spec.replicaSpecs.trainer.batchSize.perReplicaMin"
+    ),
+    "a batch size of nothing": Refusal(
+        _with_batch_size(initial=0), want_path="spec.replicaSpecs.trainer.batchSize.initial"
+    ),
+    "half a batch size": Refusal(
+        _edit(lambda m: m["spec"]["replicaSpecs"]["trainer"].update(batchSize={"initial": 8})),
+        want_path="spec.replicaSpecs.trainer.batchSize.max",
+    ),
     "an unknown restart policy": Refusal(
         _trainer(restart="Sometimes"), want_path="spec.replicaSpecs.trainer.restartPolicy"
     ),

@@ -1,0 +1,40 @@
+"""Which policy plans a job. Pure.
+
+The most particular choice counts: an annotation of the job, then a label of its namespace, then the setting
+TJ_AUTOSCALE_POLICY. A name that does not exist is passed over, so that a misspelt one costs no job its replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from tjworker.api.labels import AUTOSCALE_POLICY
+from tjworker.autoscale.state import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChoice:
+    name: str
+    wrong: str = ""
+    """What is wrong with a name that was passed over, as a sentence; '' when none was."""
+
+
+def choose_policy(state: JobState, known: Collection[str], default: str) -> PolicyChoice:
+    """`known`: the names of all policies; `default`: that of the setting."""
+    job = state.job
+    named = (
+        (f"annotation {AUTOSCALE_POLICY} of the job", job.annotations.get(AUTOSCALE_POLICY, "")),
+        (f"label {AUTOSCALE_POLICY} of namespace {job.name.namespace}", state.namespace_policy),
+    )
+    wrong: list[str] = []
+    chosen = default
+    for where, name in named:
+        if name in known:
+            chosen = name
+            break
+        if name:
+            wrong.append(f"{where} names {name[:80]!r}, which is no policy")
+    if not wrong:
+        return PolicyChoice(chosen)
+    return PolicyChoice(chosen, f"{'; '.join(wrong)}. Choose one of {', '.join(known)}; {chosen} plans it now")

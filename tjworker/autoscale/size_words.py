@@ -1,0 +1,60 @@
+"""The condition FullSize of a job: whether its roles have the replicas that they could have, and if not why not, in the
+words of the policy that decides. Pure.
+
+It is renewed when a role's number changes or when it says something else, not when the numbers in the reason change:
+those change with each run, and each write costs a pass of the job.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tjworker.api.model import TrainingJob
+from tjworker.api.status import Condition
+from tjworker.autoscale.decide import Posed, why_no_more
+from tjworker.autoscale.rules import Rules
+from tjworker.autoscale.together import WrongPolicyName, policy_of
+
+FULL_SIZE = "FullSize"
+MAX_MESSAGE = 1024
+_NUMBER = re.compile(r"[0-9][0-9.,]*")
+_SIZES = re.compile(r"\b(\S+ has [0-9]+ of [0-9]+)\b")
+
+
+def full_size_condition(posed: Posed, rules: Rules, job: TrainingJob, at: str) -> Condition | None:
+    """As it is now; None for a job without a planned role. `at`: RFC 3339."""
+    roles = [role for role in posed.problem.roles if role.id.job == job.key]
+    if not roles:
+        return None
+    why = why_no_more(posed, rules, job.key)
+    told = []
+    for role in roles:
+        now, most = role.elastic.parallelism, role.elastic.max_instance
+        if now < most:
+            told.append(f"{role.id.role} has {now} of {most}: {why[role.id]}")
+    wrong = [problem for problem in posed.problems if isinstance(problem, WrongPolicyName)]
+    told += [problem.why for problem in wrong if problem.job == job.key]
+    grown = all(role.elastic.parallelism >= role.elastic.max_instance for role in roles)
+    if grown:
+        told.insert(0, f"{', '.join(f'{role.id.role} has {role.elastic.parallelism}' for role in roles)}, its maximum")
+    old = next((c for c in job.status.conditions if c.type == FULL_SIZE), None)
+    value = "True" if grown else "False"
+    moved = old.last_transition_time if old is not None and old.status == value else at
+    return Condition(
+        type=FULL_SIZE,
+        status=value,
+        observed_generation=job.generation,
+        last_transition_time=moved,
+        reason=policy_of(roles[0], rules.policy).capitalize(),
+        message="; ".join(told)[:MAX_MESSAGE],
+    )
+
+
+def says_the_same(old: Condition | None, new: Condition) -> bool:
+    """Whether the difference is not worth a write."""
+    return old is not None and _gist(old) == _gist(new)
+
+
+def _gist(condition: Condition) -> tuple[object, ...]:
+    sizes = tuple(_SIZES.findall(condition.message))
+    return condition.status, condition.reason, sizes, _NUMBER.sub("#", condition.message)
