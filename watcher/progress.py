@@ -107,8 +107,8 @@ def resource_of(source: str) -> GroupResource:
 
 
 def namespace_of(source: str) -> str:
-    """'' for a source that is of all namespaces, or of none."""
-    return source.partition("/")[2]
+    """'' for a source that is of all namespaces, of none, or of those outside the operator's scope."""
+    return "" if is_counting(source) else source.partition("/")[2]
 
 
 def counting_source(resource: GroupResource, namespace: str) -> str:
@@ -117,4 +117,4 @@ def counting_source(resource: GroupResource, namespace: str) -> str:
 
 
 def is_counting(source: str) -> bool:
-    return namespace_of(source).startswith(COUNTED)
+    return source.partition("/")[2].startswith(COUNTED)

@@ -46,7 +46,7 @@ WANTED: dict[str, dict[str, tuple[str, ...]]] = {
         "PodMonitor/tj selector": ("beat", "watcher", "worker"),
     },
 }
-WANTED["namespaced"] = WANTED["."]
+WANTED["namespaced"] = WANTED["second"] = WANTED["."]
 
 
 @pytest.fixture(scope="module")

@@ -98,8 +98,8 @@ class _Sharing:
         """Replicas and nodes of each role's newest entry in `donors`."""
         self.to_offer: set[int] = set()
         self.losses: dict[tuple[int, int, int, int], float] = {}
-        self.too_little: dict[tuple[int, int], float] = {}
-        """(size, replicas) -> the greatest gain for which no role gave room, since one gave some."""
+        self.too_little: dict[tuple[int, int], tuple[float, int]] = {}
+        """(size, replicas) -> the greatest gain for which no role gave room since the last step, and whose it was."""
         self.open: list[tuple[int, list[int]]] = [(-1, [])] * len(jobs)
         """Of each role: which of its own nodes had room for one more, and the fleet's `freed` then."""
         self.blocks: dict[tuple[int, int], ReplicaSize] = {}
@@ -334,9 +334,9 @@ class _Sharing:
                 found, gave = self._reach(i, to, gain)
                 if gave:
                     hopeless.clear()
-                    self.too_little.clear()
             if found:
                 moved = True
+                self.too_little.clear()
                 tried[i].clear()
             else:
                 tried[i].add(to)
@@ -358,12 +358,14 @@ class _Sharing:
             return False, False
         limit = gain / self.hysteresis
         key = (id(size), more)
-        if own is None and limit <= self.too_little.get(key, 0.0):
+        refused, by = self.too_little.get(key, (0.0, i))
+        # The search for that role left out its own replicas.
+        if own is None and limit <= refused and (by == i or not self.trial.count(by) or self._loss(by) >= limit):
             return False, False
         node = self._free_a_node(size, i, limit, more, sums=True, only=own)
         if node < 0:
-            if own is None:
-                self.too_little[key] = limit
+            if own is None and limit > refused:
+                self.too_little[key] = limit, i
             return False, False
         for _ in range(more):
             self._add(i, node)

@@ -135,6 +135,7 @@ NOT_INHERITED = (
     "Failed",
     "NodeFail",
     "Preempted",
+    "elasticdeeplearning.ai/autoscale-policy",
     "kubedl.io/git-sync-config",
     "kubedl.io/network-mode",
     "kubedl.io/tensorboard-config",
