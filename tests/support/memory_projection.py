@@ -291,7 +291,7 @@ class MemoryProjection(OverRedis):
             tables.gone.pop(key, None)
             self._redis.facts(tables.echo, key).pop(f"{change.resource}:{change.rv}", None)
         tables.jobs[key] = change
-        return not change.finished
+        return not change.finished and not change.quiet
 
     def _change_child(self, change: Change) -> bool:
         tables, key = self._redis.tables, change.key

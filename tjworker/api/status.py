@@ -31,7 +31,16 @@ PHASES: frozenset[str] = frozenset(get_args(Phase))
 END_PHASES: frozenset[str] = frozenset(get_args(EndPhase))
 SUSPENDED: Phase = "Suspended"
 ConditionType = Literal[
-    "Created", "Running", "Restarting", "Scaling", "Suspended", "Succeeded", "Failed", "Stalled", "TensorBoard"
+    "Created",
+    "Running",
+    "Restarting",
+    "Scaling",
+    "Suspended",
+    "Succeeded",
+    "Failed",
+    "Stalled",
+    "TensorBoard",
+    "ReportRefused",
 ]
 Cause = Literal["application", "node", "preemption", "user"]
 ScaleCause = Literal["", "room", "need", "shared", "refused", "bounds", "user"]
@@ -39,6 +48,9 @@ ScaleCause = Literal["", "room", "need", "shared", "refused", "bounds", "user"]
 the room to other jobs, the scheduler or the API server refused replicas, minReplicas or maxReplicas changed, a user set
 the number. '' is what a record without a cause means: an older worker wrote it."""
 
+REPORT_REFUSED: ConditionType = "ReportRefused"
+REPORTED = ("trainerStatus", "speed", "rescaleSeconds", "rescaleMeasuredAt")
+"""Fields of the status that the report server writes, with the condition above. No pass decides on them."""
 MAX_FAILURES = 10
 MAX_SCALE_RECORDS = 10
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -56,7 +68,9 @@ class Condition(_Model):
     """One thing that is true of the job, or was: a standard Kubernetes condition, for `kubectl wait`."""
 
     type: str = Field(
-        description="Created, Running, Restarting, Scaling, Suspended, Stalled, TensorBoard, Succeeded or Failed"
+        description=(
+            "Created, Running, Restarting, Scaling, Suspended, Stalled, TensorBoard, ReportRefused, Succeeded or Failed"
+        )
     )
     status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
     observed_generation: Count = Field(0, description="metadata.generation that this was decided on")
