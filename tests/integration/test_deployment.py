@@ -39,6 +39,7 @@ def test_all_parts_are_there(rendered: list[Json]) -> None:
         "tj-worker": None,  # whoever applies k8s/ again leaves the number as it is
         "tj-beat": 1,
         "tj-flower": 1,
+        "tj-reporter": 1,
         "tj-redis": 1,
     }
 
@@ -64,7 +65,7 @@ def test_the_operator_lives_apart_from_the_namespaces_that_it_serves() -> None:
     for document in served:  # applied with `kubectl -n`
         assert "namespace" not in document["metadata"]
         assert {(s["namespace"], s["name"]) for s in document.get("subjects", ())} <= accounts
-    assert names(served, "RoleBinding") == {"tj-watcher", "tj-worker"}
+    assert names(served, "RoleBinding") == {"tj-watcher", "tj-worker", "tj-reporter"}
 
 
 def test_the_operator_goes_before_its_jobs_where_its_class_may_be_made(tmp_path: Path) -> None:
@@ -111,6 +112,7 @@ def test_who_may_use_the_api_has_a_token_and_nobody_else(rendered: list[Json]) -
     assert {t.component for t in templates(rendered) if t.spec.get("automountServiceAccountToken") is not False} == {
         "watcher",
         "worker",
+        "reporter",
     }
 
 

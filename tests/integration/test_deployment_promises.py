@@ -46,8 +46,9 @@ def seconds(text: str) -> int:
 
 
 # -- leaving ---------------------------------------------------------------------------------------
-LEAVES: dict[str, int] = {"watcher": 20, "worker": 75, "beat": 10, "flower": 10}
-"""Seconds. A watcher gives its lease back, a worker finishes what runs; the others have nothing to finish."""
+LEAVES: dict[str, int] = {"watcher": 20, "worker": 75, "beat": 10, "flower": 10, "reporter": 20}
+"""Seconds. A watcher gives its lease back, a worker finishes what runs, the report
+server writes what it has taken; the others have nothing to finish."""
 
 
 def test_each_process_has_the_time_that_it_needs_to_leave(found: dict[str, Template], services: dict[str, Any]) -> None:
@@ -148,6 +149,7 @@ WAITS: dict[str, dict[str, str]] = {
     "redis": {"setup": "service_completed_successfully"},
     **{name: {"redis": "service_healthy", "localcluster": "service_healthy"} for name in ("watcher", "worker")},
     **{name: {"redis": "service_healthy"} for name in ("beat", "flower")},
+    "reporter": {"setup": "service_completed_successfully", "localcluster": "service_healthy"},
     "localcluster": {},
     "crds": {"localcluster": "service_healthy"},
 }
@@ -165,7 +167,7 @@ def test_who_waits_for_whom(services: dict[str, Any]) -> None:
         for name, s in services.items()
     }
     assert said == WAITS
-    for name in ("watcher", "worker"):
+    for name in ("watcher", "worker", "reporter"):
         assert services[name]["depends_on"]["localcluster"]["required"] is False, "a cluster of one's own will do"
     for others in WAITS.values():
         for other, condition in others.items():
