@@ -42,10 +42,12 @@ def _with_reports(job: TrainingJob, role: Role, server: ReportServer) -> Role:
     volumes = [*(spec.get("volumes") or ()), report_volume(job.name)]
     metadata = template.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), CA_ANNOTATION: server.ca_pem}
+    # A token is an account's. Kubernetes fills `default` in as well, but only where its admission plugin runs.
+    account = {} if spec.get("serviceAccountName") or spec.get("serviceAccount") else {"serviceAccountName": "default"}
     changed = {
         **template,
         "metadata": {**metadata, "annotations": annotations},
-        "spec": {**spec, "containers": containers, "volumes": volumes},
+        "spec": {**spec, **account, "containers": containers, "volumes": volumes},
     }
     return replace(role, template=changed)
 
