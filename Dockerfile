@@ -35,7 +35,8 @@ FROM ${PYTHON} AS base
 # Nothing is written: the root file system may be read-only. HOME is where the kubernetes client looks for a kubeconfig.
 ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 HOME=/tmp
 # A volume that is mounted here, or at /data, gets this owner; those of the certificate that of Redis.
-RUN mkdir /kube /etc/redis-tls /etc/redis-ca && chown 65532:65532 /kube && chown 999:1000 /etc/redis-tls /etc/redis-ca
+RUN mkdir /kube /etc/redis-tls /etc/redis-ca /etc/reports-tls /etc/reports-ca && chown 65532:65532 /kube && \
+    chown 999:1000 /etc/redis-tls /etc/redis-ca /etc/reports-tls /etc/reports-ca
 WORKDIR /app
 
 FROM base AS local

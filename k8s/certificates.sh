@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the certificate that Redis shows its clients:
+# Makes the certificate that Redis, or the report server, shows its clients:
 #
-#   sh certificates.sh FOLDER NAME...        # FOLDER/ca.crt, tls.crt, tls.key; NAMEs are what clients call Redis
+#   sh certificates.sh FOLDER NAME...        # FOLDER/ca.crt, tls.crt, tls.key; NAMEs are what clients call the server
 #
 # An authority signs this one certificate, and its key is thrown away: nobody can sign another with it. Who replaces the
 # certificate replaces the authority, too. Both are good for ten years (docs/adr/0022-redis-behind-tls.md). What stands in FOLDER
@@ -16,7 +16,7 @@ usage() {
   cat <<'END'
 usage: sh k8s/certificates.sh FOLDER NAME...
 
-Makes FOLDER/ca.crt, FOLDER/tls.crt and FOLDER/tls.key for a Redis that its clients call NAME,
+Makes FOLDER/ca.crt, FOLDER/tls.crt and FOLDER/tls.key for a server that its clients call NAME,
 unless a certificate is there that is good for a month and more. Needs openssl.
 END
 }
@@ -74,7 +74,7 @@ make() {
     openssl ecparam -name prime256v1 -genkey -noout -out ca.key &&
     openssl ecparam -name prime256v1 -genkey -noout -out tls.key &&
     openssl req -new -x509 -sha256 -key ca.key -config openssl.cnf -extensions authority -days "$days" \
-      -subj "/CN=Redis of trainingjob-operator" -out ca.crt &&
+      -subj "/CN=$1 of trainingjob-operator" -out ca.crt &&
     openssl req -new -sha256 -key tls.key -config openssl.cnf -subj "/CN=$1" -out tls.csr &&
     openssl x509 -req -sha256 -in tls.csr -CA ca.crt -CAkey ca.key -CAcreateserial -extfile openssl.cnf \
       -extensions server -days "$days" -out tls.crt &&

@@ -6,23 +6,24 @@
 # --server-side: without it kubectl would keep a copy of each password in an annotation. What cannot be made ends this with an
 # error before anything is printed. Keeps nothing; run twice it makes other passwords, and the pods must be started anew to see them
 # (docs/operations.md). KEY_PREFIX and NAMESPACE in the environment change what is printed; `sh k8s/secrets.sh certificate` prints
-# a new certificate of Redis alone.
+# a new certificate of Redis alone, `sh k8s/secrets.sh reports-certificate` one of the report server.
 set -eu
 umask 077
 
 usage() {
   cat <<'END'
-usage: sh k8s/secrets.sh [certificate] | kubectl apply --server-side -f -
+usage: sh k8s/secrets.sh [certificate | reports-certificate] | kubectl apply --server-side -f -
 
 Prints the Secrets that the installation needs, with new passwords and keys.
-With `certificate`: only the Secret with a new certificate of Redis.
+With `certificate`: only the Secret with a new certificate of Redis;
+with `reports-certificate`: only that of the server that takes reports of progress.
 
   NAMESPACE=tj-system   namespace of the operator
   KEY_PREFIX=tj         as the setting TJ_KEY_PREFIX
 END
 }
 case ${1:-} in
-'' | certificate) ;;
+'' | certificate | reports-certificate) ;;
 -h | --help)
   usage
   exit
@@ -56,36 +57,52 @@ pem() { sed 's/^/    /' "$folder/$1"; }
 folder=$(mktemp -d) || exit 1
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 1' HUP INT TERM
-sh "$(dirname "$0")/certificates.sh" "$folder" tj-redis "tj-redis.$namespace" "tj-redis.$namespace.svc" \
-  "tj-redis.$namespace.svc.cluster.local" localhost
-ca=$(pem ca.crt)
-certificate=$(pem tls.crt)
-key=$(pem tls.key)
 
+# Makes the certificate of Service $1, with the further names behind it, in its folder.
+sign() {
+  sh "$(dirname "$0")/certificates.sh" "$folder/$1" "$1" "$1.$namespace" "$1.$namespace.svc" \
+    "$1.$namespace.svc.cluster.local" localhost
+}
+
+# Prints the Secret $1 of the Service $2.
 certificate() {
   cat <<END
-# Of Redis; its clients see ca.crt alone. The names are cert-manager's, which may take it over (docs/operations.md).
 apiVersion: v1
 kind: Secret
 metadata:
-  name: tj-redis-tls
+  name: $1
   namespace: $namespace
   labels:
     app.kubernetes.io/part-of: trainingjob-operator
 type: kubernetes.io/tls
 stringData:
   ca.crt: |
-$ca
+$(pem "$2/ca.crt")
   tls.crt: |
-$certificate
+$(pem "$2/tls.crt")
   tls.key: |
-$key
+$(pem "$2/tls.key")
 END
 }
+redis_certificate() {
+  echo "# Of Redis; its clients see ca.crt alone. The names are cert-manager's, which may take it over (docs/operations.md)."
+  certificate tj-redis-tls tj-redis
+}
+reports_certificate() {
+  echo "# Of the server that takes reports of progress; workers write ca.crt into the pods of jobs."
+  certificate tj-reports-tls tj-reports
+}
 if [ "${1:-}" = certificate ]; then
-  certificate
+  sign tj-redis
+  redis_certificate
   exit
 fi
+sign tj-reports
+if [ "${1:-}" = reports-certificate ]; then
+  reports_certificate
+  exit
+fi
+sign tj-redis
 
 redis=$(random)
 tasks=$(random)
@@ -94,7 +111,9 @@ records=$(random)
 redis_sha256=$(sha256 "$redis")
 tasks_sha256=$(sha256 "$tasks")
 
-certificate
+redis_certificate
+echo ---
+reports_certificate
 cat <<END
 ---
 apiVersion: v1

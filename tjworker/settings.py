@@ -214,6 +214,31 @@ class Settings(BaseSettings):
         ),
     )
 
+    reports_url: str = Field(
+        "",
+        pattern=r"^(https://[^\s/]+)?$",
+        description=(
+            "where pods report the progress of their training, as https://HOST:PORT of `python -m tjworker.reports`;"
+            " empty: they are told of none, and train as well. The installations of k8s/, compose and `tj up` set it"
+        ),
+    )
+    reports_ca_file: str = Field(
+        "/etc/reports-ca/ca.crt",
+        min_length=1,
+        description="file with the authority of that server's certificate, PEM: workers write it into the pods",
+    )
+    reports_host: str = Field(
+        "0.0.0.0",  # noqa: S104  pods must reach it
+        min_length=1,
+        description="address on which the report server listens",
+    )
+    reports_port: int = Field(8082, ge=1, le=65535, description="port of the report server")
+    reports_tls_folder: str = Field(
+        "/etc/reports-tls",
+        min_length=1,
+        description="folder with tls.crt and tls.key of the report server; read again when they change",
+    )
+
     health_host: str = Field(
         "0.0.0.0",  # noqa: S104  the kubelet must reach it
         min_length=1,

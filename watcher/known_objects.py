@@ -2,14 +2,14 @@
 
 Takes pages of lists and watch events, returns the changes to pass on: in order, each once, none left out (an object
 that a later list does not show becomes a deletion). Of an object that belongs to a job it keeps the resourceVersion and
-the key, of strangers nothing. Given the same twice, it returns nothing the second time. An object that cannot be read
-is left to `Skipped`, and what was known of it stays.
+the key, of a job also a digest of what a pass decides on, of strangers nothing. Given the same twice, it returns
+nothing the second time. An object that cannot be read is left to `Skipped`, and what was known of it stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tjworker.api.pod_records import Deletion
@@ -27,6 +27,8 @@ class _Known:
     rv: int
     change: Change
     """Without its record: what a deletion is made from."""
+    decisive: bytes = b""
+    """Of a job: a digest of what a pass decides on. b'' of everything else."""
 
 
 class KnownObjects:
@@ -137,13 +139,15 @@ class KnownObjects:
         if projected is None:
             self._forget(identity)
             return
+        if known is not None and projected.decisive and projected.decisive == known.decisive:
+            projected = replace(projected, change=replace(projected.change, quiet=True))
         change = projected.change
         slim = (
             known.change
             if known is not None and known.change.key == change.key
             else Change(change.key, change.resource, change.name, rv, None, is_job=change.is_job)
         )
-        self._known[identity] = _Known(rv, slim)
+        self._known[identity] = _Known(rv, slim, projected.decisive)
         if projected.deletion is None:
             self._deletions.pop(identity, None)
         else:

@@ -22,6 +22,7 @@ from examples.digits.desk import Desk, EpochEnd, Learning
 from examples.digits.env import BadEnvironment, Place, need, read_place
 from examples.digits.fleet import Fleet
 from examples.digits.model import accuracy, initial_parameters, to_floats
+from examples.digits.report import report
 from examples.digits.rpc import CannotListen, Refused, Server, Unreachable, listen, on_asked_to_end, say
 from examples.digits.taskqueue import TaskQueue
 from examples.digits.wire import ProtocolError
@@ -125,10 +126,23 @@ class Master:
                         f"epoch {end.epoch}/{self._queue.epochs}  accuracy {measured:.2f}  "
                         f"trainers {end.trainers}  shards/s {end.shards_per_second:.0f}"
                     )
+                self._report(unreported[-1], measured)
                 unreported.clear()
             if finished and not unreported:
                 return True
         return False
+
+    def _report(self, end: EpochEnd, measured: float) -> None:
+        """To the operator: `tj describe` shows it, and the autoscaler learns how fast so many trainers are."""
+        left = (self._queue.epochs - end.epoch) * self._queue.shards
+        speed = max(end.shards_per_second, 0.001)
+        report(
+            100 * end.epoch // self._queue.epochs,
+            int(left / speed),
+            accuracy=round(measured, 4),
+            samples_per_second=round(speed * self._options.shard_rows, 3),
+            replicas=max(end.trainers, 1),
+        )
 
     def _say_farewell(self) -> float | None:
         """The final accuracy, once trainers and parameter servers know that it is over. None when stopped before."""

@@ -39,6 +39,7 @@ def test_all_parts_are_there(rendered: list[Json]) -> None:
         "tj-worker": None,  # whoever applies k8s/ again leaves the number as it is
         "tj-beat": 1,
         "tj-flower": 1,
+        "tj-reporter": 1,
         "tj-redis": 1,
     }
 
@@ -64,7 +65,7 @@ def test_the_operator_lives_apart_from_the_namespaces_that_it_serves() -> None:
     for document in served:  # applied with `kubectl -n`
         assert "namespace" not in document["metadata"]
         assert {(s["namespace"], s["name"]) for s in document.get("subjects", ())} <= accounts
-    assert names(served, "RoleBinding") == {"tj-watcher", "tj-worker"}
+    assert names(served, "RoleBinding") == {"tj-watcher", "tj-worker", "tj-reporter"}
 
 
 def test_a_second_operator_takes_nothing_from_the_first() -> None:
@@ -133,6 +134,7 @@ def test_who_may_use_the_api_has_a_token_and_nobody_else(rendered: list[Json]) -
     assert {t.component for t in templates(rendered) if t.spec.get("automountServiceAccountToken") is not False} == {
         "watcher",
         "worker",
+        "reporter",
     }
 
 
@@ -183,7 +185,8 @@ def test_compose_and_kubernetes_start_the_same_processes() -> None:
                 assert ["CMD", *probe["exec"]["command"]] == service["healthcheck"]["test"]
             # A pod that may use the API has a token; a container has a kubeconfig.
             asks = template.spec.get("automountServiceAccountToken") is not False
-            env = {e["name"] for e in container["env"]} | {"TJ_LOG_FORMAT"} | ({"KUBECONFIG"} if asks else set())
+            given = {e["name"] for e in container["env"]} - {"POD_NAMESPACE"}  # only a part of a URL
+            env = given | {"TJ_LOG_FORMAT"} | ({"KUBECONFIG"} if asks else set())
             assert env == set(service["environment"])
             assert [v for v in service["volumes"] if ":/kube" in v] == ["${KUBE_DIR:-kube}:/kube:ro"] * asks
 
@@ -380,6 +383,9 @@ def test_a_new_certificate_can_be_had_alone() -> None:
 
 def test_redis_alone_has_the_key_of_its_certificate_and_every_client_who_signed_it(rendered: list[Json]) -> None:
     for template in templates(rendered):
+        if template.component == "reporter":  # it asks nothing of Redis
+            assert TLS not in str(template.pod)
+            continue
         (volume,) = [v["secret"] for v in template.spec["volumes"] if v.get("secret", {}).get("secretName") == TLS]
         if template.component == "redis":
             assert volume["defaultMode"] == 0o440
@@ -393,12 +399,13 @@ def test_redis_alone_has_the_key_of_its_certificate_and_every_client_who_signed_
 def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
     first, second = secrets(), secrets(NAMESPACE="training", KEY_PREFIX="other")
     assert {s["metadata"]["namespace"] for s in second} == {"training"}
-    assert "~other:* " in second[1]["stringData"]["users.acl"]
-    assert first[1]["stringData"]["url"] != second[1]["stringData"]["url"]
-    assert "tj-redis" in names(render(K8S), "Service")
-    assert re.fullmatch(
-        r"rediss://tj:[0-9a-f]{48}@tj-redis:6379/0\?ssl_ca_certs=/etc/redis-ca/ca.crt", first[1]["stringData"]["url"]
+    redis, other = (
+        next(s for s in some if s["metadata"]["name"] == "tj-redis")["stringData"] for some in (first, second)
     )
+    assert "~other:* " in other["users.acl"]
+    assert redis["url"] != other["url"]
+    assert "tj-redis" in names(render(K8S), "Service")
+    assert re.fullmatch(r"rediss://tj:[0-9a-f]{48}@tj-redis:6379/0\?ssl_ca_certs=/etc/redis-ca/ca.crt", redis["url"])
 
 
 def test_the_users_of_redis_are_those_of_the_table() -> None:

@@ -42,20 +42,21 @@ SECRETS = {
     "RECORD_KEYS": "5ea1" * 16,
     "FLOWER_BASIC_AUTH": "admin:s3cret",
 }
-_VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Z_]+)(?::([-?])([^}]*))?\})")
+_VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Z_]+)(:?[-?])?([^}]*)\})")
 
 
 def interpolate(text: str, environment: Mapping[str, str]) -> str:
-    """`${NAME}`, `${NAME:-default}`, `${NAME:?message}` and `$$`, as the compose specification has them."""
+    """`${NAME}`, `${NAME:-default}`, `${NAME-default}`, `${NAME:?message}` and `$$`, as the compose specification has
+    them."""
 
     def value(match: re.Match[str]) -> str:
         dollar, name, kind, rest = match.groups()
         if dollar:
             return "$"
         found = environment.get(name, "")
-        if found or not kind:
+        if found or not kind or (kind == "-" and name in environment):
             return found
-        if kind == "?":
+        if kind == ":?":
             raise ValueError(f"{name}: {rest}")
         return rest
 
@@ -94,7 +95,7 @@ class Host:
         text = text.replace("/certificates.sh", str(ROOT / self.project["configs"]["certificates"]["file"]))
         # Each container has a /data of its own; /kube is shared.
         return re.sub(
-            r"(?<![\w.-])/(data|kube|etc/redis-tls|etc/redis-ca|etc/redis)(?=[/ ]|$)",
+            r"(?<![\w.-])/(data|kube|etc/redis-tls|etc/redis-ca|etc/redis|etc/reports-tls|etc/reports-ca)(?=[/ ]|$)",
             lambda m: str(self.folder / (service if m[1] == "data" else "") / m[1]),
             text,
         )
@@ -225,7 +226,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     """`docker compose --profile local up`, with one worker."""
     folder = tmp_path_factory.mktemp("compose")
     made = Host(folder, load(SECRETS))
-    for name in ("bin", "kube", "etc/redis-tls", "etc/redis-ca"):
+    for name in ("bin", "kube", "etc/redis-tls", "etc/redis-ca", "etc/reports-tls", "etc/reports-ca"):
         (folder / name).mkdir(parents=True)
     (folder / "bin" / "valkey-server").symlink_to(tls.tls_server() or get_binary_path())
     command_line(made, folder / "bin" / "valkey-cli")

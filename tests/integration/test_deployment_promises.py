@@ -46,8 +46,9 @@ def seconds(text: str) -> int:
 
 
 # -- leaving ---------------------------------------------------------------------------------------
-LEAVES: dict[str, int] = {"watcher": 20, "worker": 75, "beat": 10, "flower": 10}
-"""Seconds. A watcher gives its lease back, a worker finishes what runs; the others have nothing to finish."""
+LEAVES: dict[str, int] = {"watcher": 20, "worker": 75, "beat": 10, "flower": 10, "reporter": 20}
+"""Seconds. A watcher gives its lease back, a worker finishes what runs, the report
+server writes what it has taken; the others have nothing to finish."""
 
 
 def test_each_process_has_the_time_that_it_needs_to_leave(found: dict[str, Template], services: dict[str, Any]) -> None:
@@ -109,7 +110,10 @@ def test_where_redis_writes_is_what_is_kept(found: dict[str, Template], services
 def test_redis_alone_holds_its_key_and_the_others_know_who_signed_it(
     found: dict[str, Template], services: dict[str, Any]
 ) -> None:
+    assert "tj-redis" not in str(found["reporter"].pod), "it asks nothing of Redis"
     for name, template in found.items():
+        if name == "reporter":
+            continue
         (volume,) = [v for v in template.spec["volumes"] if v.get("secret", {}).get("secretName") == "tj-redis-tls"]
         (mount,) = [m for m in template.container["volumeMounts"] if m["name"] == volume["name"]]
         assert mount.get("readOnly") is True, name
@@ -124,6 +128,25 @@ def test_redis_alone_holds_its_key_and_the_others_know_who_signed_it(
     for name in PROCESSES:
         assert "redis-ca:/etc/redis-ca:ro" in services[name]["volumes"], name
         assert services[name]["environment"]["TJ_REDIS_URL"].endswith("@redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt")
+
+
+def test_the_report_server_alone_holds_its_key_and_workers_know_who_signed_it(
+    found: dict[str, Template], services: dict[str, Any]
+) -> None:
+    name = "tj-reports-tls"
+    volumes = {
+        t.component: [v for v in t.spec["volumes"] if v.get("secret", {}).get("secretName") == name]
+        for t in found.values()
+    }
+    assert {component for component, some in volumes.items() if some} == {"reporter", "worker"}
+    (ca,) = [volume["secret"] for volume in volumes["worker"]]
+    assert ca["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    assert ca["optional"] is True, "an installation without the Secret trains as well"
+    key = {name for name, s in services.items() if any(v.startswith("reports-tls:") for v in s.get("volumes", ()))}
+    assert key == {"reporter", "setup"}
+    assert "reports-ca:/etc/reports-ca:ro" in services["worker"]["volumes"]
+    url = next(e["value"] for e in found["worker"].container["env"] if e["name"] == "TJ_REPORTS_URL")
+    assert url == "https://tj-reports.$(POD_NAMESPACE).svc:8082"
 
 
 USERS = {"watcher": "tj", "worker": "tj", "beat": "tj-tasks", "flower": "tj-tasks"}
@@ -148,6 +171,7 @@ WAITS: dict[str, dict[str, str]] = {
     "redis": {"setup": "service_completed_successfully"},
     **{name: {"redis": "service_healthy", "localcluster": "service_healthy"} for name in ("watcher", "worker")},
     **{name: {"redis": "service_healthy"} for name in ("beat", "flower")},
+    "reporter": {"setup": "service_completed_successfully", "localcluster": "service_healthy"},
     "localcluster": {},
     "crds": {"localcluster": "service_healthy"},
 }
@@ -165,7 +189,7 @@ def test_who_waits_for_whom(services: dict[str, Any]) -> None:
         for name, s in services.items()
     }
     assert said == WAITS
-    for name in ("watcher", "worker"):
+    for name in ("watcher", "worker", "reporter"):
         assert services[name]["depends_on"]["localcluster"]["required"] is False, "a cluster of one's own will do"
     for others in WAITS.values():
         for other, condition in others.items():
@@ -190,6 +214,7 @@ def test_only_what_has_the_local_profile_is_left_out_without_it(services: dict[s
 def test_both_give_each_process_the_same_values(found: dict[str, Template], services: dict[str, Any]) -> None:
     for name in PROCESSES:
         applied = {e["name"]: e["value"] for e in found[name].container["env"] if "value" in e}
+        applied.pop("TJ_REPORTS_URL", None)  # a Service has another name than a container
         composed: Mapping[str, str] = services[name]["environment"]
         assert applied == {key: composed[key] for key in applied}, name
 
@@ -205,7 +230,7 @@ def test_a_service_leads_to_a_port_that_its_pods_have(documents: list[Json], fou
         for port in service["spec"]["ports"]:
             assert named[port["targetPort"]] == port["port"], service["metadata"]["name"]
         seen.add((service["metadata"]["name"], target.component))
-    assert seen == {("tj-redis", "redis"), ("tj-flower", "flower")}
+    assert seen == {("tj-redis", "redis"), ("tj-flower", "flower"), ("tj-reports", "reporter")}
     assert found["redis"].owner["spec"]["serviceName"] == "tj-redis"
 
 

@@ -21,9 +21,9 @@ from tests.support.paths import ROOT
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 OURS = {"app.kubernetes.io/part-of": "trainingjob-operator"}
 NAMESPACE = "kubernetes.io/metadata.name"
-COMPONENTS = ("watcher", "worker", "beat", "flower", "redis")
+COMPONENTS = ("watcher", "worker", "beat", "flower", "reporter", "redis")
 CLIENTS_OF_REDIS = ("watcher", "worker", "beat", "flower")
-CLIENTS_OF_THE_API_SERVER = ("watcher", "worker")
+CLIENTS_OF_THE_API_SERVER = ("watcher", "worker", "reporter")
 
 
 class Line(NamedTuple):
@@ -43,9 +43,11 @@ LINES = frozenset(
         *(Line(who, "dns", 53, protocol) for who in CLIENTS_OF_REDIS for protocol in ("UDP", "TCP")),
         # 443 by its Service, 6443 or 8443 behind it.
         *(Line(who, "api server", port) for who in CLIENTS_OF_THE_API_SERVER for port in (443, 6443, 8443)),
+        # Every pod of the cluster reports to it; each proves who it is.
+        *(Line(who, "reporter", 8082) for who in ("stranger", "outside")),
     }
 )
-PORTS = (53, 80, 443, 5555, 6379, 6443, 8080, 8443)
+PORTS = (53, 80, 443, 5555, 6379, 6443, 8080, 8082, 8443)
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)

@@ -33,6 +33,7 @@ HAS: dict[str, set[str]] = {
     "worker": {"readinessProbe", "livenessProbe"},
     "beat": {"readinessProbe", "livenessProbe"},
     "flower": {"readinessProbe", "livenessProbe"},
+    "reporter": {"readinessProbe", "livenessProbe"},
     "redis": {"startupProbe", "readinessProbe", "livenessProbe"},
 }
 

@@ -300,7 +300,7 @@ class MemoryProjection(OverRedis):
             tables.unfinished.add(key)
         tables.jobs[key] = change
         tables.known.add(key)
-        return not change.finished
+        return not change.finished and not change.quiet
 
     def _change_child(self, change: Change) -> bool:
         tables, key = self._redis.tables, change.key

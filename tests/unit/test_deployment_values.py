@@ -39,7 +39,7 @@ CONTAINERS: dict[str, Json] = {name: pod["containers"][0] for name, pod in PODS.
 COMPOSE: Json = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: Json = COMPOSE["services"]
 TMP = "/tmp"  # noqa: S108  of a container
-OURS = ("watcher", "worker", "beat", "flower")
+OURS = ("watcher", "worker", "beat", "flower", "reporter")
 
 
 def test_every_process_has_one_container_and_nothing_beside_it() -> None:
@@ -50,7 +50,12 @@ def test_every_process_has_one_container_and_nothing_beside_it() -> None:
         assert {port["containerPort"] for port in CONTAINERS[name]["ports"]} == PORTS[name]
 
 
-PORTS = {"watcher": {8080, 9464}, "worker": {8080, 9464}, "beat": {8080, 9464}, "flower": {5555}, "redis": {6379}}
+PORTS = {
+    **{name: {8080, 9464} for name in ("watcher", "worker", "beat")},
+    "flower": {5555},
+    "reporter": {8080, 8082, 9464},
+    "redis": {6379},
+}
 
 # -- probes ----------------------------------------------------------------------------------------
 TIMES: dict[tuple[str, str], tuple[int, int, int, int]] = {
@@ -63,6 +68,8 @@ TIMES: dict[tuple[str, str], tuple[int, int, int, int]] = {
     ("beat", "livenessProbe"): (30, 20, 5, 3),
     ("flower", "readinessProbe"): (0, 10, 5, 3),
     ("flower", "livenessProbe"): (30, 30, 10, 4),
+    ("reporter", "readinessProbe"): (0, 5, 3, 3),
+    ("reporter", "livenessProbe"): (0, 20, 5, 3),
     ("redis", "startupProbe"): (0, 2, 5, 150),
     ("redis", "readinessProbe"): (0, 10, 5, 3),
     ("redis", "livenessProbe"): (0, 20, 5, 6),
@@ -96,12 +103,15 @@ def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds
 
 
 CHECKS: dict[str, dict[str, str]] = {
-    **{name: {"interval": "10s", "timeout": "5s", "start_period": "60s"} for name in ("watcher", "worker", "beat")},
+    **{
+        name: {"interval": "10s", "timeout": "5s", "start_period": "60s"}
+        for name in ("watcher", "worker", "beat", "reporter")
+    },
     "flower": {"interval": "10s", "timeout": "5s", "start_period": "30s"},
     "redis": {"interval": "2s", "timeout": "5s", "start_period": "60s"},
     "localcluster": {"interval": "2s", "timeout": "5s", "start_period": "30s"},
 }
-ASKS = {"watcher": "8080/readyz", "worker": "8080/readyz", "beat": "8080/readyz", "flower": "5555/healthcheck"}
+ASKS = {**dict.fromkeys(("watcher", "worker", "beat", "reporter"), "8080/readyz"), "flower": "5555/healthcheck"}
 
 
 def test_the_health_checks_of_compose() -> None:
@@ -121,6 +131,7 @@ USES: dict[str, tuple[str, str, str]] = {
     "worker": ("200m", "256Mi", "1Gi"),
     "beat": ("10m", "96Mi", "256Mi"),
     "flower": ("20m", "128Mi", "512Mi"),
+    "reporter": ("50m", "96Mi", "512Mi"),
     "redis": ("100m", "64Mi", "1600Mi"),
 }
 
@@ -164,6 +175,8 @@ def test_as_whom_each_runs() -> None:
         ("/kube", "local", "65532:65532"),
         ("/etc/redis-tls", "operator", "999:1000"),
         ("/etc/redis-ca", "operator", "999:1000"),
+        ("/etc/reports-tls", "operator", "999:1000"),
+        ("/etc/reports-ca", "operator", "999:1000"),
         ("/data", "local", "65532:65532"),
     ],
 )
@@ -188,11 +201,13 @@ def test_each_writer_of_a_volume_is_its_owner() -> None:
     assert written == {
         ("/etc/redis-tls", "setup"),
         ("/etc/redis-ca", "setup"),
+        ("/etc/reports-tls", "setup"),
+        ("/etc/reports-ca", "setup"),
         ("/data", "redis"),
         ("/data", "localcluster"),
         ("/kube", "localcluster"),
     }
-    assert set(COMPOSE["volumes"]) == {"redis", "redis-tls", "redis-ca", "cluster", "kube"}
+    assert set(COMPOSE["volumes"]) == {"redis", "redis-tls", "redis-ca", "reports-tls", "reports-ca", "cluster", "kube"}
     assert all(not options for options in COMPOSE["volumes"].values())
 
 
@@ -276,6 +291,7 @@ def test_how_many_of_each_and_what_may_scale_them() -> None:
         "worker": None,
         "beat": 1,
         "flower": 1,
+        "reporter": 1,
         "redis": 1,
     }
     assert SERVICES["worker"]["deploy"] == {"replicas": 2}

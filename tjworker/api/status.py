@@ -41,6 +41,7 @@ ConditionType = Literal[
     "Stalled",
     "TensorBoard",
     "FullSize",
+    "ReportRefused",
 ]
 Cause = Literal["application", "node", "preemption", "user"]
 ScaleCause = Literal["", "room", "need", "shared", "refused", "bounds", "user"]
@@ -48,6 +49,9 @@ ScaleCause = Literal["", "room", "need", "shared", "refused", "bounds", "user"]
 the room to other jobs, the scheduler or the API server refused replicas, minReplicas or maxReplicas changed, a user set
 the number. '' is what a record without a cause means: an older worker wrote it."""
 
+REPORT_REFUSED: ConditionType = "ReportRefused"
+REPORTED = ("trainerStatus", "speed", "rescaleSeconds", "rescaleMeasuredAt")
+"""Fields of the status that the report server writes, with the condition above. No pass decides on them."""
 MAX_FAILURES = 10
 MAX_SCALE_RECORDS = 10
 Count = Annotated[int, Field(ge=0, le=2**53)]
@@ -67,7 +71,8 @@ class Condition(_Model):
     type: str = Field(
         description=(
             "Created, Running, Restarting, Scaling, Suspended, Stalled, TensorBoard, FullSize (the roles that the"
-            " autoscaler scales have maxReplicas; its reason is the policy that decides), Succeeded or Failed"
+            " autoscaler scales have maxReplicas; its reason is the policy that decides), ReportRefused, Succeeded or"
+            " Failed"
         )
     )
     status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")

@@ -5,7 +5,7 @@ out; `tj top` prints them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
@@ -107,15 +107,38 @@ def _of(asked: float, has: float) -> str:
     return f"{asked:.3g} of {has:.3g}{share}"
 
 
-def job_lines(found: Room, phases: Mapping[str, tuple[str, str]]) -> list[str]:
-    """What each job asks for, the greatest first. `phases`: `namespace/job` -> (phase, active)."""
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job, as its status says it."""
+
+    phase: str = "-"
+    active: str = "-"
+    done: str = "-"
+    """Its progress, as `41%`."""
+    left: str = "-"
+    """The time that its program estimates."""
+
+
+def standing(status: Json) -> Standing:
+    told = status.get("trainerStatus") or {}
+    done, left = told.get("progressPercentage"), told.get("estimatedRemainingSeconds")
+    return Standing(
+        str(status.get("phase") or "-"),
+        str(status.get("active") or "-"),
+        "-" if done is None else f"{done}%",
+        "-" if left is None else duration(float(left)),
+    )
+
+
+def job_lines(found: Room, jobs: Mapping[str, Standing]) -> list[str]:
+    """What each job asks for, the greatest first. `jobs`: by `namespace/job`."""
     holders = sorted(found.holders.items(), key=lambda h: (h[0] == OTHERS, -h[1].cpu_milli, -h[1].memory_bytes, h[0]))
     if not holders:
         return ["Jobs: no pod asks for anything"]
     table = [
         (
             name if name != OTHERS else "(other pods)",
-            *phases.get(name, ("-", "-")),
+            *astuple(jobs.get(name, Standing())),
             f"{asked.cpu_milli / 1000:g}",
             f"{asked.memory_bytes / GIGA:.3g}",
             str(sum(n for _, n in asked.extended)),
@@ -123,7 +146,7 @@ def job_lines(found: Room, phases: Mapping[str, tuple[str, str]]) -> list[str]:
         )
         for name, asked in holders[:MAX_JOBS]
     ]
-    header = ("JOB", "PHASE", "ACTIVE", "CPU", "MEMORY (GB)", "GPU", "PODS")
+    header = ("JOB", "PHASE", "ACTIVE", "DONE", "LEFT", "CPU", "MEMORY (GB)", "GPU", "PODS")
     lines = ["Jobs: what their pods ask for", *(f"  {line}" for line in align([header, *table]))]
     return [*lines, *([f"  ... and {len(holders) - MAX_JOBS} more"] if len(holders) > MAX_JOBS else [])]
 

@@ -17,8 +17,9 @@ from tjworker.api import labels
 from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.observed import ENDED_PHASES
-from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE, Condition
+from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE, REPORT_REFUSED, Condition
 from tjworker.api.tenancy import tenancy
+from tjworker.base import printable
 from tjworker.cli import happenings, rows
 from tjworker.cli.happenings import Happening
 from tjworker.reconcile.failures import start_error
@@ -66,6 +67,7 @@ def describe(
         Section("", (*_headline(job, now), *doubts(job, pods, now), *_older_pods(job, pods))),
         Section("Replicas", tuple(_role(role, job, pods, now) for role in job.roles)),
         Section("Waits for", waits),
+        Section("Progress", tuple(_progress(job, now))),
         Section("Restarts", tuple(_restarts(job))),
         Section("Autoscaler", tuple(_autoscaler(job, now, obstacles))),
         Section("Time", tuple(_times(job, now))),
@@ -94,6 +96,38 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
         yield f"{status.message.removesuffix('.')}."
     if whose := tenancy(job.annotations):
         yield f"It is for {whose}."
+
+
+SHOWN_METRICS = 8
+
+
+def _progress(job: TrainingJob, now: datetime) -> Iterator[str]:
+    """As the training program has reported it."""
+    status, told = job.status, job.status.trainer_status
+    if told is not None:
+        parts = []
+        if told.progress_percentage is not None:
+            parts.append(f"{told.progress_percentage} % done")
+        if told.estimated_remaining_seconds is not None and not status.ended:
+            parts.append(f"{rows.duration(told.estimated_remaining_seconds)} left by the program's estimate")
+        ago = rows.age(told.last_updated_time, now)
+        yield f"{', '.join(parts) or 'no percentage'}; reported {ago} ago."
+        shown = [f"{printable(m.name)} {printable(m.value)}" for m in told.metrics[:SHOWN_METRICS]]
+        left = len(told.metrics) - len(shown)
+        if shown:
+            yield ", ".join(shown) + (f", and {left} more metrics" if left else "") + "."
+    speeds = [f"{row.rate:.4g} with {row.replicas} on {_nodes(row.nodes)}" for row in status.speed]
+    if speeds:
+        yield f"Samples per second: {', '.join(speeds)}."
+    if status.rescale_seconds is not None:
+        yield f"After its last change of size it reported again after {rows.duration(status.rescale_seconds)}."
+    refused = next((c for c in status.conditions if (c.type, c.status) == (REPORT_REFUSED, "True")), None)
+    if refused is not None:
+        yield f"! A report was refused {rows.age(refused.last_transition_time, now)} ago: {printable(refused.message)}."
+
+
+def _nodes(number: int) -> str:
+    return f"{number} node{'' if number == 1 else 's'}"
 
 
 _CONDITION_OF = {"Succeed": "Succeeded", "Timeout": "Failed", "Preempted": "Failed", "NodeFail": "Failed"}

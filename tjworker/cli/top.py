@@ -13,7 +13,7 @@ from tjworker.cli.output import dump
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
-    from tjworker.cli.load import Worker
+    from tjworker.cli.load import Standing, Worker
     from tjworker.cli.room import Room
     from tjworker.settings import Settings
     from tjworker.store.work_queue import QueueStats
@@ -35,13 +35,13 @@ def top(output: str) -> int:
 
     os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
     with user_cluster() as cluster:
-        found, phases = _cluster(cluster)
+        found, jobs = _cluster(cluster)
     settings = _settings()
     stats, workers, why = operator(settings)
     if output != "table":
-        dump(_as_object(found, phases, stats, workers, why), output)
+        dump(_as_object(found, jobs, stats, workers, why), output)
     else:
-        _print(found, phases, settings, stats, workers, why)
+        _print(found, jobs, settings, stats, workers, why)
     return 0
 
 
@@ -55,21 +55,16 @@ def _settings() -> Settings:
         raise UserError(str(refusal)) from None
 
 
-def _cluster(cluster: Cluster) -> tuple[Room, dict[str, tuple[str, str]]]:
+def _cluster(cluster: Cluster) -> tuple[Room, dict[str, Standing]]:
     from tjworker.api.resources import NODES, PODS
     from tjworker.cli.jobs import list_all, list_jobs
+    from tjworker.cli.load import standing
     from tjworker.cli.room import room
 
     jobs = list_jobs(cluster.api, "")
     found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
     stands = [(job.raw["metadata"], job.status) for job in jobs]
-    return found, {
-        f"{metadata['namespace']}/{metadata['name']}": (
-            str(status.get("phase") or "-"),
-            str(status.get("active") or "-"),
-        )
-        for metadata, status in stands
-    }
+    return found, {f"{metadata['namespace']}/{metadata['name']}": standing(status) for metadata, status in stands}
 
 
 def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:
@@ -95,7 +90,7 @@ def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:
 
 def _print(
     found: Room,
-    phases: dict[str, tuple[str, str]],
+    jobs: dict[str, Standing],
     settings: Settings,
     stats: QueueStats | None,
     workers: list[Worker],
@@ -104,7 +99,7 @@ def _print(
     from tjworker.cli.load import cluster_lines, job_lines, worker_lines
     from tjworker.cli.rows import queue_line
 
-    sections = [cluster_lines(found, settings.gpu_resource_list), job_lines(found, phases)]
+    sections = [cluster_lines(found, settings.gpu_resource_list), job_lines(found, jobs)]
     if stats is None:
         sections.append([f"Queue and workers: {why}", "  -> name the operator's Redis in TJ_REDIS_URL"])
     else:
@@ -114,7 +109,7 @@ def _print(
 
 
 def _as_object(
-    found: Room, phases: dict[str, tuple[str, str]], stats: QueueStats | None, workers: list[Worker], why: str
+    found: Room, jobs: dict[str, Standing], stats: QueueStats | None, workers: list[Worker], why: str
 ) -> Json:
     return {
         "nodes": {
@@ -123,7 +118,8 @@ def _as_object(
         },
         "requests": {node or "-": asdict(asked) for node, asked in found.requests.items()},
         "jobs": {
-            name: {"phase": phases.get(name, ("", ""))[0], "requests": asdict(asked)}
+            name: {"phase": jobs[name].phase if name in jobs else "", "requests": asdict(asked)}
+            | ({"done": jobs[name].done, "left": jobs[name].left} if name in jobs else {})
             for name, asked in found.holders.items()
         },
         "queue": None if stats is None else asdict(stats),

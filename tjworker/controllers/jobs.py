@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
+from tjworker.api.reporting import ReportServer
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.beside import Beside
@@ -71,7 +73,26 @@ def reconcile_rules(settings: Settings) -> Rules:
         gang=settings.gang_scheduler,
         gang_scheduler_name=settings.gang_scheduler_name,
         host_ports=settings.host_port_range,
+        reports=report_server(settings),
     )
+
+
+def report_server(settings: Settings) -> ReportServer | None:
+    """None where reports are off. An authority that cannot be read turns them off, with a warning, and ends nothing: a
+    job trains without them as well."""
+    if not settings.reports_url:
+        return None
+    try:
+        ca_pem = Path(settings.reports_ca_file).read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        log.warning(
+            "pods cannot report their progress: the authority of the report server cannot be read; make its certificate"
+            " with k8s/secrets.sh, and start the workers anew",
+            file=settings.reports_ca_file,
+            error=str(error),
+        )
+        return None
+    return ReportServer(settings.reports_url, ca_pem)
 
 
 def _refused(why: str) -> Result:

@@ -14,7 +14,7 @@ from typing import Literal
 from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 
-Process = Literal["watcher", "worker"]
+Process = Literal["watcher", "worker", "reporter"]
 READ = ("list", "watch")
 
 
@@ -67,14 +67,20 @@ class Resource:
         return "/".join(parts)
 
 
-_JOB_VERBS: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": ("get", "delete")}
+_JOB_VERBS: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": ("get", "delete"), "reporter": ("get",)}
 # Nobody sends a request to `finalizers`: the admission plugin OwnerReferencesPermissionEnforcement (always on in
 # OpenShift) lets only those set blockOwnerDeletion who may update it, as in kubebuilder's roles and Kubernetes' own.
 _JOB_SUBRESOURCES: Mapping[str, Mapping[Process, tuple[str, ...]]] = {
-    "status": {"worker": ("update", "patch")},
+    "status": {"worker": ("update", "patch"), "reporter": ("patch",)},
     "finalizers": {"worker": ("update",)},
 }
-# The worker lists only to look for orphans; a pass reads the projection.
+# The worker lists only to look for orphans; a pass reads the projection. Of a pod that a controller keeps, the report
+# server reads whose that one is.
+_KEEPER_VERBS: Mapping[Process, tuple[str, ...]] = {
+    "watcher": READ,
+    "worker": ("get", "list", "create", "patch", "delete"),
+    "reporter": ("get",),
+}
 _CHILD_VERBS: Mapping[Process, tuple[str, ...]] = {
     "watcher": READ,
     "worker": ("get", "list", "create", "patch", "delete"),
@@ -110,7 +116,7 @@ _ROWS = (
         "Pod",
         watched=True,
         templated=True,
-        verbs={"watcher": READ, "worker": ("get", "list", "create", "patch", "delete")},
+        verbs={"watcher": READ, "worker": ("get", "list", "create", "patch", "delete"), "reporter": ("get", "list")},
         subresources={"log": {"worker": ("get",)}},
     ),
     Resource(
@@ -121,8 +127,8 @@ _ROWS = (
         watched=True,
         verbs={"watcher": READ, "worker": ("get", "list", "create", "delete")},
     ),
-    Resource("replicasets", "apps", "v1", "ReplicaSet", watched=True, templated=True, verbs=_CHILD_VERBS),
-    Resource("jobs", "batch", "v1", "Job", watched=True, templated=True, verbs=_CHILD_VERBS),
+    Resource("replicasets", "apps", "v1", "ReplicaSet", watched=True, templated=True, verbs=_KEEPER_VERBS),
+    Resource("jobs", "batch", "v1", "Job", watched=True, templated=True, verbs=_KEEPER_VERBS),
     Resource(
         "nodes",
         "",
@@ -158,6 +164,16 @@ _ROWS = (
         optional=True,
         only={"watcher": ("kube-system",)},
         verbs={"watcher": ("get",), "worker": ("list",)},
+    ),
+    # Who sends a report of progress (tjworker/reports/tokens.py).
+    Resource(
+        "tokenreviews",
+        "authentication.k8s.io",
+        "v1",
+        "TokenReview",
+        namespaced=False,
+        optional=True,
+        verbs={"reporter": ("create",)},
     ),
     # The keys of an MPIJob: made, and never read. What has their name is the job's, as its UID stands in it.
     Resource(

@@ -19,7 +19,7 @@ from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_pods, own_workloads
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, INVALID_SPEC, JobStatus
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.reconcile.addons import ADDONS, tensorboard
+from tjworker.reconcile.addons import ADDONS, reports, tensorboard
 from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
 from tjworker.reconcile.ending import delete_after_ttl
@@ -78,6 +78,7 @@ def judge(job: TrainingJob | InvalidJob, observed: Observed, rules: Rules) -> Tr
             job = addon.keep(job, rules)
         elif addon.annotation in job.annotations:
             job = addon.apply(job, rules)
+    job = reports.with_reports(job, rules.reports)
     return InvalidJob.of(job, job.errors) if job.errors and not begun else job
 
 

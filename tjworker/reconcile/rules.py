@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tjworker.api.kinds import trainingjob
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.reporting import ReportServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Rules:
     gang: str = "none"
     """A row of `gangs.GANGS`, or `none`."""
     gang_scheduler_name: str = ""
+    reports: ReportServer | None = None
+    """None: pods are not told where to report their progress."""
 
 
 def keeps_all(job: TrainingJob | InvalidJob, autoclean: bool) -> bool:

@@ -38,6 +38,8 @@ class Change:
     """UID of the job that it belongs to, of a job its own; '' when it does not say, as a deletion does not."""
     generation: int = 0
     """Of a job: `metadata.generation`, which a new spec raises and a status does not."""
+    quiet: bool = False
+    """Of a job: nothing has changed that a pass decides on. The record is written, and the key is not queued."""
 
 
 @dataclass(frozen=True, slots=True)

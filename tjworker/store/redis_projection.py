@@ -277,7 +277,15 @@ def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespa
 
 def _encoded(change: Change) -> tuple[Any, ...]:
     """As `apply.lua` reads it."""
-    operation = "del" if change.record is None else "end" if change.is_job and change.finished else "put"
+    operation = (
+        "del"
+        if change.record is None
+        else "end"
+        if change.is_job and change.finished
+        else "note"
+        if change.is_job and change.quiet
+        else "put"
+    )
     field = "job" if change.is_job else f"{change.resource}/{change.name}"
     return change.key, field, change.rv, operation, change.record or b"", change.job_uid, change.generation
 

@@ -22,7 +22,7 @@ import prometheus_client
 from tjworker.api.kinds import JOB_KINDS
 from tjworker.api.status import END_PHASES, RestartCounts
 
-Process = Literal["watcher", "leading watcher", "worker", "beat"]
+Process = Literal["watcher", "leading watcher", "worker", "beat", "reporter"]
 LONG = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -104,6 +104,35 @@ PASSES = Histogram(
     {"result": _RESULT},
     ("worker",),
     known={"result": ("done", "stale", "retried", "failed")},
+)
+PROGRESS_REPORTS = Counter(
+    "tj_progress_reports_total",
+    "reports of training programs about their progress",
+    {
+        "result": "`Accepted`, or why not: `Forbidden` (the token, or a pod that does not count), `TooManyRequests`,"
+        " `TooLarge`, `InvalidReport`, `MovedBackwards`, `NotFound`, `ServiceUnavailable` (the API server does not"
+        " answer)"
+    },
+    ("reporter",),
+    known={
+        "result": (
+            "Accepted",
+            "Forbidden",
+            "TooManyRequests",
+            "TooLarge",
+            "InvalidReport",
+            "MovedBackwards",
+            "NotFound",
+            "ServiceUnavailable",
+        )
+    },
+)
+PROGRESS_WRITES = Counter(
+    "tj_progress_writes_total",
+    "writes of reported progress into the status of a job, at most one in ten seconds for each job",
+    {"result": "`written`, or `failed`: tried again with the next one"},
+    ("reporter",),
+    known={"result": ("written", "failed")},
 )
 PERIODIC_RUNS = Counter(
     "tj_periodic_runs_total",

@@ -8,13 +8,14 @@ a job reads it from the API server.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any
 
 import orjson
 
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, mapping, readable, text
-from tjworker.api.status import END_PHASES, SUSPENDED
+from tjworker.api.status import END_PHASES, REPORT_REFUSED, REPORTED, SUSPENDED
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey
 from tjworker.store.projection import Change
@@ -53,6 +54,7 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
     finished = phase in END_PHASES and seen and not _may_begin(status)
     record = _finished_record(resource, obj, status) if finished else _job_record(obj, meta)
     data = orjson.dumps(record)
+    decisive = b"" if finished else _decisive(resource, record, status)
     waits = not finished and seen and (phase == SUSPENDED or _may_begin(status))
     # The user's part lies within the record: of one that is small it need not be written again to be measured.
     if waits or (not finished and len(data) > MOST_KEPT_OF_A_JOB):
@@ -71,7 +73,22 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
         job_uid=meta["uid"],
         generation=meta.get("generation") or 0,
     )
-    return Projected(change, phase=phase, expires_at=_expiry(resource, record, status) if finished else None)
+    return Projected(
+        change, phase=phase, decisive=decisive, expires_at=_expiry(resource, record, status) if finished else None
+    )
+
+
+def _decisive(resource: GroupResource, record: Json, status: Json) -> bytes:
+    """A digest of the record without its version and without what the report server writes, every ten seconds for each
+    job that trains: no pass decides on that, so it need not begin one."""
+    kept = {name: value for name, value in record["metadata"].items() if name != "resourceVersion"}
+    told = record["status"]
+    if status:
+        own = {name: value for name, value in status.items() if name not in REPORTED}
+        if isinstance(conditions := own.get("conditions"), list):
+            own["conditions"] = [one for one in conditions if mapping(one).get("type") != REPORT_REFUSED]
+        told = KNOWN_KINDS[resource].placed(own)
+    return blake2b(orjson.dumps({**record, "metadata": kept, "status": told}), digest_size=16).digest()
 
 
 def _has_seen_the_spec(meta: Json, status: Json) -> bool:

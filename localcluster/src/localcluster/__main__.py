@@ -85,7 +85,10 @@ async def run(options: argparse.Namespace) -> int:
     if not options.insecure:
         credentials = pki.ensure(options.data_dir / "pki", (advertised, _reachable(options.host)), datetime.now(UTC))
     apiserver = ApiServer(
-        clock=time.time, rng=random.Random(), data_dir=None if options.memory_only else options.data_dir / "api"
+        clock=time.time,
+        rng=random.Random(),
+        data_dir=None if options.memory_only else options.data_dir / "api",
+        token_key=pki.signing_key(options.data_dir / "pki"),
     )
     try:
         server = await serve(

@@ -150,6 +150,19 @@ def _write(stem: Path, certificate: x509.Certificate, key: ec.EllipticCurvePriva
     return certificate, key
 
 
+def signing_key(folder: Path) -> bytes:
+    """What the tokens of service accounts are signed with: kept, so that pods whose tokens it has signed outlive a
+    restart. Raises OSError when it cannot be written."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = folder / "tokens.key"
+    with contextlib.suppress(OSError):
+        if len(kept := file.read_bytes()) == _TOKEN_BYTES:
+            return kept
+    made = secrets.token_bytes(_TOKEN_BYTES)
+    write_private(file, made)
+    return made
+
+
 def _token(file: Path) -> str:
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if len(kept := file.read_text(encoding="ascii").strip()) >= _TOKEN_BYTES:

@@ -113,7 +113,7 @@ BUILTIN: Final[tuple[Resource, ...]] = (
     Resource("", "v1", "Pod", "pods", True, ("po",), ("all",), _POD_SUBRESOURCES, _POD_FIELDS),
     Resource("", "v1", "ResourceQuota", "resourcequotas", short_names=("quota",), subresources=("status",)),
     Resource("", "v1", "Secret", "secrets", fields=("type",)),
-    Resource("", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",)),
+    Resource("", "v1", "ServiceAccount", "serviceaccounts", short_names=("sa",), subresources=("token",)),
     Resource("", "v1", "Service", "services", True, ("svc",), ("all",), ("status",), ("spec.clusterIP", "spec.type")),
     Resource(
         "apiextensions.k8s.io",
@@ -133,6 +133,7 @@ BUILTIN: Final[tuple[Resource, ...]] = (
     Resource(_AUTHZ, "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", False, verbs=REVIEW),
     Resource(_AUTHZ, "v1", "SubjectAccessReview", "subjectaccessreviews", False, verbs=REVIEW),
     Resource("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", False, verbs=REVIEW),
+    Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", False, verbs=REVIEW),
     Resource("coordination.k8s.io", "v1", "Lease", "leases"),
     Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices"),
     Resource(

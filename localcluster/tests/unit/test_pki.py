@@ -109,3 +109,12 @@ def test_two_clusters_share_neither_token_nor_authority(tmp_path: Path) -> None:
     assert one.token != two.token
     assert one.ca_pem != two.ca_pem
     assert len(one.token) >= 43
+
+
+def test_the_key_of_tokens_is_kept_and_only_its_owner_reads_it(tmp_path: Path) -> None:
+    made = pki.signing_key(tmp_path / "pki")
+    assert pki.signing_key(tmp_path / "pki") == made
+    assert len(made) == 32
+    assert (tmp_path / "pki" / "tokens.key").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "pki" / "tokens.key").write_bytes(b"half")
+    assert pki.signing_key(tmp_path / "pki") not in (made, b"half")

@@ -4,6 +4,9 @@ process."""
 
 from __future__ import annotations
 
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +25,7 @@ from tests.e2e.control_plane.install import (
     worker,
     worker_ready,
 )
+from tests.support.paths import ROOT
 from tjworker.kube import rbac
 from tjworker.settings import OFF
 
@@ -47,15 +51,17 @@ class Operator:
         self.folder = folder
         self._redis = Valkey(folder, append_only=True)
         self.processes: dict[str, Process] = {}
+        self.reports_port = 0
 
     def start(self) -> None:
         install(self.plane, self.gang)
         self._redis.start()
-        watchers, workers = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
+        watchers, workers, reporters = (self.plane.kubeconfig_for(rbac.user(process)) for process in rbac.PROCESSES)
         self._start_nodes()
         self.start_process("watcher", self.watcher_command, watchers)
         for name in WORKERS:
             self.start_process(name, worker(name, 1), workers)
+        self._start_reporter(reporters)
         self._start_beat("beat", OFF)  # scenarios that scale by hand would not be their own; see `autoscaling`
         deadline = time.monotonic() + START_SECONDS
         while not self._ready():
@@ -89,6 +95,16 @@ class Operator:
 
     def _start_nodes(self) -> None:
         self.start_process("agent", agent(self.plane.kubeconfig, NODES, "--node-cpu", str(NODE_CPUS)))
+
+    def _start_reporter(self, kubeconfig: Path) -> None:
+        """No pod is told of it: nodes that are played run no program that would report."""
+        tls = self.folder / "reports"
+        subprocess.run(["sh", str(ROOT / "k8s/certificates.sh"), str(tls), "localhost"], check=True, timeout=60)
+        with socket.create_server(("127.0.0.1", 0)) as probe:
+            self.reports_port = probe.getsockname()[1]
+        settings = {"TJ_REPORTS_HOST": "127.0.0.1", "TJ_REPORTS_PORT": str(self.reports_port)}
+        command = (sys.executable, "-m", "tjworker.reports")
+        self.start_process("reporter", command, kubeconfig, TJ_REPORTS_TLS_FOLDER=str(tls), **settings)
 
     def _ready(self) -> bool:
         return nodes_ready(self.plane.kubeconfig) == self.nodes and all(

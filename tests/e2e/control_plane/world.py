@@ -79,6 +79,13 @@ class RealWorld:
     def create(self, resource: GroupResource, manifest: Json) -> object:
         return self._send("POST", RESOURCES[resource].path(self.namespace), manifest)
 
+    def token(self, pod: str, audience: str) -> str:
+        """As a kubelet asks for it: bound to this pod, of the account `default`."""
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod, "uid": self.pods()[pod]["metadata"]["uid"]}
+        spec = {"audiences": [audience], "expirationSeconds": 600, "boundObjectRef": bound}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return str(self._send("POST", f"{self._core}/serviceaccounts/default/token", body)["status"]["token"])
+
     def fail_node(self, name: str, how: str = "NotReady") -> object:
         return self._send("PATCH", f"/api/v1/nodes/{name}", {"metadata": {"annotations": {FAIL_ANNOTATION: how}}})
 

@@ -47,6 +47,10 @@ class Drive:
     ) -> list[JobKey]:
         return self.apply(a_job(rv, key, finished=finished, record=record, uid=uid))
 
+    def quiet_job(self, rv: int, key: JobKey = A) -> list[JobKey]:
+        """Nothing has changed that a pass decides on."""
+        return self.apply(replace(a_job(rv, key), quiet=True))
+
     def spec(self, rv: int, generation: int, key: JobKey = A) -> list[JobKey]:
         return self.apply(replace(a_job(rv, key), generation=generation))
 

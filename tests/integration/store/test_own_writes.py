@@ -37,6 +37,17 @@ ECHOES = {
     "an own status write queues nothing": Case(
         lambda d: [d.job(5), d.take(), d.finish(JOB), d.job(10), d.queued()], [[A], True, False, [], 0]
     ),
+    "a change that no pass decides on is shown, and queues nothing": Case(
+        lambda d: [d.job(5), d.take(), d.finish(), d.quiet_job(9), d.queued(), d.view().job],
+        [[A], True, False, [], 0, b'{"rv":9}'],
+    ),
+    "the same while leased": Case(
+        lambda d: [d.job(5), d.take(), d.quiet_job(9), d.finish(), d.queued()], [[A], True, [], False, 0]
+    ),
+    "the news after it queues": Case(
+        lambda d: [d.job(5), d.take(), d.finish(), d.quiet_job(9), d.job(10), d.take()],
+        [[A], True, False, [], [A], True],
+    ),
     "news after finish queues": Case(
         lambda d: [d.job(5), d.take(), d.finish(JOB), d.job(11), d.take()], [[A], True, False, [A], True]
     ),

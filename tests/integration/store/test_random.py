@@ -57,6 +57,7 @@ def changes(draw: st.DrawFn) -> Change:
         is_job=is_job,
         job_uid="" if gone else uid,
         generation=spec if is_job and not gone else 0,
+        quiet=is_job and not gone and draw(st.integers(0, 3)) == 0,
     )
 
 

@@ -30,6 +30,7 @@ OTHER: Mapping[str, Any] = {
     "kinds": "pytorchjobs.kubeflow.org",
     "record_keys": "o" * 32,
     "redis_url": "redis://other:6379/1",
+    "reports_url": "https://other:1",
 }
 """Where another text would not be taken; a number is raised, a flag turned, a text gets a letter more."""
 RECONCILE, AUTOSCALE = "worker: reconcile.Rules", "worker: autoscale.Rules"
@@ -84,6 +85,10 @@ ARRIVES: Mapping[str, Set[str]] = {
     "git_sync_image": {RECONCILE},
     "host_ports": {RECONCILE},
     "log_tails": {"worker: executor.Executor"},
+    # Only with an authority that can be read (tests/scenarios/test_reports.py); the report server opens the others.
+    **dict.fromkeys(
+        ("reports_url", "reports_ca_file", "reports_host", "reports_port", "reports_tls_folder"), frozenset()
+    ),
     # Processes open these ports and set up their log before they make anything.
     **dict.fromkeys(
         ("health_host", "health_port", "metrics_host", "metrics_port", "log_format", "log_level"), frozenset()

@@ -102,6 +102,13 @@ TABLE: dict[str, Row] = {
         ("1023-2000", "30000-65536", "30000-20000", "20000", "20000-", "-20000", "1-2", "20000-29999,30000-30001"),
     ),
     "log_tails": Row(True, ("false", "true"), WORDS),
+    "reports_url": Row(
+        "", ("https://tj-reports.tj-system.svc:8082",), ("http://a:1", "https://a/b", "a:1", "https://")
+    ),
+    "reports_ca_file": Row("/etc/reports-ca/ca.crt", ("/a",), ("",)),
+    "reports_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
+    "reports_port": Row(8082, ("1", "65535"), ("0", "65536", "-1", "1.5", "")),
+    "reports_tls_folder": Row("/etc/reports-tls", ("/a",), ("",)),
     "health_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
     "health_port": PORT,
     "metrics_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from tests.support.scripted_api import pod
+from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.observed import PodRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import PODS
+from tjworker.base import GroupResource
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
 from watcher.node_requests import RequestBook
@@ -132,3 +134,56 @@ def test_what_was_seen_of_a_deletion_is_told_until_the_pod_is_gone() -> None:
     assert told("MODIFIED", 4, **confirmed) is True, "for as long as it is there"
     assert told("DELETED", 5, **confirmed) is None
     assert told("ADDED", 6, uid="second", **confirmed) is False, "another pod of that name"
+
+
+STATUS = {"phase": "Running", "conditions": [{"type": "Running", "status": "True"}], "observedGeneration": 1}
+REPORTED = {"trainerStatus": {"progressPercentage": 5}, "speed": [], "rescaleSeconds": 3.5}
+REFUSED = {"type": "ReportRefused", "status": "True", "reason": "TooLarge"}
+OTHER = {"type": "Stalled", "status": "True"}
+QUIET: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    # (metadata, status) of the event after the one with STATUS; whether it is quiet
+    "a report of progress": ({}, {**STATUS, **REPORTED}, True),
+    "the condition of a report that was refused": (
+        {},
+        {**STATUS, "conditions": [*STATUS["conditions"], REFUSED]},  # type: ignore[misc]
+        True,
+    ),
+    "another condition beside it": (
+        {},
+        {**STATUS, **REPORTED, "conditions": [*STATUS["conditions"], REFUSED, OTHER]},  # type: ignore[misc]
+        False,
+    ),
+    "another phase": ({}, {**STATUS, **REPORTED, "phase": "Scaling"}, False),
+    "a target of the autoscaler": ({}, {**STATUS, "targets": {"trainer": 3}}, False),
+    "another spec": ({"generation": 2}, STATUS, False),
+    "an annotation": ({"annotations": {"Preempted": "now"}}, {**STATUS, **REPORTED}, False),
+    "a label": ({"labels": {"a": "b"}}, STATUS, False),
+    "a deletion that has begun": ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, STATUS, False),
+    "a status that somebody has emptied": ({}, {}, False),
+    "an end": ({}, {**STATUS, "phase": "Succeed", "completionTime": "2026-01-01T00:00:00Z"}, False),
+}
+
+
+def a_job(rv: int, metadata: dict[str, Any], status: dict[str, Any], resource: GroupResource) -> dict[str, Any]:
+    kind = KNOWN_KINDS[resource]
+    meta = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": str(rv), "generation": 1, **metadata}
+    return {
+        "apiVersion": kind.api_versions[0],
+        "kind": kind.kind,
+        "metadata": meta,
+        "spec": {},
+        "status": kind.placed(status),
+    }
+
+
+@pytest.mark.parametrize("resource", ["aitrainingjobs.elasticdeeplearning.ai", "pytorchjobs.kubeflow.org"])
+@pytest.mark.parametrize("sentence", QUIET)
+def test_of_a_job_a_change_is_quiet_that_no_pass_decides_on(sentence: str, resource: GroupResource) -> None:
+    metadata, status, want = QUIET[sentence]
+    known = KnownObjects(resource, Skipped(resource))
+    [first] = known.event("ADDED", a_job(1, {}, STATUS, resource))
+    [then] = known.event("MODIFIED", a_job(2, metadata, status, resource))
+    assert (first.change.quiet, then.change.quiet) == (False, want)
+    assert then.change.record
+    [again] = known.event("MODIFIED", a_job(3, {}, {**STATUS, "phase": "Restarting"}, resource))
+    assert not again.change.quiet

@@ -68,7 +68,7 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         _check_control_plane(root)
     given, prefix, binary = os.environ.get("TJ_REDIS_URL", ""), os.environ.get("TJ_KEY_PREFIX", ""), None
     version = _check_redis(given) if given else ""
-    for folder in (paths.logs, paths.redis_data, paths.cluster_data):
+    for folder in (paths.logs, paths.redis_data, paths.cluster_data, paths.reports_tls):
         folder.mkdir(parents=True, exist_ok=True)
     paths.kubeconfig.unlink(missing_ok=True)  # its appearance tells that the cluster serves
 
@@ -81,6 +81,7 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
     api_port = port("the API server", "--api-port", options.api_port, API_PORT)
     flower_port = port("Flower", "--flower-port", options.flower_port, FLOWER_PORT)
     health_port = port("the watcher's health", "", None, 0)
+    reports_port = port("the report server", "", None, 0)
     if given:
         urls = redis_server.Urls(given, given)
         # Two stacks, and other programs, may share one Redis: each stack has its own keys.
@@ -103,6 +104,7 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         api_port=api_port,
         flower_port=flower_port,
         health_port=health_port,
+        reports_port=reports_port,
         metrics_ports={name: port(f"{name}'s metrics", "", None, 0) for name in services.MEASURED},
     )
     _write_files(plan)
@@ -110,7 +112,11 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
 
 
 def _write_files(plan: StackPlan) -> None:
-    """For a shell and for Prometheus."""
+    """For a shell and for Prometheus; and the report server's certificate, by links to what the cluster will make."""
+    for name, target in services.certificate_of_cluster(plan).items():
+        link = plan.paths.reports_tls / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
     targets = json.dumps(plan.scrape_targets, indent=2) + "\n"
     plan.paths.scrape_targets.write_text(targets, encoding="utf-8")
     settings = {k: v for k, v in services.operator_environment(plan).items() if k.startswith("TJ_")}

@@ -59,6 +59,12 @@ class StatePaths:
         return self.root / "data" / "control-plane"
 
     @property
+    def reports_tls(self) -> Path:
+        """`tls.crt`, `tls.key` and `ca.crt` of the report server: links to those of the cluster, which name this
+        machine."""
+        return self.root / "data" / "reports"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 

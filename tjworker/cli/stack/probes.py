@@ -6,6 +6,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import socket
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,19 @@ def http_says(port: int, path: str, judge: Callable[[bytes], bool] = lambda body
             with opener.open(f"http://127.0.0.1:{port}{path}", timeout=_TIMEOUT_SECONDS) as answer:
                 return judge(answer.read())
         except (OSError, http.client.HTTPException, ValueError):
+            return False
+
+    return probe
+
+
+def listens(port: int) -> Probe:
+    """Somebody takes connections there: of a server whose answers need a token."""
+
+    def probe() -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", port), _TIMEOUT_SECONDS):
+                return True
+        except OSError:
             return False
 
     return probe

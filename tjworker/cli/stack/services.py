@@ -20,7 +20,7 @@ from tjworker.cli.stack.paths import StatePaths
 from tjworker.settings import Settings
 
 WORKERS = 2
-MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat")
+MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat", "reports")
 """Services with metrics of their own. (Flower shows what it counts on its own port.)"""
 RECORD_KEYS = "TJ_RECORD_KEYS"
 TASKS_COLUMNS = "args,state,result,received,runtime,uuid,worker,name"
@@ -87,6 +87,7 @@ class StackPlan:
     api_port: int
     flower_port: int
     health_port: int
+    reports_port: int
     metrics_ports: Mapping[str, int] = field(default_factory=dict)
     """Service -> the port of its /metrics; one that is not here shows none."""
 
@@ -124,6 +125,7 @@ def _build(plan: StackPlan) -> list[Service]:
         *(_worker(plan, f"worker{n}", after_crds) for n in range(1, WORKERS + 1)),
         _celery(plan, "beat", after_redis),
         _flower(plan, after_redis),
+        _reports(plan, ("crds",)),
     ]
 
 
@@ -156,6 +158,9 @@ def operator_environment(plan: StackPlan, *, seals: bool = False) -> dict[str, s
         # One machine: a port of the user's shell would be everybody's. Who has one is told it below.
         "TJ_HEALTH_PORT": "0",
         "TJ_METRICS_PORT": "0",
+        # Workers tell it to the pods.
+        "TJ_REPORTS_URL": f"https://127.0.0.1:{plan.reports_port}",
+        "TJ_REPORTS_CA_FILE": str(plan.paths.reports_tls / "ca.crt"),
     }
 
 
@@ -242,6 +247,30 @@ def _worker(plan: StackPlan, name: str, after: tuple[str, ...]) -> Service:
     ready = probes.log_says(plan.paths.log(name), rf"{name}@\S+ ready") if logs_info else None
     worker = _celery(plan, name, after, "worker", *options, ready=ready)
     return replace(worker, env=operator_environment(plan, seals=True))
+
+
+def certificate_of_cluster(plan: StackPlan) -> dict[str, Path]:
+    """The files of the report server's certificate -> those of the cluster that they are links to."""
+    if plan.options.control_plane == "real":
+        pair = plan.paths.control_plane_data / "certs" / "apiserver"
+        return {
+            "tls.crt": pair.with_suffix(".crt"),
+            "tls.key": pair.with_suffix(".key"),
+            "ca.crt": pair.with_suffix(".crt"),
+        }
+    pki = plan.paths.cluster_data / "pki"
+    return {"tls.crt": pki / "serving.crt", "tls.key": pki / "serving.key", "ca.crt": pki / "ca.crt"}
+
+
+def _reports(plan: StackPlan, after: tuple[str, ...]) -> Service:
+    """It knows nothing of Redis."""
+    env = {name: value for name, value in operator_environment(plan).items() if name != "TJ_REDIS_URL"} | {
+        "TJ_REPORTS_HOST": "127.0.0.1",
+        "TJ_REPORTS_PORT": str(plan.reports_port),
+        "TJ_REPORTS_TLS_FOLDER": str(plan.paths.reports_tls),
+    }
+    ready = probes.listens(plan.reports_port)
+    return Service("reports", _python("tjworker.reports"), env, plan.root, after, ready)
 
 
 def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:

@@ -26,6 +26,7 @@ _SUB_VERBS = {
     "finalize": ("update",),
     "exec": ("create", "get"),
     "portforward": ("create", "get"),
+    "token": ("create",),
 }
 _CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 """In the order of apiextensions-apiserver."""
@@ -35,6 +36,7 @@ _SUB_KINDS = {
     "eviction": ("policy", "v1", "Eviction"),
     "exec": ("", "v1", "PodExecOptions"),
     "portforward": ("", "v1", "PodPortForwardOptions"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }
 
 

@@ -35,6 +35,7 @@ from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.route import Target, as_query, parse
 from localcluster.apiserver.strategies import strategy_of
 from localcluster.apiserver.subresources import STREAMS, LogSource, Subresources
+from localcluster.apiserver.tokens import Tokens
 from localcluster.apiserver.watching import Watchers
 from localcluster.apiserver.writing import Writer
 from localcluster.resources import BUILTIN, Resource
@@ -51,7 +52,7 @@ VERSION = "v1.36.3-local"
 class ApiServer:
     """`clock` gives unix seconds. With `data_dir` nothing that was answered is lost, whatever kills the process.
     Without `track_fields` ordinary writes leave no managedFields: half the time of a write, for simulations that apply
-    nothing."""
+    nothing. `token_key` signs the tokens of service accounts: with the same one they outlive a restart."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class ApiServer:
         version: str = VERSION,
         *,
         track_fields: bool = True,
+        token_key: bytes = b"",
     ) -> None:
         self.clock = clock
         self.version = version
@@ -84,6 +86,7 @@ class ApiServer:
         self._subresources = Subresources(
             self.store, self.registry, self._presenter, self._reader, self._writer, self._deleter, clock
         )
+        self._tokens = Tokens(self.store, clock, token_key)
         self._openapi = OpenApi(self.registry, version)
         self._options: WriteOptions | None = None
         self._next_compaction = clock() + _COMPACT_EVERY_SECONDS
@@ -207,7 +210,7 @@ class ApiServer:
         if resource.verbs == ("create",):
             if request.method != "POST":
                 raise method_not_supported()
-            return _json(201, reviews.review(resource, body_of(request), request.user))
+            return _json(201, self._reviewed(resource, request))
         if target.subresource:
             return self._subresource(resource, target, request)
         if target.name:
@@ -270,6 +273,8 @@ class ApiServer:
     def _subresource(self, resource: Resource, target: Target, request: Request) -> Response | Watch:
         if target.subresource not in resource.subresources:
             raise not_found(resource, target.name) if resource.custom else no_such_resource()
+        if target.subresource == "token":
+            return self._token(target, request)
         if target.subresource != "status":
             body = patch_body(request) if request.method == "PATCH" else body_of(request) if request.body else {}
             return self._subresources.answer(resource, target, request, body, content_type(request))
@@ -286,6 +291,17 @@ class ApiServer:
         else:
             raise method_not_supported()
         return self._written(resource, item, request, options, 200)
+
+    def _reviewed(self, resource: Resource, request: Request) -> Json:
+        body = body_of(request)
+        if resource.kind == "TokenReview":
+            return self._tokens.review(body)
+        return reviews.review(resource, body, request.user)
+
+    def _token(self, target: Target, request: Request) -> Response:
+        if request.method != "POST":
+            raise method_not_supported()
+        return _json(201, self._tokens.request(target.namespace, target.name, body_of(request)))
 
     def _read(self, resource: Resource, response: Response) -> Response:
         custom = self.registry.custom(resource)

@@ -10,6 +10,7 @@ from localcluster.kubelet.env import Lookup
 from localcluster.kubelet.exits import Exits
 from localcluster.kubelet.hosts import HostsFiles
 from localcluster.kubelet.probes import Actions, Prober
+from localcluster.kubelet.volumes import RequestToken
 from localcluster.wire import Json
 
 BACKOFF_NAME = {"CreateContainerConfigError": 5.0}
@@ -32,6 +33,7 @@ class Host:
     exits: Exits
     actions: Actions
     lookup: Lookup
+    request_token: RequestToken
     hosts: HostsFiles
     resolver: str
 

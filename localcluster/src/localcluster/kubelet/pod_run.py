@@ -28,7 +28,7 @@ from localcluster.kubelet.pod_parts import LOOPBACK, container_path
 from localcluster.kubelet.probes import Prober, Result
 from localcluster.kubelet.status import is_sidecar, phase, pod_status
 from localcluster.kubelet.troubles import Ending
-from localcluster.kubelet.volumes import MountError, binds_of, prepare, read_only
+from localcluster.kubelet.volumes import MountError, binds_of, prepare, read_only, token_sources, write_tokens
 from localcluster.objects import seconds_of
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
@@ -53,6 +53,8 @@ class PodRun:
         """The kubelet ends it on its own account."""
         self._mount_retry_at = 0.0
         self._volumes: dict[str, Path] | None = None
+        self._tokens_due: float | None = None
+        """When they are renewed; None: not written by this kubelet, or the pod wants none."""
 
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -147,9 +149,22 @@ class PodRun:
             dues += self._stop_all(pod, now, recorder)
         else:
             dues += self._start_due(pod, now, facts, recorder)
+            dues += self._renew_tokens(pod, now, recorder)
         self.refresh()
         future = [d for d in dues if d > now]
         return self._status(pod, now, facts), min(future, default=None)
+
+    def _renew_tokens(self, pod: Json, now: float, recorder: Recorder) -> list[float]:
+        """Also those that an earlier kubelet has written: nothing says how old they are."""
+        if not self.alive or not token_sources(pod):
+            return []
+        if self._tokens_due is None or now >= self._tokens_due:
+            try:
+                self._tokens_due = write_tokens(pod, self.folder / "volumes", now, self.host.request_token)
+            except MountError as error:
+                recorder.warning(pod, "FailedMount", str(error))
+                self._tokens_due = now + RETRY_MOUNT_SECONDS
+        return [] if self._tokens_due is None else [self._tokens_due]
 
     def _note(self, pod: Json, container: ContainerRun, now: float, recorder: Recorder) -> None:
         """What has newly happened to a container."""
@@ -286,7 +301,7 @@ class PodRun:
                 )
             return [container.starts_at]
         try:
-            spec = self._spec(pod, container, facts, recorder)
+            spec = self._spec(pod, container, now, facts, recorder)
         except MountError as error:
             container.starts_at = now + RETRY_MOUNT_SECONDS
             recorder.warning(pod, "FailedMount", str(error))
@@ -321,10 +336,14 @@ class PodRun:
         if container.container is not None and container.running:
             self.host.exits.watch_process(container.container.runner_pid, self.key)
 
-    def _spec(self, pod: Json, container: ContainerRun, facts: PodFacts, recorder: Recorder) -> dict[str, Any]:
+    def _spec(
+        self, pod: Json, container: ContainerRun, now: float, facts: PodFacts, recorder: Recorder
+    ) -> dict[str, Any]:
         host = self.host
         if self._volumes is None:
-            self._volumes = prepare(pod, self.folder / "volumes", facts, host.lookup)
+            volumes = prepare(pod, self.folder / "volumes", facts, host.lookup)
+            self._tokens_due = write_tokens(pod, self.folder / "volumes", now, host.request_token)
+            self._volumes = volumes
         own = environment(pod, container.spec, facts, host.lookup)
         hosts, hostname = str(self.folder / "hosts"), hostname_of(pod)
         folder = container.next_folder()

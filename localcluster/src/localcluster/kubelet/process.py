@@ -96,6 +96,7 @@ class ProcessKubelet(Kubelet):
             exits=Exits(self._tell),
             actions=Actions(self._tell),
             lookup=self._lookup,
+            request_token=self._request_token,
             hosts=self.hosts,
             resolver=_install_resolver(data_dir / "resolver"),
         )
@@ -224,6 +225,9 @@ class ProcessKubelet(Kubelet):
             if error.code == 404:
                 return None
             raise
+
+    def _request_token(self, namespace: str, account: str, body: Json) -> Json:
+        return self.client.create(f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", body)
 
     # --- the machine -----------------------------------------------------------------------------------------------
 

@@ -1,28 +1,77 @@
 """The volumes of a pod as folders on this machine, and where each container wants them.
 
-emptyDir, configMap, secret, downwardAPI, projected (of these), hostPath, and claims whose volume is a path of this
-machine (hostPath, local). Everything else is refused in the kubelet's words. Files of ConfigMaps and Secrets are
-written when the pod starts and not updated later. Safe to run twice.
+emptyDir, configMap, secret, downwardAPI, projected (of these and of service account tokens), hostPath, and claims whose
+volume is a path of this machine (hostPath, local). Everything else is refused in the kubelet's words. Tokens are
+renewed before they end; all other files are written when the pod starts and not updated later. Safe to run twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from localcluster.client import ApiError
 from localcluster.kubelet.env import ConfigError, Lookup, PodFacts, data_of, field_value, resource_value
 from localcluster.wire import Json
 
 Bind = tuple[str, str, bool]
 """(source, target, read-only)"""
+RequestToken = Callable[[str, str, Json], Json]
+"""(namespace, service account, TokenRequest) -> the answer. Raises ApiError."""
+RENEW_AT = 0.8
+"""Part of a token's life after which the kubelet asks for another, as Kubernetes' does."""
 
 
 class MountError(Exception):
     """A volume that cannot be had; the pod waits (FailedMount)."""
 
 
+def token_sources(pod: Json) -> list[tuple[str, Json, int]]:
+    """(volume, its serviceAccountToken, mode) of each token that the pod wants."""
+    return [
+        (volume["name"], source["serviceAccountToken"], volume["projected"].get("defaultMode", DEFAULT_MODE))
+        for volume in pod["spec"].get("volumes") or ()
+        for source in (volume.get("projected") or {}).get("sources") or ()
+        if "serviceAccountToken" in source
+    ]
+
+
+def write_tokens(pod: Json, folder: Path, now: float, request: RequestToken) -> float | None:
+    """Each token into its file, whole: a reader sees the old one or the new one. When they are due again, in unix
+    seconds; None where the pod has none. Raises MountError."""
+    due: list[float] = []
+    for volume, source, mode in token_sources(pod):
+        seconds: int = source.get("expirationSeconds") or 3600
+        try:
+            target = folder / volume / _inside(source["path"])
+            content = _requested(pod, source, seconds, request)
+        except (ApiError, ConfigError) as error:
+            why = error.message if isinstance(error, ApiError) else str(error)
+            raise MountError(
+                f'MountVolume.SetUp failed for volume "{volume}" : failed to fetch token: {why}'
+            ) from error
+        target.parent.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_name(f".{target.name}.new")
+        fresh.write_text(content, encoding="ascii")
+        fresh.chmod(mode)
+        fresh.replace(target)
+        due.append(now + RENEW_AT * seconds)
+    return min(due, default=None)
+
+
+def _requested(pod: Json, source: Json, seconds: int, request: RequestToken) -> str:
+    meta = pod["metadata"]
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": meta["uid"]}
+    spec: Json = {"expirationSeconds": seconds, "boundObjectRef": bound}
+    if source.get("audience"):
+        spec["audiences"] = [source["audience"]]
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    answer = request(meta["namespace"], pod["spec"].get("serviceAccountName") or "default", body)
+    return str(answer["status"]["token"])
+
+
 def prepare(pod: Json, folder: Path, facts: PodFacts, lookup: Lookup) -> dict[str, Path]:
-    """The folder of each volume by name. Raises MountError."""
+    """The folder of each volume by name, without tokens. Raises MountError."""
     made: dict[str, Path] = {}
     for volume in pod["spec"].get("volumes") or ():
         name = volume["name"]

@@ -69,6 +69,7 @@ SUBRESOURCE_KINDS = {
     "eviction": ("policy/v1", "Eviction"),
     "binding": ("v1", "Binding"),
     "scale": ("autoscaling/v1", "Scale"),
+    "token": ("authentication.k8s.io/v1", "TokenRequest"),
 }
 HOW = {
     "merge": "application/merge-patch+json",

@@ -11,7 +11,16 @@ import pytest
 from tests.support.builders import make_job
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tests.unit.tjworker.cli.test_room import node, pod
-from tjworker.cli.load import MAX_JOBS, MAX_NODES, MAX_WORKERS, cluster_lines, job_lines, worker_lines, workers
+from tjworker.cli.load import (
+    MAX_JOBS,
+    MAX_NODES,
+    MAX_WORKERS,
+    cluster_lines,
+    job_lines,
+    standing,
+    worker_lines,
+    workers,
+)
 from tjworker.cli.room import room
 from tjworker.settings import load_settings
 
@@ -62,12 +71,23 @@ def test_gpus_of_two_kinds_are_summed() -> None:
 def test_jobs_stand_with_what_their_pods_ask_for() -> None:
     other = pod("x", 0) | {"metadata": {"name": "web", "namespace": "default"}}
     found = room([node()], [pod("small", 0), pod("big", 0), pod("big", 1), other, other, other])
-    assert job_lines(found, {"default/big": ("Running", "2/2")}) == [
+    assert job_lines(
+        found,
+        {
+            "default/big": standing(
+                {
+                    "phase": "Running",
+                    "active": "2/2",
+                    "trainerStatus": {"progressPercentage": 41, "estimatedRemainingSeconds": 90},
+                }
+            )
+        },
+    ) == [
         "Jobs: what their pods ask for",
-        "  JOB             PHASE     ACTIVE   CPU   MEMORY (GB)   GPU   PODS",
-        "  default/big     Running   2/2      2     0             0     2",
-        "  default/small   -         -        1     0             0     1",
-        "  (other pods)    -         -        3     0             0     3",
+        "  JOB             PHASE     ACTIVE   DONE   LEFT   CPU   MEMORY (GB)   GPU   PODS",
+        "  default/big     Running   2/2      41%    90s    2     0             0     2",
+        "  default/small   -         -        -      -      1     0             0     1",
+        "  (other pods)    -         -        -      -      3     0             0     3",
     ]
 
 

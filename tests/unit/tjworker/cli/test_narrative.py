@@ -16,10 +16,13 @@ from tjworker.api.status import (
     Condition,
     Ending,
     JobStatus,
+    Metric,
     ReplicaStatus,
     RestartCounts,
     RoleAttempts,
     ScaleRecord,
+    SpeedRow,
+    TrainerStatus,
 )
 from tjworker.base import GroupResource
 from tjworker.cli import narrative
@@ -68,7 +71,36 @@ class Case:
     obstacles: dict[str, str] = field(default_factory=dict)
 
 
+REPORTED = TrainerStatus(
+    progress_percentage=41,
+    estimated_remaining_seconds=90,
+    metrics=(Metric(name="loss", value="0.25"), Metric(name="evil\x1b[2J", value="1")),
+    last_updated_time=ago(5),
+)
+SPEEDS = (
+    SpeedRow(replicas=2, nodes=1, rate=10.0, count=3, last_seen=ago(60)),
+    SpeedRow(replicas=4, nodes=2, rate=18.5, count=2, last_seen=ago(5)),
+)
 CASES: dict[str, Case] = {
+    "how far its program says it is, how fast with how many, and nothing that a terminal obeys": Case(
+        DIGITS.status(phase="Running", trainer_status=REPORTED, speed=SPEEDS, rescale_seconds=12.0),
+        "Progress",
+        (
+            "41 % done, 90s left by the program's estimate; reported 5s ago.",
+            "loss 0.25, evil [2J 1.",
+            "Samples per second: 10 with 2 on 1 node, 18.5 with 4 on 2 nodes.",
+            "After its last change of size it reported again after 12s.",
+        ),
+    ),
+    "of a job that has ended nothing is left": Case(
+        DIGITS.status(phase="Succeed", trainer_status=REPORTED), "Progress", ("41 % done; reported 5s ago.", "loss")
+    ),
+    "a report that was refused": Case(
+        DIGITS.status(phase="Running", conditions=(condition("ReportRefused", message="trainerStatus is 5"),)),
+        "Progress",
+        ("! A report was refused 60s ago: trainerStatus is 5.",),
+    ),
+    "a job whose program reports nothing": Case(DIGITS.status(phase="Running"), "Progress", ()),
     "whose it is, as its annotation says": Case(
         make_job("digits")
         .workers(2)

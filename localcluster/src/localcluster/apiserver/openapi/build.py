@@ -30,6 +30,7 @@ _EXTRA_KINDS = {
     ("", "v1", "Binding"),
     ("policy", "v1", "Eviction"),
     ("autoscaling", "v1", "Scale"),
+    ("authentication.k8s.io", "v1", "TokenRequest"),
     ("", "v1", "Status"),
     ("", "v1", "DeleteOptions"),
 }

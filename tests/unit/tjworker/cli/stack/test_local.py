@@ -54,6 +54,7 @@ def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_
         api_port=1,
         flower_port=2,
         health_port=3,
+        reports_port=4,
     )
     keys = {service.name: service.env.get("TJ_RECORD_KEYS") for service in services.build(plan)}
     assert {name: key for name, key in keys.items() if key} == dict.fromkeys(

@@ -34,6 +34,7 @@ def build(
         api_port=1,
         flower_port=2,
         health_port=3,
+        reports_port=4,
         metrics_ports={name: 10 + n for n, name in enumerate(services.MEASURED)},
     )
     return {service.name: service for service in services.build(plan)}
@@ -57,7 +58,7 @@ def test_no_two_processes_of_one_machine_are_given_the_same_port(tmp_path: Path)
         assert len(given) == len(set(given))
     assert built["watcher"].env["TJ_HEALTH_PORT"] == "3"
     told = {name: service.env["TJ_METRICS_PORT"] for name, service in built.items() if name in services.MEASURED}
-    assert told == {"watcher": "10", "worker1": "11", "worker2": "12", "beat": "13"}
+    assert told == {"watcher": "10", "worker1": "11", "worker2": "12", "beat": "13", "reports": "14"}
     assert {built[name].env["TJ_METRICS_HOST"] for name in told} == {"127.0.0.1"}, "nobody else's"
 
 
@@ -68,6 +69,7 @@ LOCAL: dict[str, tuple[tuple[str, ...], int]] = {
     "crds": (("localcluster",), 0),
     **dict.fromkeys(("watcher", "worker1", "worker2"), (("redis", "crds"), 0)),
     **dict.fromkeys(("beat", "flower"), (("redis",), 0)),
+    "reports": (("crds",), 0),
 }
 """After what each starts, and in which stage it is stopped: what others need goes last."""
 REAL = {
@@ -192,3 +194,15 @@ SAID: dict[str, tuple[bytes, bool]] = {
 @pytest.mark.parametrize(("body", "want"), SAID.values(), ids=SAID.keys())
 def test_a_watcher_that_is_alone_must_lead(body: bytes, want: bool) -> None:
     assert probes.leads(body) is want
+
+
+@pytest.mark.parametrize("control_plane", ["local", "real"])
+def test_the_report_server_has_a_certificate_and_neither_redis_nor_its_keys(control_plane: str, tmp_path: Path) -> None:
+    built = build(tmp_path, control_plane=control_plane, TJ_REDIS_URL="redis://of-the-shell")
+    env = built["reports"].env
+    assert not {"TJ_REDIS_URL", "TJ_RECORD_KEYS"} & env.keys()
+    assert (env["TJ_REPORTS_HOST"], env["TJ_REPORTS_PORT"]) == ("127.0.0.1", "4")
+    assert env["TJ_REPORTS_TLS_FOLDER"] == str(StatePaths(tmp_path).reports_tls)
+    for worker in ("worker1", "worker2"):
+        assert built[worker].env["TJ_REPORTS_URL"] == "https://127.0.0.1:4"
+        assert built[worker].env["TJ_REPORTS_CA_FILE"] == str(StatePaths(tmp_path).reports_tls / "ca.crt")

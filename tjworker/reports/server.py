@@ -1,0 +1,133 @@
+"""The report server's HTTPS, by tornado: a body in, a `Desk` asked in a thread, a Status out.
+
+Answers as Kubeflow Trainer's status server does: 200 with the body that was sent, else a metav1.Status. Many slow
+clients cost no threads, and a body, a request line and a silence are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import orjson
+import structlog
+from tornado.httpserver import HTTPServer
+from tornado.web import Application, RequestHandler
+
+from tjworker.reports.desk import Answer, Desk
+
+log = structlog.get_logger(__name__)
+
+MAX_READ_BYTES = 1 << 20
+"""What is longer is not read to its end; above `progress.MAX_BODY_BYTES` it is refused."""
+BODY_SECONDS, IDLE_SECONDS = 10.0, 120.0
+"""As Trainer's server has them."""
+THREADS = 16
+MOST_WAITING = 512
+"""Reports that wait for a thread; beyond that the server is busy."""
+
+
+class _Handler(RequestHandler):
+    def initialize(self, server: ReportServer) -> None:
+        self._server = server
+
+    async def post(self) -> None:
+        given = self.request.headers.get("Authorization", "")
+        answer = await self._server.ask(self.request.path, given, self.request.body)
+        self._say(answer)
+
+    def _say(self, answer: Answer) -> None:
+        self.set_status(answer.code)
+        self.set_header("Content-Type", "application/json")
+        self.finish(self.request.body if answer.code == 200 else orjson.dumps(_status(answer)))
+
+    def write_error(self, status_code: int, **_: object) -> None:
+        reason = {404: "NotFound", 405: "MethodNotAllowed"}.get(status_code, "InternalError")
+        self._say(Answer(status_code, reason, f"{self.request.method} {self.request.path} cannot be answered"))
+
+
+class ReportServer:
+    """`port` 0: whichever is free; it is known after `listen`."""
+
+    def __init__(self, desk: Desk, host: str, port: int, tls: ssl.SSLContext | None) -> None:
+        self._desk = desk
+        self._host = host
+        self.port = port
+        self._threads = ThreadPoolExecutor(THREADS, "report")
+        self._asked = 0
+        self._server = HTTPServer(
+            Application([(r"/.*", _Handler, {"server": self})], log_function=lambda handler: None),
+            ssl_options=tls,
+            max_body_size=MAX_READ_BYTES,
+            max_buffer_size=MAX_READ_BYTES * 2,
+            body_timeout=BODY_SECONDS,
+            idle_connection_timeout=IDLE_SECONDS,
+        )
+
+    def listen(self) -> None:
+        """In the running loop. Raises OSError."""
+        from tornado.netutil import bind_sockets
+
+        sockets = bind_sockets(self.port, self._host)
+        self.port = sockets[0].getsockname()[1]
+        self._server.add_sockets(sockets)
+
+    async def ask(self, path: str, authorization: str, body: bytes) -> Answer:
+        if self._asked >= MOST_WAITING:
+            return Answer(503, "ServiceUnavailable", "too many reports wait; report again")
+        self._asked += 1
+        try:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._threads, self._desk.take, path, authorization, body)
+        except Exception:
+            log.exception("a report has met a bug", path=path)
+            return Answer(500, "InternalError", "the report met an error of the operator; its log has it")
+        finally:
+            self._asked -= 1
+
+    async def close(self) -> None:
+        self._server.stop()
+        await self._server.close_all_connections()
+        self._threads.shutdown(wait=True)
+
+
+def _status(answer: Answer) -> dict[str, object]:
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": answer.message,
+        "reason": answer.reason,
+        "code": answer.code,
+    }
+
+
+class Certificate:
+    """The pair in a folder, read again when it has changed: who renews it need not start the server anew."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises OSError and ssl.SSLError for a pair that cannot be used."""
+        self._files = folder / "tls.crt", folder / "tls.key"
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._load()
+
+    def refresh(self) -> None:
+        """A pair that is half written is tried again next time; until then the old one is shown."""
+        try:
+            if self._stamp() != self._loaded:
+                self._load()
+                log.info("the certificate was renewed")
+        except (OSError, ssl.SSLError) as error:
+            log.warning("the new certificate cannot be used yet", error=str(error))
+
+    def _load(self) -> None:
+        stamp = self._stamp()
+        self.context.load_cert_chain(*self._files)
+        self._loaded = stamp
+
+    def _stamp(self) -> tuple[int, ...]:
+        return tuple(file.stat().st_mtime_ns for file in self._files)
