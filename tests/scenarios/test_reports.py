@@ -20,14 +20,16 @@ from tests.support.kinds import AITRAININGJOBS
 from tests.support.rights import lacking
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.progress import read_progress
+from tjworker.api.reporting import audience
 from tjworker.api.resources import PODS
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, JobName
 from tjworker.kube.client import KubeClient
 from tjworker.kube.resources import RESOURCES
 from tjworker.reports.desk import WRITE_SECONDS, Answer, Desk
 
 Json = dict[str, Any]
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+AT = "2026-01-01T00:00:00Z"
 SERVER = "https://tj-reports.tj-system.svc:8082"
 
 
@@ -188,6 +190,37 @@ def test_a_write_takes_nothing_from_what_a_worker_writes_at_the_same_moment(
     assert reports.world.status()["replicaStatuses"]["trainer"]["desired"] == 3
 
 
+def test_a_condition_that_a_worker_sets_at_the_same_moment_stays(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conditions are one list, and a patch replaces a list whole: the version in the patch keeps what came between."""
+    send = reports.transport.request
+    between: list[str] = []
+
+    def another_between(method: str, path: str, **more: Any) -> Any:
+        if method == "PATCH" and not between:
+            between.append(path)
+            stalled = {"type": "Stalled", "status": "True", "reason": "R", "message": "", "lastTransitionTime": AT}
+            told = [*reports.world.status()["conditions"], stalled]
+            reports.world.patch_job("digits/status", {"status": {"conditions": told}})
+        return send(method, path, **more)
+
+    monkeypatch.setattr(reports.transport, "request", another_between)
+    assert reports.send(progressPercentage=-1).code == 422
+    assert between
+    assert reports.world.condition("ReportRefused")["status"] == "True"
+    assert reports.world.condition("Stalled")["status"] == "True"
+
+
+def test_a_speed_that_was_reported_before_a_move_counts_for_no_size_after_it(reports: Reports) -> None:
+    reports.send(metrics={"samples_per_second": 10})
+    reports.advance(2)
+    reports.send(metrics={"samples_per_second": 11})  # waits for the next write
+    reports.world.scale("digits", 3)
+    reports.advance(12)
+    assert [(row["replicas"], row["rate"]) for row in reports.world.status()["speed"]] == [(2, 10)]
+
+
 def test_a_speed_counts_for_the_number_of_replicas_that_ran(reports: Reports) -> None:
     reports.send(metrics={"samples_per_second": 10})
     reports.world.scale("digits", 3)
@@ -275,6 +308,40 @@ def stranger(reports: Reports) -> Answer:
     return asked_token(reports, boundObjectRef=bound)
 
 
+def pretender(reports: Reports) -> Answer:
+    """A pod of another namespace with the labels and the owner reference of one of the job's."""
+    client, there = reports.world.cluster.client, "/api/v1/namespaces/elsewhere"
+    client.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    client.create(
+        f"{there}/serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "own"}}
+    )
+    meta = reports.world.pods()["digits-trainer-0"]["metadata"]
+    copied = {key: meta[key] for key in ("name", "labels", "ownerReferences")}
+    spec = {"serviceAccountName": "own", "containers": [{"name": "c", "image": "x"}]}
+    pod = client.create(f"{there}/pods", {"apiVersion": "v1", "kind": "Pod", "metadata": copied, "spec": spec})
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": pod["metadata"]["uid"]}
+    to = audience(JobName(AITRAININGJOBS, "default", "digits"))
+    asked = {"spec": {"audiences": [to], "boundObjectRef": bound}}
+    token = client.create(f"{there}/serviceaccounts/own/token", asked)["status"]["token"]
+    return reports.post(reports.path("digits-trainer-0"), f"Bearer {token}", progressPercentage=3)
+
+
+def replaced(reports: Reports) -> Answer:
+    """With the token of the pod that had this name before, which the server has seen a moment ago."""
+    path, token = reports.path("digits-trainer-1"), reports.token("digits-trainer-1")
+    assert reports.post(path, f"Bearer {token}").code == 200
+    before = reports.world.uids()["digits-trainer-1"]
+    reports.world.delete_pod("digits-trainer-1", 0)
+    reports.world.until("it is another", lambda: reports.world.uids().get("digits-trainer-1", before) != before)
+    reports.world.advance(2)
+    return reports.post(path, f"Bearer {token}", progressPercentage=3)
+
+
+def status_says(**told: Any) -> Callable[[Reports], object]:
+    """Before any worker has acted on it."""
+    return lambda reports: reports.world.patch_job("digits/status", {"status": told})
+
+
 def kept_token(change: Callable[[Reports], object]) -> Callable[[Reports], Answer]:
     def send(reports: Reports) -> Answer:
         path, token = reports.path("digits-trainer-1"), reports.token("digits-trainer-1")
@@ -339,6 +406,16 @@ REFUSED = {
     ),
     "from a pod that only has the labels of one": Refused(
         stranger, 403, "Forbidden", "does not belong to AITrainingJob digits"
+    ),
+    "from a pod of another namespace that claims to be the job's": Refused(
+        pretender, 403, "Forbidden", "not that of a pod of"
+    ),
+    "from a pod whose name another one has by now": Refused(replaced, 403, "Forbidden", "does not exist any more"),
+    "from a pod of an earlier attempt": Refused(
+        kept_token(status_says(attempts={"roles": {"trainer": {"all": 1}}})), 403, "Forbidden", "is of attempt 0"
+    ),
+    "from a pod of a job that has ended": Refused(
+        kept_token(status_says(phase="Failed")), 403, "Forbidden", "AITrainingJob digits has ended"
     ),
     "from a pod that has ended": Refused(kept_token(ended), 403, "Forbidden", "has ended: its phase is Succeeded"),
     "from a pod that is being deleted": Refused(kept_token(held_and_deleted), 403, "Forbidden", "is being deleted"),
