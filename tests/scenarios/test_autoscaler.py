@@ -493,7 +493,8 @@ def test_a_wrong_name_of_a_policy_is_told_once_and_the_job_is_planned_all_the_sa
     world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
     world.advance(30)
     said = "names 'best', which is no policy. Choose one of fulfillment, "
-    assert capsys.readouterr().out.count(said) == 1
+    printed = capsys.readouterr()  # the log goes to standard output, or to error once a test has set logging up
+    assert (printed.out + printed.err).count(said) == 1
     assert world.status("first")["scaleRecords"][0]["reason"].endswith("; policy fulfillment)")
 
 

@@ -24,26 +24,29 @@ WANTED: dict[str, dict[str, tuple[str, ...]]] = {
     ".": {
         "Deployment/tj-beat selector": ("beat",),
         "Deployment/tj-flower selector": ("flower",),
+        "Deployment/tj-reporter selector": ("reporter",),
         "Deployment/tj-watcher selector": ("watcher",),
         f"Deployment/tj-watcher {SPREAD}": ("watcher",),
         "Deployment/tj-worker selector": ("worker",),
         f"Deployment/tj-worker {SPREAD}": ("worker",),
-        "NetworkPolicy/tj-deny-all podSelector": ("beat", "flower", "redis", "watcher", "worker"),
+        "NetworkPolicy/tj-deny-all podSelector": ("beat", "flower", "redis", "reporter", "watcher", "worker"),
         "NetworkPolicy/tj-redis podSelector": ("redis",),
         "NetworkPolicy/tj-redis ingress.from.podSelector": READERS,
-        "NetworkPolicy/tj-to-api-server podSelector": ("watcher", "worker"),
+        "NetworkPolicy/tj-reports podSelector": ("reporter",),
+        "NetworkPolicy/tj-to-api-server podSelector": ("reporter", "watcher", "worker"),
         "NetworkPolicy/tj-to-redis podSelector": READERS,
         "NetworkPolicy/tj-to-redis egress.to.podSelector": ("redis",),
         "PodDisruptionBudget/tj-watcher selector": ("watcher",),
         "PodDisruptionBudget/tj-worker selector": ("worker",),
         "Service/tj-flower selector": ("flower",),
         "Service/tj-redis selector": ("redis",),
+        "Service/tj-reports selector": ("reporter",),
         "StatefulSet/tj-redis selector": ("redis",),
     },
     "monitoring": {
-        "NetworkPolicy/tj-metrics podSelector": ("beat", "watcher", "worker"),
+        "NetworkPolicy/tj-metrics podSelector": ("beat", "reporter", "watcher", "worker"),
         "NetworkPolicy/tj-metrics ingress.from.podSelector": (),  # Prometheus, in its own namespace
-        "PodMonitor/tj selector": ("beat", "watcher", "worker"),
+        "PodMonitor/tj selector": ("beat", "reporter", "watcher", "worker"),
     },
 }
 WANTED["namespaced"] = WANTED["second"] = WANTED["."]
