@@ -82,7 +82,7 @@ def worker_options() -> dict[str, Any]:
 
 def make_app(settings: Settings) -> Celery:
     broker, prefix = broker_url(settings.redis_url), settings.key_prefix
-    ours = {"amqp": "tjworker.broker:AMQP", "events": "tjworker.broker:Events"}
+    ours = {"amqp": "tjworker.broker:AMQP", "control": "tjworker.broker:Control", "events": "tjworker.broker:Events"}
     app = Celery("tjworker", broker=broker, include=("tjworker.tasks",), **ours)
     app.conf.update(
         # -- messages

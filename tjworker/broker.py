@@ -16,9 +16,9 @@ from typing import Any
 
 import redis
 import structlog
-from celery.app import amqp, events
+from celery.app import amqp, control, events
 from celery.events import dispatcher
-from kombu import connection
+from kombu import connection, pidbox
 from kombu.exceptions import DecodeError
 from kombu.transport import redis as kombu_redis
 from kombu.transport import virtual
@@ -222,6 +222,28 @@ class AMQP(amqp.AMQP):  # type: ignore[misc,unused-ignore]
     """Celery's factory of connections, producers and messages."""
 
     Connection = Connection
+
+
+class Node(pidbox.Node):  # type: ignore[misc,unused-ignore]
+    """A worker's end of the remote control. After a command that it cannot read, Celery closes the mailbox and opens
+    another: what is sent meanwhile is lost."""
+
+    def handle_message(self, body: Any, message: Any = None) -> Any:
+        try:
+            return super().handle_message(body, message)  # type: ignore[no-untyped-call]
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            log_refusal(describe_refusal(error), queue="the remote control")
+            return None
+
+
+class Mailbox(control.Mailbox):  # type: ignore[misc,unused-ignore]
+    node_cls = Node
+
+
+class Control(control.Control):  # type: ignore[misc,unused-ignore]
+    """Celery's factory of what sends and receives commands of the remote control."""
+
+    Mailbox = Mailbox
 
 
 class EventDispatcher(dispatcher.EventDispatcher):  # type: ignore[misc,unused-ignore]

@@ -65,7 +65,7 @@ def test_digits_reports_and_another_jobs_token_is_refused(stack: LocalStack) -> 
 
     until("digits has ended", lambda: stack.status("digits").get("phase") == "Succeed", context=lambda: explain(stack))
     until("all of it is told", lambda: told(stack).get("progressPercentage") == 100, context=lambda: explain(stack))
-    assert value(stack.metrics("reports"), "tj_progress_reports_total", result="Forbidden") == 1
+    assert value(stack.metrics("reporter"), "tj_progress_reports_total", result="Forbidden") == 1
 
 
 def sender(name: str, *jobs: str) -> dict[str, Any]:
@@ -85,6 +85,6 @@ def told(stack: LocalStack) -> dict[str, Any]:
 
 
 def explain(stack: LocalStack) -> str:
-    log = stack.paths.log("reports")
+    log = stack.paths.log("reporter")
     logs = subprocess.run(["tail", "-5", str(log)], capture_output=True, text=True, check=False).stdout
     return json.dumps(stack.status("digits"), indent=1)[-2500:] + logs + stack.tj("logs", "sender").stdout

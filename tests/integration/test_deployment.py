@@ -81,11 +81,14 @@ def test_a_second_operator_takes_nothing_from_the_first() -> None:
     subjects = {(s.get("namespace", d["metadata"].get("namespace")), s["name"]) for d in bound for s in d["subjects"]}
     assert subjects == accounts
     of_the_cluster = [d for d in second if d["kind"] == "ClusterRole"]
-    assert {verb for role in of_the_cluster for rule in role["rules"] for verb in rule["verbs"]} <= {
-        "get",
-        "list",
-        "watch",
+    rights = {
+        (verb, name)
+        for role in of_the_cluster
+        for rule in role["rules"]
+        for verb in rule["verbs"]
+        for name in rule["resources"]
     }
+    assert {right for right in rights if right[0] not in ("get", "list", "watch")} == {("create", "tokenreviews")}
     classes = {t.spec.get("priorityClassName") for t in templates(second)}
     assert classes == names(first, "PriorityClass")
 

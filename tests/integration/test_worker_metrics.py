@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from benchmarks.support.valkey import Valkey, free_port
+from tests.support.ending_passes import RESYNC_IS_AWAY
 from tests.support.paths import ROOT
 from tests.support.scraping import scrape, value
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -55,7 +56,7 @@ def worker(own_valkey: Valkey, tmp_path: Path) -> Iterator[Worker]:
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", *command],
-            env={**os.environ, **told, "TMPDIR": str(folder)},
+            env={**os.environ, **told, RESYNC_IS_AWAY: "1", "TMPDIR": str(folder)},
             cwd=ROOT,
             stdout=output,
             stderr=output,

@@ -56,9 +56,10 @@ def conditions_move_with_their_status(life: Life) -> Iterator[str]:
                 )
             else:
                 yield _about_now(where, since, after)
-        yield from (
-            f"condition {kind} of {life.name} was taken away at {life.says(after.at)}" for kind in had - has.keys()
-        )
+        # A job that has ended or is suspended waits for no more replicas: neither True nor False would be true.
+        over = after.status.get("phase") == "Suspended" or "ending" in after.status
+        gone = had - has.keys() - ({"FullSize"} if over else set())
+        yield from (f"condition {kind} of {life.name} was taken away at {life.says(after.at)}" for kind in gone)
 
 
 def conditions_say_what_the_phase_says(life: Life) -> Iterator[str]:

@@ -187,6 +187,10 @@ class Place:
                     return True
         return False
 
+    def listening(self) -> set[str]:
+        """Connections that are subscribed to anything."""
+        return {client["id"] for client in self.redis.client_list(_type="pubsub")}
+
     def waiting(self) -> int:
         return int(self.redis.llen(PREFIX))
 
@@ -221,8 +225,10 @@ def test_a_task_is_run(sentence: str, place: Place) -> None:
 def test_a_worker_outlives_every_message_of_its_control_mailbox(sentence: str, place: Place) -> None:
     message = MESSAGES[sentence]
     raw = message if isinstance(message, bytes) else json.dumps(message).encode()
+    listening = place.listening()
     assert place.redis.publish(f"/0.{PREFIX}.control.pidbox", raw), "somebody listens"
     assert place.serves()
+    assert place.listening() == listening, "it does not open its mailbox again: what is sent meanwhile would be lost"
 
 
 @pytest.mark.parametrize("sentence", MESSAGES)

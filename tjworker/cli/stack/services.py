@@ -20,7 +20,7 @@ from tjworker.cli.stack.paths import StatePaths
 from tjworker.settings import Settings
 
 WORKERS = 2
-MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat", "reports")
+MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat", "reporter")
 """Services with metrics of their own. (Flower shows what it counts on its own port.)"""
 RECORD_KEYS = "TJ_RECORD_KEYS"
 TASKS_COLUMNS = "args,state,result,received,runtime,uuid,worker,name"
@@ -270,7 +270,7 @@ def _reports(plan: StackPlan, after: tuple[str, ...]) -> Service:
         "TJ_REPORTS_TLS_FOLDER": str(plan.paths.reports_tls),
     }
     ready = probes.listens(plan.reports_port)
-    return Service("reports", _python("tjworker.reports"), env, plan.root, after, ready)
+    return Service("reporter", _python("tjworker.reports"), env, plan.root, after, ready)
 
 
 def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:

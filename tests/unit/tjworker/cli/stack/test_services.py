@@ -58,7 +58,7 @@ def test_no_two_processes_of_one_machine_are_given_the_same_port(tmp_path: Path)
         assert len(given) == len(set(given))
     assert built["watcher"].env["TJ_HEALTH_PORT"] == "3"
     told = {name: service.env["TJ_METRICS_PORT"] for name, service in built.items() if name in services.MEASURED}
-    assert told == {"watcher": "10", "worker1": "11", "worker2": "12", "beat": "13", "reports": "14"}
+    assert told == {"watcher": "10", "worker1": "11", "worker2": "12", "beat": "13", "reporter": "14"}
     assert {built[name].env["TJ_METRICS_HOST"] for name in told} == {"127.0.0.1"}, "nobody else's"
 
 
@@ -69,7 +69,7 @@ LOCAL: dict[str, tuple[tuple[str, ...], int]] = {
     "crds": (("localcluster",), 0),
     **dict.fromkeys(("watcher", "worker1", "worker2"), (("redis", "crds"), 0)),
     **dict.fromkeys(("beat", "flower"), (("redis",), 0)),
-    "reports": (("crds",), 0),
+    "reporter": (("crds",), 0),
 }
 """After what each starts, and in which stage it is stopped: what others need goes last."""
 REAL = {
@@ -199,7 +199,7 @@ def test_a_watcher_that_is_alone_must_lead(body: bytes, want: bool) -> None:
 @pytest.mark.parametrize("control_plane", ["local", "real"])
 def test_the_report_server_has_a_certificate_and_neither_redis_nor_its_keys(control_plane: str, tmp_path: Path) -> None:
     built = build(tmp_path, control_plane=control_plane, TJ_REDIS_URL="redis://of-the-shell")
-    env = built["reports"].env
+    env = built["reporter"].env
     assert not {"TJ_REDIS_URL", "TJ_RECORD_KEYS"} & env.keys()
     assert (env["TJ_REPORTS_HOST"], env["TJ_REPORTS_PORT"]) == ("127.0.0.1", "4")
     assert env["TJ_REPORTS_TLS_FOLDER"] == str(StatePaths(tmp_path).reports_tls)
