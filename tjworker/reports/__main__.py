@@ -22,10 +22,9 @@ from tjworker.kube.transport import KubeTransport
 from tjworker.reports.desk import Desk
 from tjworker.reports.server import THREADS, Certificate, ReportServer
 from tjworker.settings import Settings, settings_or_exit
-from tjworker.telemetry import scrape
+from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
 from tjworker.telemetry.logging import configure_logging
-from tjworker.telemetry.metrics import count_request
 
 log = structlog.get_logger("reports")
 
@@ -108,7 +107,7 @@ def main() -> int:
         )
         return 2
     try:
-        transport = KubeTransport(pool_size=THREADS + 2, answered=count_request)
+        transport = KubeTransport(pool_size=THREADS + 2, answered=metrics.count_request)
     except Terminal as error:
         log.error(error.message)
         return 2
@@ -119,6 +118,7 @@ def main() -> int:
         health = open_health(settings, process.health)
     except OSError:
         return 2
+    metrics.begin("reporter")
     scrape.serve(settings)
     code = asyncio.run(process.run())
     if health is not None:
