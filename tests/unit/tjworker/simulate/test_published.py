@@ -68,7 +68,7 @@ def test_fair_shares_the_edl_experiment_out_evenly_and_soon(case: int, figure: s
 
 @needs_data
 @pytest.mark.long
-@pytest.mark.parametrize(("policy", "most"), [("fair", 2800), ("throughput", 2650), ("goodput", 2479)])
+@pytest.mark.parametrize(("policy", "most"), [("fair", 2800), ("throughput", 2700), ("goodput", 2479)])
 def test_the_mean_completion_time_on_pollux_workloads(policy: str, most: float) -> None:
     """Models are learned from reports. 2,479 s is Pollux' own mean on these five."""
     means = [pollux.mean_completion(Path(DATA), workload, policy) for workload in pollux.WORKLOADS]
