@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tests.model.chronicle import Json
 from tests.model.contract import ENDS, ROUNDING_SECONDS, SEEN_SECONDS
-from tests.model.lives import Life, Pod, Version
+from tests.model.lives import NEVER, Life, Pod, Version
 from tests.model.losses import loss, may_be_final
 from tests.model.rules.rule import Rule
 from tjworker.api.timefmt import from_rfc3339
@@ -54,6 +54,12 @@ def conditions_move_with_their_status(life: Life) -> Iterator[str]:
                     if moved
                     else ""
                 )
+            elif kind == "FullSize":
+                # Beat writes it without a lease. Its write may come late, as long as the version that it saw is the
+                # latest; the time is that of its look.
+                seconds = from_rfc3339(since) or NEVER
+                seen = before.at - ROUNDING_SECONDS <= seconds <= after.at + ROUNDING_SECONDS
+                yield "" if seen else f"{where}: {since} is no time at which this version was the latest"
             else:
                 yield _about_now(where, since, after)
         # A job that has ended or is suspended waits for no more replicas: neither True nor False would be true.
