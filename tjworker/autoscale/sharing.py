@@ -54,7 +54,7 @@ def dominant_share(job: ElasticJob, resource: ClusterResource, max_load_desired:
         (job.memory_request_mega, resource.memory_total_mega),
         (job.gpu_limit, resource.gpu_total),
     )
-    return max(LEAST_SHARE, *(amount / total for amount, total in shares if total > 0))
+    return max((LEAST_SHARE, *(amount / total for amount, total in shares if total > 0)))
 
 
 def share_out(problem: Problem, values: Values, *, hysteresis: float = 1.0, compact: bool = False) -> Plan:

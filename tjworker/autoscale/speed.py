@@ -9,6 +9,7 @@ would never be tried at a larger size again.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -68,6 +69,9 @@ def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> Speed
 def efficiency(batch_size: int | None, batch: BatchSize, sqr: float, var: float) -> float:
     """What a sample brings, beside one of a batch of the initial size: gain / scale, at most 1."""
     scale = max(1.0, (batch_size or batch.initial) / batch.initial)
+    # Only their ratio counts. Near the largest float their sum or product would be infinite, and the speed zero.
+    exponent = math.frexp(max(sqr, var))[1]
+    sqr, var = math.ldexp(sqr, -exponent), math.ldexp(var, -exponent)
     return (var + sqr) / (var + sqr * scale) if var + sqr > 0 else 1.0
 
 

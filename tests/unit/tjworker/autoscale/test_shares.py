@@ -149,3 +149,10 @@ def test_a_role_that_gets_no_more_is_told_what_one_more_would_bring_it_and_the_b
     said = POLICIES[policy].explain(problem, plan, roles[0]).text
     assert said.startswith("8 of 16: one more replica would speed it up by 12%; its last one speeds b up by 14%; ")
     assert "one more asks for 1 CPU, and 0 of 16 are left" in said
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_without_a_node_nothing_moves(policy: str) -> None:
+    problem = pose_jobs([a_job("a", 1), a_job("b", 0)], ClusterResource(0))
+    targets = POLICIES[policy].plan(problem).targets
+    assert {targets.get(role.id, role.elastic.parallelism) - role.elastic.parallelism for role in problem.roles} == {0}

@@ -70,6 +70,11 @@ def test_a_larger_batch_of_a_noisy_gradient_is_worth_its_samples_and_of_a_quiet_
         assert learned_throughput(reported(small, large)).at(4) == pytest.approx(4.0)
 
 
+def test_gradients_near_the_largest_float_leave_a_speed() -> None:
+    loud = reported(seen(1, 1e-9, batch_size=10_000, grad_sqr=1.7e308, grad_var=0.0))
+    assert learned_goodput(loud, BATCH).at(2) == pytest.approx(2.0)
+
+
 def test_without_a_declared_batch_size_goodput_is_throughput() -> None:
     samples = reported(seen(1, 10.0, batch_size=100, grad_sqr=1.0, grad_var=0.0), seen(4, 40.0, batch_size=400))
     assert learned_goodput(samples, None) == learned_throughput(samples)
