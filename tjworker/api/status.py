@@ -50,6 +50,7 @@ the room to other jobs, the scheduler or the API server refused replicas, minRep
 the number. '' is what a record without a cause means: an older worker wrote it."""
 
 REPORT_REFUSED: ConditionType = "ReportRefused"
+FULL_SIZE: ConditionType = "FullSize"
 REPORTED = ("trainerStatus", "speed", "rescaleSeconds", "rescaleMeasuredAt")
 """Fields of the status that the report server writes, with the condition above. No pass decides on them."""
 MAX_FAILURES = 10

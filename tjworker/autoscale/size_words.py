@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import Condition
+from tjworker.api.status import FULL_SIZE, Condition
 from tjworker.autoscale.decide import Posed, why_no_more
 from tjworker.autoscale.rules import Rules
 from tjworker.autoscale.together import WrongPolicyName, policy_of
 
-FULL_SIZE = "FullSize"
 MAX_MESSAGE = 1024
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _SIZES = re.compile(r"\b(\S+ has [0-9]+ of [0-9]+)\b")
 
 
-def full_size_condition(posed: Posed, rules: Rules, job: TrainingJob, at: str) -> Condition | None:
-    """As it is now; None for a job without a planned role. `at`: RFC 3339."""
+def full_size_condition(
+    posed: Posed, rules: Rules, job: TrainingJob, old: Condition | None, at: str
+) -> Condition | None:
+    """As it is now; None for a job without a planned role. `old`: the one that the job has. `at`: RFC 3339."""
     roles = [role for role in posed.problem.roles if role.id.job == job.key]
     if not roles:
         return None
@@ -37,7 +38,6 @@ def full_size_condition(posed: Posed, rules: Rules, job: TrainingJob, at: str) -
     grown = all(role.elastic.parallelism >= role.elastic.max_instance for role in roles)
     if grown:
         told.insert(0, f"{', '.join(f'{role.id.role} has {role.elastic.parallelism}' for role in roles)}, its maximum")
-    old = next((c for c in job.status.conditions if c.type == FULL_SIZE), None)
     value = "True" if grown else "False"
     moved = old.last_transition_time if old is not None and old.status == value else at
     return Condition(

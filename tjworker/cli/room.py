@@ -19,6 +19,7 @@ from tjworker.api.node_room import had, shown_apart, take, wanted
 from tjworker.api.observed import ENDED_PHASES, NodeRecord
 from tjworker.api.owners import controller
 from tjworker.api.pod_records import pod_record
+from tjworker.api.status import FULL_SIZE
 from tjworker.api.waiting_pods import WaitingPods, waiting_name, waiting_pod
 from tjworker.autoscale.cluster import cluster_resource
 from tjworker.autoscale.decide import pose, why_no_more
@@ -27,9 +28,9 @@ from tjworker.autoscale.problem import ElasticRole
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import UnplannedRole
 from tjworker.autoscale.rules import Rules
-from tjworker.autoscale.size_words import FULL_SIZE
 from tjworker.autoscale.state import JobState
 from tjworker.autoscale.together import WrongPolicyName
+from tjworker.reconcile.conditions import get_condition
 
 Json = Mapping[str, Any]
 SHOWN_HOLDERS = 4
@@ -116,8 +117,9 @@ def obstacles(
 def decided_by(job: TrainingJob) -> str:
     """The policy that the operator says has decided, '' where it has said none: a user need not know its settings, nor
     see the labels of namespaces."""
-    reasons = (c.reason.lower() for c in job.status.conditions if c.type == FULL_SIZE)
-    return next((name for name in reasons if name in POLICIES), "")
+    told = get_condition(job.status, FULL_SIZE)
+    policy = told.reason.lower() if told is not None else ""
+    return policy if policy in POLICIES else ""
 
 
 def state_of(job: TrainingJob, found: Room, namespace_policy: str = "") -> JobState:

@@ -24,18 +24,19 @@ from tjworker.api.observed import NodeRecord
 from tjworker.api.ownership import own_pods
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS
-from tjworker.api.status import END_PHASES, MAX_SCALE_RECORDS, SUSPENDED, ScaleRecord
+from tjworker.api.status import END_PHASES, FULL_SIZE, MAX_SCALE_RECORDS, SUSPENDED, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiting_name
 from tjworker.autoscale import POLICIES, Decision, JobState, Move, PlanRejected, Rules, decide
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.decide import Posed
-from tjworker.autoscale.size_words import FULL_SIZE, full_size_condition, says_the_same
+from tjworker.autoscale.size_words import full_size_condition, says_the_same
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
 from tjworker.namespace_policies import NamespacePolicies
+from tjworker.reconcile.conditions import get_condition
 from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
@@ -228,8 +229,8 @@ class Autoscaler:
 
     def _tell_size(self, posed: Posed, job: TrainingJob, at: str) -> bool:
         """Whether it was worth a write."""
-        new = full_size_condition(posed, self._rules, job, at)
-        old = next((c for c in job.status.conditions if c.type == FULL_SIZE), None)
+        old = get_condition(job.status, FULL_SIZE)
+        new = full_size_condition(posed, self._rules, job, old, at)
         if new is None or says_the_same(old, new):
             return False
         now = self._monotonic()

@@ -14,7 +14,7 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_workloads
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS
-from tjworker.api.status import ALL_RUN, FAILED_DELETE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
+from tjworker.api.status import ALL_RUN, FAILED_DELETE, FULL_SIZE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome
 from tjworker.reconcile.addons import tensorboard
@@ -41,7 +41,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     status = forget_rests(p.status.model_copy(update={"ending": end}))
     for type_ in ("Restarting", "Scaling", "Suspended", "Stalled"):
         status = clear_condition(status, type_, end.reason, end.message, now=at, generation=job.generation)
-    status = drop_condition(_waits_no_more(job, status, end, at), "FullSize")
+    status = drop_condition(_waits_no_more(job, status, end, at), FULL_SIZE)
     status = _numbers(p, status)
     stuck = find_stuck_deletions(p.pods, p.now)
     writes = clean_up(p, cleaning, f"the job ends in {end.phase}, and {cleaning} takes it")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tjworker.api.status import FULL_SIZE
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome, phase
 from tjworker.reconcile.addons import tensorboard
@@ -40,7 +41,7 @@ def _stay_suspended(p: Pass) -> Pass:
     status = set_condition(p.status, "Suspended", True, "Suspended", message, now=at, generation=job.generation)
     for type_ in ("Running", "Restarting", "Scaling", "TensorBoard"):
         status = clear_condition(status, type_, "Suspended", message, now=at, generation=job.generation)
-    status = drop_condition(status, "FullSize")
+    status = drop_condition(status, FULL_SIZE)
     stuck = find_stuck_deletions(p.pods, p.now)
     why = "the job is suspended"
     writes = [*clean_up(p, Cleaning("All"), why), *tensorboard.remove(job, p.observed, why)]

@@ -8,21 +8,18 @@ from typing import Any, get_args
 import pytest
 
 from tjworker.api.quantity import asked_whole
-from tjworker.api.status import Condition, Ending, HostPorts, JobStatus, Phase, ReplicaStatus, RestartCounts
+from tjworker.api.status import (
+    Condition,
+    ConditionType,
+    Ending,
+    HostPorts,
+    JobStatus,
+    Phase,
+    ReplicaStatus,
+    RestartCounts,
+)
 
 AT = "2026-01-01T00:00:00Z"
-EVERY = (
-    "Created",
-    "Running",
-    "Restarting",
-    "Scaling",
-    "Suspended",
-    "Succeeded",
-    "Failed",
-    "Stalled",
-    "TensorBoard",
-    "FullSize",
-)
 SHOWS: dict[Phase, str] = {
     "": "of Running",
     "Pending": "of Running",
@@ -53,7 +50,7 @@ def _condition(type_: Any, reason: str = "X", message: str = "") -> Condition:
 
 def _status(phase: Phase, **fields: Any) -> JobStatus:
     ending = Ending(phase="Failed", reason="X", message="of the end", time=AT) if phase == "Terminating" else None
-    conditions = tuple(_condition(type_) for type_ in EVERY)
+    conditions = tuple(_condition(type_) for type_ in get_args(ConditionType))
     return JobStatus(phase=phase, ending=ending, conditions=conditions).model_copy(update=fields)
 
 
