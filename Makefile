@@ -43,7 +43,7 @@ check: setup  ## ruff, mypy --strict, import contracts, generated files, pages
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 	@$(MAKE) --no-print-directory verify
-	@$(PY) -m pytest -q tests/unit/test_pages.py tests/unit/test_contributing.py tests/unit/test_house.py
+	@$(PY) -m pytest -q tests/unit/test_pages.py tests/unit/test_contributing.py
 	@$(PY) -m tests.support.lengths
 
 verify: setup  ## fail when a generated file differs from what `make generate` writes

@@ -15,6 +15,8 @@ from tests.simulation.scenarios import SCENARIOS
 TRACE_LINES = 400
 ONE_RUN_IN_A_GROUP = {6, 8, 16, 17, 28}
 """Of the groups of the other rows, which have two runs or more, each second run is played: `make sim-all` has all."""
+EVERY_WRITE = {1, 7}
+"""Rows that disturb each write of a life once, by the one row or by the other: both tiers together play every run."""
 SHORT = {11, 12, 13, 14, 18, 29}
 """Rows of which `make test` plays every group."""
 IN_MAKE_TEST = {
@@ -31,12 +33,15 @@ def samples() -> Iterator[ParameterSet]:
             marks = [pytest.mark.xdist_group(group)]
             left_to_long = group in SCENARIOS and SCENARIOS[group].long
             fourth = (place - row.number) % min(4, len(row.first)) == 0 and not left_to_long
-            if not (fourth or row.number in SHORT or (row.number, group) in IN_MAKE_TEST):
-                marks.append(pytest.mark.long)
-            step = 1 if row.number in SHORT | ONE_RUN_IN_A_GROUP else 2
-            begin = (row.number + place) % 2 if step == 2 else 0
+            quick = fourth or row.number in SHORT or (row.number, group) in IN_MAKE_TEST
+            every = row.number in SHORT | ONE_RUN_IN_A_GROUP or (row.number in EVERY_WRITE and not quick)
+            step = 1 if every else 2
+            begin = 0 if every else (row.number + place) % 2
             name = f"row {row.number}: {row.sentence}: {group}"
-            yield pytest.param(row.number, group, begin, step, id=name, marks=marks)
+            left = [*marks, pytest.mark.long]
+            yield pytest.param(row.number, group, begin, step, id=name, marks=marks if quick else left)
+            if quick and row.number in EVERY_WRITE:
+                yield pytest.param(row.number, group, 1 - begin, step, id=f"{name}, the others", marks=left)
 
 
 @pytest.mark.parametrize(("number", "group", "begin", "step"), list(samples()))
