@@ -62,7 +62,7 @@ class _Tables:
         spec, status = whole["properties"]["spec"], whole["properties"]["status"]
         tables = cls(
             list(_rows("spec", spec, required=True)),
-            list(_rows("status", status, required=False)),
+            [row for row in _rows("status", status, required=False) if not row.startswith(OWN_STATUS)],
             [f"| `{path}` | {_cell(rule['message'])} |" for path, rule in _all_rules("", whole)],
         )
         roles = _role_field(job_kind)
@@ -73,6 +73,8 @@ class _Tables:
         return cls(*([said + row.removeprefix(own) if row.startswith(own) else row for row in rows] for rows in parts))
 
 
+OWN_STATUS = "| `status.operator."
+"""Below this field of another operator's kind lies the status of an AITrainingJob, which has a page of its own."""
 ROLES = "<roles>"
 """Stands for the map of roles, which other operators name differently in each kind: tfReplicaSpecs."""
 
@@ -113,6 +115,9 @@ def _shared_section(shared: _Tables) -> Iterator[str]:
         " a field that it has otherwise is listed there and holds there, a field that it lacks is named there."
     )
     if any(ROLES in row for row in shared.spec):
+        yield _filled(
+            "The fields of `status.operator` are those of the `status` of an AITrainingJob: [api.md](api.md)."
+        )
         yield _filled(f"`{ROLES}` is the map of roles. Its name is said with each kind, such as `tfReplicaSpecs`.")
     yield from _table("### Spec that the kinds share\n", FIELDS, shared.spec)
     yield from _table("### Status that the kinds share\n", FIELDS, shared.status)
