@@ -194,7 +194,9 @@ def scaled_down(resource: GroupResource) -> Json:
     return of_trainer(replicas=1) if resource == AITRAININGJOBS else of_worker(replicas=1)
 
 
-@pytest.mark.parametrize("sentence", EDITS)
+@pytest.mark.parametrize(
+    "sentence", [pytest.param(one, marks=[pytest.mark.long] if n % 3 else []) for n, one in enumerate(EDITS)]
+)
 def test_a_job_that_has_begun_goes_on_to_each_of_its_ends(sentence: str) -> None:
     edit, of = EDITS[sentence], EDITS[sentence].resource
     w = LooseWorld(of)
