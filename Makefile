@@ -7,10 +7,11 @@ STATE ?= .tj
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SHARE ?= 1
+BASE ?= main
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
+.PHONY: help demo test test-changed test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -21,6 +22,9 @@ demo: setup  ## a real elastic training run on this machine, from start to end (
 
 test: setup  ## the default test suite (some 400 s of CPU time; 3 to 4 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
+
+test-changed: setup  ## the tests of what differs from main (BASE=HEAD~1: from another commit), in seconds
+	@$(PY) -m tests.changed --base $(BASE) -- $(PYTEST_ARGS)
 
 test-long: setup  ## the tests that the default suite leaves out for their time (some 6 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup -m long $(PYTEST_ARGS)
@@ -43,7 +47,7 @@ check: setup  ## ruff, mypy --strict, import contracts, generated files, pages
 	@$(PY) -m mypy
 	@.venv/bin/lint-imports
 	@$(MAKE) --no-print-directory verify
-	@$(PY) -m pytest -q tests/unit/test_pages.py tests/unit/test_contributing.py tests/unit/test_house.py
+	@$(PY) -m pytest -q tests/unit/test_pages.py tests/unit/test_contributing.py
 	@$(PY) -m tests.support.lengths
 
 verify: setup  ## fail when a generated file differs from what `make generate` writes

@@ -2,7 +2,7 @@
 the workers and beat's tasks; decides nothing.
 
 The messages are Celery's own, written here: by Celery one costs ten times as much, and the watcher would load all of it
-(docs/adr/0045-what-an-idle-system-waits-for.md). A contract test compares them.
+(docs/adr/0029-a-task-serves-several-keys.md). A contract test compares them.
 
 A key that could not be published stays here and goes with the next call, so callers keep none themselves; the resync
 finds a key that was lost with the process. Publishing a key twice does no harm: the second task finds nothing queued.

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from _pytest.mark import ParameterSet
 
 from benchmarks.support.valkey import Valkey, free_port
 from tests.support import waiting
@@ -193,12 +194,11 @@ OUTAGES = {
 }
 
 
-IN_EVERY_RUN = {"killed", "behind a line that loses every packet"}
+def outages(in_every_run: str) -> list[ParameterSet]:
+    return [pytest.param(one, marks=() if one == in_every_run else pytest.mark.long) for one in OUTAGES]
 
 
-@pytest.mark.parametrize(
-    "sentence", [pytest.param(one, marks=() if one in IN_EVERY_RUN else pytest.mark.long) for one in OUTAGES]
-)
+@pytest.mark.parametrize("sentence", outages("killed"))
 def test_a_redis_that_is_away_for_longer_than_a_task_may_take(sentence: str, stack: Stack) -> None:
     outage = OUTAGES[sentence]
     stack.server.start()
@@ -229,9 +229,7 @@ def test_a_redis_that_is_away_for_longer_than_a_task_may_take(sentence: str, sta
     assert log.count("Redis cannot be used") <= 2, "an outage is a line, not a line a second"
 
 
-@pytest.mark.parametrize(
-    "sentence", [pytest.param(one, marks=() if one in IN_EVERY_RUN else pytest.mark.long) for one in OUTAGES]
-)
+@pytest.mark.parametrize("sentence", outages("behind a line that loses every packet"))
 def test_sigterm_ends_each_process_while_redis_is_away(sentence: str, stack: Stack) -> None:
     """Before the limit at which a worker that hangs ends itself, with a 1."""
     outage = OUTAGES[sentence]

@@ -52,6 +52,7 @@ def test_sentinel_promotes_the_replica_of_a_killed_primary_and_passes_go_on(fail
     assert stack.all_alive(), stack.logs()
 
 
+@pytest.mark.long  # the client alone is held below
 def test_connections_to_a_primary_that_was_demoted_are_left_for_the_new_one(failover: Failover, stack: Stack) -> None:
     """For a moment the address still leads to it. It answers, and refuses each write, for as long as the connection
     lasts."""

@@ -15,6 +15,7 @@ from tests.support.paths import ROOT
 from tests.support.scraping import value
 
 pytestmark = [
+    pytest.mark.long,  # `reports` and its client have their units; every other process has its life in `make test`
     pytest.mark.e2e,
     pytest.mark.xdist_group("reports"),
     pytest.mark.skipif(sys.platform != "linux", reason="pods' volumes need mount namespaces"),

@@ -17,7 +17,7 @@ from tjworker.telemetry import metrics
 from watcher.gauges import Gauges
 from watcher.health import Report
 
-pytestmark = tls.NEEDS_OPENSSL
+pytestmark = [pytest.mark.xdist_group("certificate-ends"), tls.NEEDS_OPENSSL]
 DAY = 86_400
 CASES = {
     "one that has just been made": (3650, "ok", "good for 3650 days more"),

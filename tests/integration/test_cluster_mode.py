@@ -16,6 +16,8 @@ from tjworker.settings import Settings
 from tjworker.store.connect import open_store
 from tjworker.store.port import Store
 
+pytestmark = pytest.mark.xdist_group("cluster-mode")  # they share what its fixture starts or renders
+
 
 @pytest.fixture(scope="module")
 def clustered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:

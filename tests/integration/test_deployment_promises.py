@@ -18,6 +18,8 @@ from tjworker.api.kinds import JOB_KINDS
 from tjworker.app import make_app
 from tjworker.settings import Settings
 
+pytestmark = pytest.mark.xdist_group("deployment-promises")  # they share what its fixture starts or renders
+
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 PROCESSES = ("watcher", "worker", "beat", "flower")
 """Of the operator itself."""

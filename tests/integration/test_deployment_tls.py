@@ -21,7 +21,7 @@ from tjworker.app import make_app
 from tjworker.settings import Settings
 from tjworker.store.connect import open_store
 
-pytestmark = tls.NEEDS_OPENSSL
+pytestmark = [pytest.mark.xdist_group("deployment-tls"), tls.NEEDS_OPENSSL]
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ from tjworker.settings import Settings
 from tjworker.store.connect import open_store
 from tjworker.store.keys import BY_NAME
 
+pytestmark = pytest.mark.xdist_group("doctor")  # they share what its fixture starts or renders
+
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 PREFIX = "doctor"

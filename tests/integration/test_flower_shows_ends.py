@@ -27,6 +27,8 @@ from tjworker.cli.stack.services import TASKS_COLUMNS
 from tjworker.publisher import COLLECT_ORPHANS, RECONCILE, RESYNC, Publisher
 from tjworker.settings import Settings
 
+pytestmark = pytest.mark.xdist_group("flower-shows-ends")  # they share what its fixture starts or renders
+
 KEY = "aitrainingjobs.elasticdeeplearning.ai/team-a/{}"
 
 

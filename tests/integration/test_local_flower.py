@@ -15,6 +15,8 @@ from benchmarks.support.valkey import free_port
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS, until
 
+pytestmark = pytest.mark.xdist_group("local-flower")  # they share what its fixture starts or renders
+
 ASKED = {
     "the address that `tj up` prints": ("127.0.0.1:{port}", 200),
     "the name of this machine for itself": ("localhost:{port}", 200),

@@ -18,6 +18,8 @@ import yaml
 from tests.integration.manifests import K8S, Json, render, templates
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.xdist_group("network-policies")  # they share what its fixture starts or renders
+
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 OURS = {"app.kubernetes.io/part-of": "trainingjob-operator"}
 NAMESPACE = "kubernetes.io/metadata.name"

@@ -26,6 +26,8 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.telemetry.health import HealthServer
 from watcher.health import Pulse, Report
 
+pytestmark = pytest.mark.xdist_group("probes")  # they share what its fixture starts or renders
+
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced"}
 HAS: dict[str, set[str]] = {

@@ -16,6 +16,8 @@ from benchmarks.support.valkey import Valkey
 from tests.integration.manifests import redis_secret
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.xdist_group("redis-users")  # they share what its fixture starts or renders
+
 ADMINISTERS = (
     ("FLUSHALL",),
     ("CONFIG", "GET", "*"),

@@ -370,6 +370,7 @@ def test_each_rule_has_its_tooth() -> None:
     assert TEETH.keys() == RULES.keys()
 
 
+@pytest.mark.long  # it judges the model, not the operator
 @pytest.mark.parametrize("rule", TEETH)
 def test_a_mistake_is_noticed(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     TEETH[rule].put_in(monkeypatch)

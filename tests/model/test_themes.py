@@ -42,6 +42,7 @@ def test_each_theme_is_played_as_often_in_any_histories() -> None:
         assert all(7 <= count <= 8 for count in counts.values()), (first, counts)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.__name__)
 def test_a_theme_reaches_the_rule_that_it_is_there_for(theme: Theme) -> None:
     reached = []

@@ -5,7 +5,7 @@ So one process imports the libraries once, and has a fork for each run. A fork o
 project would judge the code that was there before the bug: this file is started by its path, and imports none of it.
 
     with Warm() as run:
-        run(tree, "-q", "tests/unit/test_house.py", timeout_seconds=60)
+        run(tree, "-q", "tests/unit/test_packages.py", timeout_seconds=60)
 """
 
 from __future__ import annotations

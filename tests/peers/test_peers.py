@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.peers import kubedl, mpi_operator, training_operator
 from tests.peers.__main__ import pages
@@ -15,14 +17,20 @@ from tjworker.api.generate import difference
 
 TABLES = {"training-operator": training_operator.ROWS, "mpi-operator": mpi_operator.ROWS, "KubeDL": kubedl.ROWS}
 ROWS = [(name, row) for name, rows in TABLES.items() for row in rows]
-CASES = [
-    pytest.param(row, play, id=f"{name}: {row.subject or row.rule[:60]} ({play.kind} {n})")
-    for name, row in ROWS
-    for n, play in enumerate(row.plays)
-]
 
 
-@pytest.mark.parametrize(("row", "play"), CASES)
+def cases() -> Iterator[ParameterSet]:
+    """The first scenario of each row, and one of each kind, in `make test`; all others in `make test-long`."""
+    kinds: set[str] = set()
+    for name, row in ROWS:
+        for n, play in enumerate(row.plays):
+            marks = [pytest.mark.long] if n and play.kind in kinds else []
+            kinds.add(play.kind)
+            subject = row.subject or row.rule[:60]
+            yield pytest.param(row, play, id=f"{name}: {subject} ({play.kind} {n})", marks=marks)
+
+
+@pytest.mark.parametrize(("row", "play"), list(cases()))
 def test_a_job_lives_as_the_table_says(row: Row, play: Play) -> None:
     try:
         judge(play)

@@ -1,4 +1,4 @@
-"""No answer of a pure part has changed that nobody meant to change (ADR 47)."""
+"""No answer of a pure part has changed that nobody meant to change (ADR 41)."""
 
 from __future__ import annotations
 

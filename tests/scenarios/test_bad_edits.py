@@ -194,7 +194,9 @@ def scaled_down(resource: GroupResource) -> Json:
     return of_trainer(replicas=1) if resource == AITRAININGJOBS else of_worker(replicas=1)
 
 
-@pytest.mark.parametrize("sentence", EDITS)
+@pytest.mark.parametrize(
+    "sentence", [pytest.param(one, marks=[pytest.mark.long] if n % 3 else []) for n, one in enumerate(EDITS)]
+)
 def test_a_job_that_has_begun_goes_on_to_each_of_its_ends(sentence: str) -> None:
     edit, of = EDITS[sentence], EDITS[sentence].resource
     w = LooseWorld(of)
@@ -303,7 +305,7 @@ def spoil(resource: GroupResource, live: Json, rng: random.Random) -> Json:
     raise AssertionError("no edit spoils it")
 
 
-@pytest.mark.parametrize("seed", range(the_seed(), the_seed() + 3))
+@pytest.mark.parametrize("seed", [the_seed(), *(pytest.param(the_seed() + n, marks=pytest.mark.long) for n in (1, 2))])
 @pytest.mark.parametrize("resource", EVERY_KIND)
 def test_whatever_is_spoilt_in_the_spec_of_a_job_that_runs(resource: GroupResource, seed: int) -> None:
     rng, w = random.Random(f"{resource} {seed}"), LooseWorld(resource)

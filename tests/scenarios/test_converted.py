@@ -20,12 +20,15 @@ def world(*kinds: str) -> World:
     return made
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if n % 3 else []) for n, name in enumerate(EXAMPLES)]
+)
 def test_a_converted_job_runs_to_its_end(name: str) -> None:
     played = world().apply(converted(example(name)).manifest)
     played.until("it has ended", lambda: played.phase(example(name)["metadata"]["name"]) == "Succeed")
 
 
+@pytest.mark.long  # tests/peers plays every kind as it is in `make test`
 @pytest.mark.parametrize("name", SERVED)
 def test_a_job_that_is_served_as_it_is_runs_to_its_end(name: str) -> None:
     raw = example(name)

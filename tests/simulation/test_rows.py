@@ -1,5 +1,5 @@
-"""The first tier: a sample of every row, half of it in `make test` and half in `make test-long`. `make sim-all` has the
-whole figures."""
+"""A sample of every row: each fourth scenario of a row in `make test`, the others in `make test-long`. `make sim-all`
+has the whole figures."""
 
 from __future__ import annotations
 
@@ -13,31 +13,35 @@ from tests.simulation.quiet import quiet
 from tests.simulation.scenarios import SCENARIOS
 
 TRACE_LINES = 400
-EVERY_SECOND_RUN = {1, 2, 3, 4, 5, 7, 9, 10, 15}
-"""Rows with two runs or more in each group: each tier plays half of a group."""
-EVERY_SECOND_GROUP = {6, 8, 16, 17, 28}
-"""Rows with one run in some groups. Those in neither set are short, and `make test` plays all of them."""
-OF_GUESTS = {(1, "mpi-restarts"), (1, "ai-pod-gang"), (5, "pytorch-suspended"), (7, "kubedl-tf-restarts")}
-"""What `make test` plays of the scenarios that it leaves to `make test-long`, each second run."""
+ONE_RUN_IN_A_GROUP = {6, 8, 16, 17, 28}
+"""Of the groups of the other rows, which have two runs or more, each second run is played: `make sim-all` has all."""
+EVERY_WRITE = {1, 7}
+"""Rows that disturb each write of a life once, by the one row or by the other: both tiers together play every run."""
+SHORT = {11, 12, 13, 14, 18, 29}
+"""Rows of which `make test` plays every group."""
+IN_MAKE_TEST = {
+    *((1, "ai-pod-succeeds"), (1, "mpi-restarts"), (1, "ai-pod-gang"), (5, "pytorch-suspended")),
+    *((7, "ai-pod-restarts"), (7, "kubedl-tf-restarts")),
+}
+"""Beyond each fourth: one of each way in which pods are kept, and those that a seeded bug names."""
 
 
 def samples() -> Iterator[ParameterSet]:
     """(row, group, first run, step), so that each tier has early and late faults of every kind of scenario."""
     for row in ROWS.values():
         for place, group in enumerate(row.first):
-            turn, together = (row.number + place) % 2, pytest.mark.xdist_group(group)
-            name = f"row {row.number}: {row.sentence}: {group}"
+            marks = [pytest.mark.xdist_group(group)]
             left_to_long = group in SCENARIOS and SCENARIOS[group].long
-            if left_to_long and (row.number, group) not in OF_GUESTS:
-                yield pytest.param(row.number, group, 0, 1, id=name, marks=[together, pytest.mark.long])
-            elif row.number in EVERY_SECOND_RUN:
-                yield pytest.param(row.number, group, turn, 2, id=name, marks=together)
-                others = f"{name}, the others"
-                yield pytest.param(row.number, group, 1 - turn, 2, id=others, marks=[together, pytest.mark.long])
-            else:
-                late = row.number in EVERY_SECOND_GROUP and turn == 1
-                marks = [together, pytest.mark.long] if late else [together]
-                yield pytest.param(row.number, group, 0, 1, id=name, marks=marks)
+            fourth = (place - row.number) % min(4, len(row.first)) == 0 and not left_to_long
+            quick = fourth or row.number in SHORT or (row.number, group) in IN_MAKE_TEST
+            every = row.number in SHORT | ONE_RUN_IN_A_GROUP or (row.number in EVERY_WRITE and not quick)
+            step = 1 if every else 2
+            begin = 0 if every else (row.number + place) % 2
+            name = f"row {row.number}: {row.sentence}: {group}"
+            left = [*marks, pytest.mark.long]
+            yield pytest.param(row.number, group, begin, step, id=name, marks=marks if quick else left)
+            if quick and row.number in EVERY_WRITE:
+                yield pytest.param(row.number, group, 1 - begin, step, id=f"{name}, the others", marks=left)
 
 
 @pytest.mark.parametrize(("number", "group", "begin", "step"), list(samples()))

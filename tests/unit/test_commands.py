@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.paths import ROOT
 
+pytestmark = pytest.mark.long  # a process each: it guards the imports of tools that developers start
+
 NEEDS_MORE = {"tests.sdk.session"}
 """Kubeflow's SDK, which `make test-sdk` installs."""
 

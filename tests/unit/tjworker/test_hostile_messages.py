@@ -21,6 +21,8 @@ from tjworker.app import make_app
 from tjworker.consumer import REQUEST
 from tjworker.settings import Settings
 
+pytestmark = pytest.mark.xdist_group("hostile-messages")  # they share what its fixture starts or renders
+
 PREFIX = "hostile"
 
 

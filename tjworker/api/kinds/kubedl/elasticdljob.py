@@ -1,5 +1,5 @@
 """ElasticDLJob (training.kubedl.io/v1alpha1): a master, which makes its workers and parameter servers itself, by the
-API server and with an account of its own. The master alone is the job's; its pods are nobody's here (ADR 38). Pure.
+API server and with an account of its own. The master alone is the job's; its pods are nobody's here (ADR 28). Pure.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """MPIJob (training.kubedl.io/v1alpha1). Pure.
 
 KubeDL's launcher starts processes by `kubectl exec`, with a kubectl that an init container brings; here by the agent of
-ADR 32. The spec has the fields of three versions of MPIJob: the run policy stands in `runPolicy`, as in the newest, and
-what older versions had in the spec itself is told, or refused with what to write (ADR 38).
+ADR 28. The spec has the fields of three versions of MPIJob: the run policy stands in `runPolicy`, as in the newest, and
+what older versions had in the spec itself is told, or refused with what to write (ADR 28).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """MPIJob (kubeflow.org): v2beta1 of the MPI operator, and v1 of training-operator. Pure.
 
 Two operators have this CRD, each in a version of its own, and never both. Here both versions are served, with one
-schema (ADR 32): `manifestVersion`, which the API server fills in, says for which of them a manifest was written. Their
+schema (ADR 28): `manifestVersion`, which the API server fills in, says for which of them a manifest was written. Their
 pods differ: `mpipods`.
 """
 

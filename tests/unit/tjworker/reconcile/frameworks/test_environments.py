@@ -7,15 +7,15 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from tests.support.builders import make_job
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import decide
-from tjworker.api.model import GuestFramework, TrainingJob
-from tjworker.reconcile.frameworks import FRAMEWORKS, find_framework
+from tjworker.api.model import TrainingJob
+from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.plan import Create
 from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import pod_body
@@ -257,12 +257,6 @@ def test_what_a_replica_is_told(sentence: str) -> None:
     assert found == case.want
     masters = [n for n, body in bodies(built).items() if body["metadata"]["labels"].get("job-role") == "master"]
     assert masters == [case.want_master]
-
-
-def test_every_framework_has_a_case() -> None:
-    """Those of guests alone have theirs in tests/scenarios."""
-    named = {sentence.partition(":")[0].partition(",")[0] for sentence in CASES}
-    assert named == set(FRAMEWORKS) - set(get_args(GuestFramework))
 
 
 ADDRESS = re.compile(r"\b(digits-[a-z]+-\d+)(?:\.default\.svc)?:(\d+)\b")

@@ -1,0 +1,64 @@
+"""`make test-changed`: which tests a changed file is tried by."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from tests import changed
+from tests.support.paths import ROOT
+
+CASES: dict[str, tuple[str, set[str]]] = {
+    "a policy of reconcile: its folder, and what pure code answers": (
+        "tjworker/reconcile/policies/limits.py",
+        {"tests/unit/tjworker/reconcile/policies", "tests/recorded"},
+    ),
+    "a Lua script: the tests of its package, and those that hold it to its twin": (
+        "tjworker/store/scripts/apply.lua",
+        {"tests/unit/tjworker/store", "tests/integration/store"},
+    ),
+    "a file that a seeded bug spoils: the bug still applies": (
+        "tjworker/store/scripts/apply.lua",
+        {"tests/mutation/test_bugs.py"},
+    ),
+    "a loose module: the tests that import it": ("tjworker/lease.py", {"tests/unit/tjworker/test_lease.py"}),
+    "a module of the local cluster: its own suite": (
+        "localcluster/src/localcluster/scheduler/filters.py",
+        {"localcluster/tests/unit/scheduler"},
+    ),
+    "a page: its links": ("docs/jobs.md", {"tests/unit/test_pages.py"}),
+    "a test: itself": ("tests/scenarios/test_faults.py", {"tests/scenarios/test_faults.py"}),
+}
+
+
+@pytest.mark.parametrize(("file", "want"), CASES.values(), ids=CASES.keys())
+def test_the_tests_of_a_changed_file(file: str, want: set[str]) -> None:
+    assert want <= set(changed.tests_of([file]))
+
+
+def test_every_module_of_the_product_has_tests() -> None:
+    files = [
+        path.relative_to(ROOT).as_posix()
+        for folder in ("tjworker", "watcher", "localcluster/src")
+        for path in (ROOT / folder).rglob("*.py")
+        if path.read_text(encoding="utf-8").strip()
+    ]
+    assert len(files) > 300
+    assert [file for file in files if not changed.tests_of([file])] == []
+
+
+def test_the_table_names_tests_that_are_there() -> None:
+    assert [test for tests in changed.ALSO.values() for test in tests if not (ROOT / test).exists()] == []
+
+
+def test_a_commit_that_git_does_not_know_is_named() -> None:
+    with pytest.raises(SystemExit, match="git knows no commit 'nowhere'; name one"):
+        changed.main(["--base", "nowhere", "--list"])
+
+
+def test_a_list_runs_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changed, "changed_files", lambda base: ["tjworker/lease.py"])
+    monkeypatch.setattr(subprocess, "run", None)
+    assert changed.main(["--list"]) == 0
+    assert "tests/unit/tjworker/test_lease.py" in capsys.readouterr().out
