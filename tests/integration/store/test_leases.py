@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import A, B, JOBS, Drive, drain, many, other, raised
+from tests.integration.store.driver import JOBS, A, B, Drive, drain, many, other, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, JobKey
@@ -401,10 +401,17 @@ DEATHS = {
         [[0], True, None, [], True, True, 1],
     ),
     "it spares no wait after those that were": Case(
-        lambda d: (
-            [_die(d, 3), d.take(), d.wait(31), d.resync(1000), d.finish(), d.queued(), _waits(d), d.take()]
-            + [d.claims[A].deaths]
-        ),
+        lambda d: [
+            _die(d, 3),
+            d.take(),
+            d.wait(31),
+            d.resync(1000),
+            d.finish(),
+            d.queued(),
+            _waits(d),
+            d.take(),
+            d.claims[A].deaths,
+        ],
         [[0, 10, 20], True, None, [], False, 0, 40, True, 3],
     ),
     "a pass that ends late takes nothing from the one that has its key": Case(
