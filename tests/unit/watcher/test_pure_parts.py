@@ -263,7 +263,7 @@ SIZES: dict[str, tuple[list[int], int, list[int]]] = {
     "up to the limit and no more": ([1, 1, 1], 2, [2, 1]),
     "a batch is not cut": ([3, 1], 2, [1, 1]),
     "one that goes beyond is the last": ([1, 3, 1], 2, [2, 1]),
-    "batches without changes cost nothing": ([0, 0, 2, 0], 2, [3, 1]),
+    "batches without changes cost nothing, and those in a row are one": ([0, 0, 2, 0], 2, [2, 1]),
     "a limit that is met exactly": ([2, 0, 1], 2, [1, 2]),
 }
 
