@@ -1,5 +1,8 @@
 """The bounded queue between the reflectors and the one writer: order kept, memory bounded, nothing dropped.
 
+Most pods of a shared cluster belong to no job, and each of their events moves a position and perhaps a sum. Such a
+batch wakes nobody: the writer, which writes positions and sums every second or two, finds it when it next looks.
+
 When it is full (Redis is away), `put` blocks: the reflector stops reading, TCP holds the server back, and if that lasts
 too long the server ends the watch and the reflector lists anew, with a diff. Thread-safe.
 """
@@ -9,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tjworker.base import JobKey
 from tjworker.kube.reflector import Closed
@@ -43,12 +46,25 @@ class Batch:
     refused: bool = False
     """Its first list is refused for want of permission; it may come at any time."""
 
+    @property
+    def is_quiet(self) -> bool:
+        """It changes only a position and sums."""
+        of_a_list = self.listed or self.list_version or self.existing is not None or self.rewound or self.cluster
+        return not (self.changes or of_a_list or self.refused)
+
+    def with_later(self, batch: Batch) -> Batch:
+        """The two as one, of one source and both quiet."""
+        position = max(self.position, batch.position)
+        return replace(self, position=position, requests={**self.requests, **batch.requests})
+
 
 class EventQueue:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._batches: deque[Batch] = deque()
         self._size = 0
+        self._urgent = 0
+        """Batches that are not quiet."""
         self._closed = False
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
@@ -66,17 +82,28 @@ class EventQueue:
                 self._drained.wait()
             if self._closed:
                 raise Closed
+            if batch.is_quiet:
+                self._put_quietly(batch)
+                return
             self._batches.append(batch)
             self._size += len(batch.changes)
+            self._urgent += 1
             self._filled.notify()
 
+    def _put_quietly(self, batch: Batch) -> None:
+        last = self._batches[-1] if self._batches else None
+        if last is not None and last.is_quiet and (last.source, last.resumed) == (batch.source, batch.resumed):
+            self._batches[-1] = last.with_later(batch)
+        else:
+            self._batches.append(batch)
+
     def take(self, timeout_seconds: float, *, gather_seconds: float = 0.0, limit: int = 2_000) -> list[Batch]:
-        """Everything that is there, up to about `limit` changes; waits for a first batch at most that long, and then so
-        long for more of them. [] also when closed."""
+        """Everything that is there, up to about `limit` changes; waits for a first batch that is not quiet at most that
+        long, and then so long for more of them. [] also when closed."""
         with self._lock:
-            if not self._batches and not self._closed:
+            if not self._urgent and not self._closed:
                 self._filled.wait(timeout_seconds)
-            if gather_seconds and self._batches and self._size < limit and not self._closed:
+            if gather_seconds and self._urgent and self._size < limit and not self._closed:
                 # Not for a notice: each batch gives one, and none of them is worth waking for.
                 self._gathered.wait(gather_seconds)
             taken: list[Batch] = []
@@ -85,6 +112,7 @@ class EventQueue:
                 batch = self._batches.popleft()
                 taken.append(batch)
                 size += len(batch.changes)
+                self._urgent -= not batch.is_quiet
             self._size -= size
             if taken:
                 self._drained.notify_all()
@@ -94,7 +122,7 @@ class EventQueue:
         with self._lock:
             self._closed = True
             self._batches.clear()
-            self._size = 0
+            self._size = self._urgent = 0
             self._filled.notify_all()
             self._drained.notify_all()
             self._gathered.notify_all()

@@ -118,6 +118,12 @@ def limit(url: str, room: int) -> None:
         redis.config_set("maxmemory", used["used_memory"] + room)
 
 
+def used(url: str) -> int:
+    with client(url) as redis:
+        found: Any = redis.info("memory")
+        return int(found["used_memory"]) - int(found["mem_clients_normal"])
+
+
 @pytest.fixture
 def watcher(url: str) -> Iterator[Watcher]:
     made = Watcher(url, 1)
@@ -158,11 +164,22 @@ def test_a_refused_job_costs_a_kilobyte(watcher: Watcher, url: str) -> None:
     assert key("refused") in watcher.store.projection.unfinished()
 
 
-def test_jobs_that_a_pass_was_not_made_for_yet_are_bounded(watcher: Watcher, url: str) -> None:
-    for rv in range(10, 40):  # 36 MB of manifests, more than ten times the room
-        watcher.show(shown(raw(f"fat{rv}", rv, text_bytes=1_200_000, suspend=True)))
-    until("all are there", lambda: watcher.has("fat39"))
+def test_a_tenant_whose_large_jobs_are_suspended_fills_nothing_and_gives_it_back(watcher: Watcher, url: str) -> None:
+    names = [f"fat{rv}" for rv in range(10, 70)]  # 72 MB of manifests, more than thirty times the room
+    before = used(url)
+    for rv, name in enumerate(names, 10):
+        watcher.show(shown(raw(name, rv, text_bytes=1_200_000, suspend=True)))
+    until("all are there", lambda: watcher.has(names[-1]))
     assert not watcher.redis.full
+    watcher.show(shown(raw("new", 80, namespace="b")))
+    until("the other tenant's job is there", lambda: watcher.has("new", "b"))
+    watcher.show(*(gone(name, 90 + number) for number, name in enumerate(names)))
+    until("none is left", lambda: not any(watcher.has(name) for name in names))
+    assert used(url) - before < ROOM / 10
+    assert list(watcher.store.projection.unfinished()) == [key("new", "b")]
+
+
+def test_an_unfinished_job_is_kept_whole_up_to_the_limit(watcher: Watcher, url: str) -> None:
     watcher.show(shown(raw("kept", 50, text_bytes=MOST_KEPT_OF_A_JOB - 1_000)))
     until("it is there", lambda: watcher.has("kept"))
     assert bytes_of(url, "kept") > MOST_KEPT_OF_A_JOB / 2, "incompressible, so that it is kept whole"

@@ -276,7 +276,7 @@ def _others(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif name == "news":
         yield "made up", {"pods:1"}
     elif name == "rests":
-        yield "made up", ("uid 7", float(HIGH))
+        yield "made up", ("7", float(HIGH))
     else:
         yield from ((f"made {number}", number) for number in (0, 3, HIGH))
 
@@ -311,7 +311,7 @@ def _resting(tables: Tables, arms: Arms) -> Attack:
     mine = tables.jobs[arms.key]
 
     def attack(now: Tables) -> None:
-        now.rests[arms.key] = f"{mine.job_uid} {mine.rv}", float(HIGH)
+        now.rests[arms.key] = str(mine.rv), float(HIGH)
 
     return attack
 

@@ -141,6 +141,18 @@ class MemoryRedis:
         self.tables.dirty.setdefault(key, self.clock())
         return self.holder(key) is None and self.line_up(key)
 
+    def take_back_death(self, key: JobKey) -> None:
+        tables, free = self.tables, self.holder(key) is None
+        if not free or tables.running.pop(key, None) is None:
+            if not tables.deaths.get(key):
+                return
+            tables.deaths[key] -= 1
+            if not tables.deaths[key]:
+                del tables.deaths[key]
+        if free:
+            self.enqueue(key)
+            self.line_up_left_out(key)
+
     def tasks_missing(self) -> int:
         return max(0, tasks_for(len(self.tables.line)) - self.broker())
 

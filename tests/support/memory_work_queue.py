@@ -123,6 +123,7 @@ class MemoryWorkQueue(OverRedis):
         tables, key = self._redis.tables, claim.key
         self._redis.raise_min_observed(key, written)
         if self._redis.holder(key) != claim.token:
+            self._redis.take_back_death(key)
             return FinishResult(key in tables.line and self._redis.tasks_missing() > 0)
         self._redis.expect_echoes(key, written)
         del tables.locks[key]
@@ -155,11 +156,14 @@ class MemoryWorkQueue(OverRedis):
         ]
 
     def _has_caught_up(self, key: JobKey) -> bool:
-        versions = self._redis.facts(self._redis.tables.min_observed, key)
-        late = [(of, rv) for of, rv in versions.items() if rv > self._redis.seen(key, GroupResource(of))]
-        for resource, rv in late:
+        behind = self._behind(key)
+        for resource, rv in behind:
             self._redis.facts(self._redis.tables.echo, key).pop(f"{resource}:{rv}", None)
-        return not late
+        return not behind
+
+    def _behind(self, key: JobKey) -> list[tuple[str, int]]:
+        versions = self._redis.facts(self._redis.tables.min_observed, key)
+        return [(of, rv) for of, rv in versions.items() if rv > self._redis.seen(key, GroupResource(of))]
 
     @whole
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
@@ -171,6 +175,8 @@ class MemoryWorkQueue(OverRedis):
     def note_rest(self, key: JobKey, version: str) -> None:
         if key in self._redis.tables.jobs:
             self._redis.tables.rests[key] = version, self._redis.clock() + REST_TTL_SECONDS
+            if not self._behind(key):
+                self._redis.tables.min_observed.pop(key, None)
 
     @whole
     def rests_at(self, key: JobKey) -> str:

@@ -166,6 +166,7 @@ class JobReconciler:
             log.warning("refused a message", error=refusal)
         settings = self._settings
         named = JobKey("" if refusal else text)
+        self._releases.give_back_kept()
         taken = self._store.queue.acquire_views(named, self._owner, settings.lock_ttl_seconds, settings.keys_per_task)
         self._releases.publish(taken.publish)
         if not taken.views:

@@ -104,7 +104,7 @@ class Observing:
         """Of a job that Redis keeps without its spec. Not of one whose spec cannot be used: what it was refused for may
         lie outside of it, as the settings do."""
         version = _resting_version(key, view)
-        there, status = f"{found.job.uid} {found.job.resource_version}", found.job.status
+        there, status = str(found.job.resource_version), found.job.status
         rests = status.phase == SUSPENDED or status.refused == "Create"
         if version == there and rests and plan.empty and plan.requeue_after_seconds is None:
             self._queue.note_rest(key, version)
@@ -130,15 +130,14 @@ class Observing:
 
 
 def _resting_version(key: JobKey, view: View) -> str | None:
-    """`<UID> <resourceVersion>` of a job that the projection shows as suspended or refused, without spec and without
-    objects."""
+    """resourceVersion of a job that the projection shows as suspended or refused, without spec and without objects."""
     kind = kinds.KNOWN_KINDS.get(parse_key(key).resource)
     if kind is None or view.job is None or view.fault or not view.synced or view.stale or any(view.children.values()):
         return None
     raw = orjson.loads(view.job)
     if LEFT_OUT not in raw or kind.own_status(raw.get("status")).get("phase") not in (SUSPENDED, "Failed"):
         return None
-    return f"{raw['metadata']['uid']} {raw['metadata']['resourceVersion']}"
+    return str(raw["metadata"]["resourceVersion"])
 
 
 def decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:

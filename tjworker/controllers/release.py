@@ -1,6 +1,8 @@
 """The end of passes: give their keys back to the work queue, all in one round trip, and publish those that are due.
 
-Safe to be cut off: a lease that is not given back lapses, and the resync finds a key whose task was not sent.
+Safe to be cut off: a lease that is not given back lapses, and the resync finds a key whose task was not sent. An end
+that Redis does not take is kept and sent with the process' next task. Otherwise the resync would count the pass as one
+that died with its process, and after two outages in a row its job would be Stalled.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ STALE_PASSES_AT_ONCE = 8
 stale for as long as it stands there."""
 STALE_KEYS_REMEMBERED = 1_000
 """Beyond that a process forgets them all: the next wait of a key is a short one again, which harms nothing."""
+ENDINGS_KEPT = 1_000
+"""Of passes that ended while Redis was away. A process has far fewer: it takes no key from a Redis that is away."""
 
 
 class Releases:
@@ -42,6 +46,14 @@ class Releases:
         self._publisher = publisher
         self._stale_passes: dict[JobKey, int] = {}
         """Key -> stale passes in a row, of this process."""
+        self._kept: list[Ending] = []
+        """Ends that Redis has not taken."""
+
+    def give_back_kept(self) -> None:
+        """Send the ends that Redis did not take when their passes ended. Raises when it still does not."""
+        kept, self._kept = self._kept, []
+        finished = self._finish(kept)
+        self.publish([ending.claim.key for ending, done in zip(kept, finished, strict=True) if done.publish])
 
     def release(self, ended: Sequence[tuple[Lease, Result]]) -> list[Worked]:
         """Raises when Redis can finish none, as while it is away. What it can finish of several is published and told
@@ -79,7 +91,11 @@ class Releases:
         except (Transient, SoftTimeLimitExceeded):
             # What the first call has finished is no longer ours, and stays as it is. Whether a task is missing for it,
             # the second says again.
-            return self._queue.finish_all(endings)
+            try:
+                return self._queue.finish_all(endings)
+            except Transient:
+                self._kept = [*self._kept, *endings][-ENDINGS_KEPT:]
+                raise
 
     def _stale_wait(self, key: JobKey) -> float:
         """News queues the key at once all the same."""

@@ -256,7 +256,7 @@ KEYS: tuple[Key, ...] = (
         "string",
         "workers",
         "workers",
-        "`<UID> <resourceVersion>` of a job that is suspended, or whose first pods the API server has refused: a pass"
+        "resourceVersion of a job that is suspended, or whose first pods the API server has refused: a pass"
         " has read this version from the API server, and there was nothing to do. While the job has no objects, later"
         " passes over this version ask for nothing.",
         ttl=f"{REST_TTL_SECONDS} s (deleted with the job, and at its end)",
@@ -310,9 +310,12 @@ What a job may take of it is bounded, since all namespaces share it. The record 
 has its spec, labels and annotations as long as these have at most 64 KiB together. That of a larger
 job, of one that is suspended and of one that was refused has less than 1 KiB: in the place of the
 spec stands `leftOut`, the size of what was left out in bytes, and a worker that needs the spec reads
-the job from the API server. When Redis is full all the same, `apply.lua` is refused; the watcher
-then runs `free.lua`, which writes only deletions and records that are no longer than the stored ones
-and so needs no memory. The log and the alert `TjRedisFull` say that Redis is full.
+the job from the API server. With the options of `k8s/` (`hash-max-listpack-value 1024`,
+`hash-max-listpack-entries 64`) all keys of a job that is suspended, was refused or has ended cost at
+most 1 KiB together; a Redis of your own without them needs 150 bytes more. When Redis is full all the
+same, `apply.lua` is refused; the watcher then runs `free.lua`, which writes only deletions and records
+that are no longer than the stored ones and so needs no memory. The log and the alert `TjRedisFull` say
+that Redis is full.
 
 | key | type | TTL | written by | read by | holds |
 |---|---|---|---|---|---|"""

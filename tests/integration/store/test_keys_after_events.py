@@ -51,7 +51,7 @@ def _with_own_writes(d: Drive) -> None:
     d.resync(1000)
     assert d.take()
     d.min_observed((PODS, 99))
-    d.note_rest("uid 5")
+    d.note_rest("5")
 
 
 def gone(d: Drive) -> Any:
@@ -94,7 +94,7 @@ EVENTS: dict[str, tuple[Callable[[Drive], Any], set[str], set[str]]] = {
         WAITING - {"seen", "gone"},
     ),
     "a pass that read it before its deletion notes that it rests": (
-        lambda d: [gone(d), d.note_rest("uid 5")],
+        lambda d: [gone(d), d.note_rest("5")],
         GONE | LEASE,
         GONE,
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.store.contract import Case, named, play
-from tests.integration.store.driver import A, B, Drive, drain, many, other, raised
+from tests.integration.store.driver import JOBS, A, B, Drive, drain, many, other, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, JobKey
@@ -86,7 +86,7 @@ LEASES = {
     ),
     "what a lapsed holder wrote still raises the minimum observed version": Case(
         lambda d: [d.job(5), d.take(), d.wait(31), d.finish((PODS, 7)), d.view().min_observed, d.view().stale],
-        [[A], True, None, False, {PODS: 7}, True],
+        [[A], True, None, True, {PODS: 7}, True],
     ),
     "a lapsed holder is not counted as running": Case(
         lambda d: [d.add(), d.take(), d.wait(31), d.stats().running], [[A], True, None, 0]
@@ -153,9 +153,16 @@ RESYNC = {
     ),
     "a version at which a job rests is kept for a day, for that job alone": Case(
         lambda d: [
-            *(d.job(5), d.rests_at(), d.note_rest("uid 7"), d.rests_at(), d.rests_at(B), d.wait(86_401), d.rests_at())
+            *(d.job(5), d.rests_at(), d.note_rest("7"), d.rests_at(), d.rests_at(B), d.wait(86_401), d.rests_at())
         ],
-        [[A], "", None, "uid 7", "", None, ""],
+        [[A], "", None, "7", "", None, ""],
+    ),
+    "a job that rests keeps no minimum of versions that the watch has shown": Case(
+        lambda d: [
+            *(d.job(5), d.take(), d.min_observed((JOBS, 5), (PODS, 7)), d.note_rest("5"), d.view().min_observed),
+            *(d.progress(pods=7), d.note_rest("5"), d.view().min_observed),
+        ],
+        [[A], True, None, None, {JOBS: 5, PODS: 7}, [], None, {}],
     ),
     "one caller a period gets the task": Case(
         lambda d: [d.once("resync", 30), other(d).queue.once("resync", 30), d.once("other", 30)], [True, False, True]
@@ -376,6 +383,56 @@ DEATHS = {
     ),
     "what was queued while the pass ran that died waits with it": Case(
         lambda d: [len(_die(d, 2)), d.take(), d.add(), d.wait(31), d.resync(0), d.queued()], [2, True, [], None, [], 0]
+    ),
+    "a pass that ends after its lease has not died": Case(
+        lambda d: [d.add(), d.take(), d.wait(31), d.resync(1000), d.finish(), d.take(), d.claims[A].deaths],
+        [[A], True, None, [A], True, True, 0],
+    ),
+    "its key is queued even where nobody has missed it yet": Case(
+        lambda d: [d.add(), d.take(), d.wait(31), d.finish(), d.stats().running, d.take(), d.claims[A].deaths],
+        [[A], True, None, True, 0, True, 0],
+    ),
+    "so is what was queued while the pass ran": Case(
+        lambda d: [d.add(), d.take(), d.add(), d.wait(31), d.finish(), d.take(), d.finish(), d.resync(0)],
+        [[A], True, [], None, True, True, False, []],
+    ),
+    "it ends the wait after a death that was none": Case(
+        lambda d: [_die(d), d.take(), d.wait(31), d.resync(1000), d.finish(), d.take(), d.claims[A].deaths],
+        [[0], True, None, [], True, True, 1],
+    ),
+    "it spares no wait after those that were": Case(
+        lambda d: [
+            _die(d, 3),
+            d.take(),
+            d.wait(31),
+            d.resync(1000),
+            d.finish(),
+            d.queued(),
+            _waits(d),
+            d.take(),
+            d.claims[A].deaths,
+        ],
+        [[0, 10, 20], True, None, [], False, 0, 40, True, 3],
+    ),
+    "a pass that ends late takes nothing from the one that has its key": Case(
+        lambda d: [
+            d.add(),
+            d.take(),
+            (late := d.claims[A]) and None,
+            d.wait(31),
+            d.resync(1000),
+            d.take(),
+            d.finish(claim=late),
+            d.stats().running,
+            d.wait(31),
+            d.resync(1000),
+            d.take(),
+            d.claims[A].deaths,
+        ],
+        [[A], True, None, None, [A], True, False, 1, None, [A], True, 1],
+    ),
+    "an end that is sent twice counts once": Case(
+        lambda d: [d.add(), d.take(), d.finish(), d.finish(), d.queued(), d.resync(0)], [[A], True, False, False, 0, []]
     ),
     "a job that is deleted takes its deaths along": Case(
         lambda d: [d.job(5), d.take(), d.wait(31), d.no_job(6), d.resync(1000), d.job(7), d.take(), d.claims[A].deaths],

@@ -89,8 +89,8 @@ ECHOES = {
         [[A], True, True, True, [], False],
     ),
     "own writes of a holder that was fenced at its end are news": Case(
-        lambda d: [d.job(5), d.take(), d.wait(31), d.finish((PODS, 6)), d.pod(6), d.take()],
-        [[A], True, None, False, [A], True],
+        lambda d: [d.job(5), d.take(), d.wait(31), d.finish((PODS, 6)), d.take(), d.finish(), d.pod(6), d.take()],
+        [[A], True, None, True, True, False, [A], True],
     ),
     "own writes of a holder that died are news": Case(
         lambda d: [d.job(5), d.take(), d.wait(31), d.pod(6), d.take()], [[A], True, None, [A], True]

@@ -156,7 +156,7 @@ class Both(RuleBasedStateMachine):
 
     @rule(key=keys)
     def note_rest(self, key: JobKey) -> None:
-        self.same(lambda s, _: [s.queue.note_rest(key, "u1 5"), s.queue.rests_at(key)])
+        self.same(lambda s, _: [s.queue.note_rest(key, "5"), s.queue.rests_at(key)])
 
     @rule(key=keys, times=st.integers(1, 3))
     def passes_die(self, key: JobKey, times: int) -> None:

@@ -48,7 +48,7 @@ TOGETHER = {
         ],
         [[A], [B], [C], True, [], [], [False, True, False], [B], 1],
     ),
-    "one whose lease has lapsed keeps none of the others": Case(
+    "one whose lease has lapsed keeps none of the others, and is queued": Case(
         lambda d: [
             d.add(A, B),
             d.turns(ttl_seconds=20),
@@ -57,7 +57,7 @@ TOGETHER = {
             d.finish_all(Ending(d.claims[A], again=True), Ending(d.claims[B], again=True)),
             d.resync(),
         ],
-        [[A, B], [A, B], None, None, [False, True], [A]],
+        [[A, B], [A, B], None, None, [True, True], []],
     ),
     "all are renewed at once, but those that have lapsed": Case(
         lambda d: [

@@ -1,6 +1,6 @@
-"""Row 9. Redis is wiped, comes back with an older state, fails over and loses its last writes, is read-only, is out of
-memory, or is away: at every command of a scenario. No pod is made or deleted by it, and the scenario is over within 60
-s of the end of the trouble.
+"""Row 9. Redis is wiped, comes back with an older state, fails over and loses its last writes (at once, or after it was
+away), is read-only, is out of memory, is away, or is away twice: at every command of a scenario. No pod is made or
+deleted by it, and the scenario is over within 60 s of the end of the trouble.
 """
 
 from __future__ import annotations
@@ -43,14 +43,20 @@ class RolledBack(Fault):
     def before(self, world: SimWorld, step: Step) -> None:
         if step.kind != "redis":
             return
+        self.remember(world, step)
+        if step.number == self._number:
+            self.put_back(world)
+
+    def remember(self, world: SimWorld, step: Step) -> None:
         if step.number == self._since:
             self._then = (world.memory.snapshot(), list(world.tasks))
-        if step.number == self._number:
-            world.trace.note(world.clock(), "FAULT", f"Redis is as before command {self._since}")
-            self.forgot_a_new_job = world.clock() - world.began_at < YOUNG_SECONDS
-            world.memory.restore(self._then[0])
-            world.tasks.clear()
-            world.tasks.extend(self._then[1])
+
+    def put_back(self, world: SimWorld) -> None:
+        world.trace.note(world.clock(), "FAULT", f"Redis is as before command {self._since}")
+        self.forgot_a_new_job = world.clock() - world.began_at < YOUNG_SECONDS
+        world.memory.restore(self._then[0])
+        world.tasks.clear()
+        world.tasks.extend(self._then[1])
 
 
 class Troubled(Fault):
@@ -76,6 +82,48 @@ class Troubled(Fault):
         return self._over_at if self._over_at and self._over_at > now_seconds else None
 
 
+class AwayTwice(Troubled):
+    """Redis goes as a pass ends, from this command on, and once more as soon as a pass has begun since its return. Two
+    passes over a job in a row then end without Redis hearing of it."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "cannot be reached", reads=False)
+        self._returned = False
+
+    def before(self, world: SimWorld, step: Step) -> None:
+        if self._over_at is None and step.kind == "redis" and step.number >= self._number:
+            if not step.what.startswith("finish"):
+                return
+            self._number = step.number
+        super().before(world, step)
+
+    def after(self, world: SimWorld, step: Step) -> None:
+        over = self._over_at is not None and world.clock() >= self._over_at
+        if over and not self._returned and step.what.startswith("acquire_views") and world.memory.queue.stats().running:
+            self._returned = True
+            self._over_at = world.clock() + TROUBLE_SECONDS
+            world.trace.note(world.clock(), "FAULT", f"Redis is away again for {TROUBLE_SECONDS:.0f} s")
+
+
+class AwayAndOlder(Troubled):
+    """Redis is away, and what then answers is a replica that had not got the last commands."""
+
+    def __init__(self, number: int, commands: int) -> None:
+        super().__init__(number, "cannot be reached", reads=False)
+        self._older = RolledBack(number, commands)
+        self._returned = False
+
+    def before(self, world: SimWorld, step: Step) -> None:
+        if step.kind == "redis" and not self._returned:
+            if self._over_at is None:
+                self._older.remember(world, step)
+            elif world.clock() >= self._over_at:
+                self._returned = True
+                self._older.put_back(world)
+                self.forgot_a_new_job = self._older.forgot_a_new_job
+        super().before(world, step)
+
+
 WAYS: Mapping[str, Callable[[int], Fault]] = {
     "wiped": Wiped,
     "older": lambda number: RolledBack(number, 25),
@@ -83,6 +131,8 @@ WAYS: Mapping[str, Callable[[int], Fault]] = {
     "read-only": lambda number: Troubled(number, "is a read-only replica", reads=True),
     "full": lambda number: Troubled(number, "has no memory left", reads=True),
     "away": lambda number: Troubled(number, "cannot be reached", reads=False),
+    "away-twice": AwayTwice,
+    "away-and-older": lambda number: AwayAndOlder(number, 3),
 }
 
 
@@ -97,10 +147,16 @@ def fault(point: str) -> Fault:
 
 def allowed(point: str) -> Allowance:
     """The trouble, if it lasts, and the minute after it."""
-    lasts = isinstance(fault(point), Troubled)
-    return Allowance(60 + TROUBLE_SECONDS * lasts)
+    struck = fault(point)
+    troubles = isinstance(struck, Troubled) + isinstance(struck, AwayTwice)
+    return Allowance(60 + TROUBLE_SECONDS * troubles)
 
 
 ROW = on_scenarios(
-    9, "Redis is wiped, older, failed over, read-only, full or away", points, fault, allowed=allowed, first=spread(2)
+    9,
+    "Redis is wiped, older, failed over, read-only, full or away, once or twice",
+    points,
+    fault,
+    allowed=allowed,
+    first=spread(2),
 )

@@ -6,13 +6,20 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.watcher.writing import pod
+from tjworker.api.node_requests import NodeRequests
 from tjworker.api.resources import PODS
 from tjworker.kube.reflector import Closed
 from watcher.event_queue import Batch, EventQueue
 
 FOR_EVER = 3600.0
+
+
+def news(source: str) -> Batch:
+    return Batch(source, (pod(1),))
 
 
 def taken(events: EventQueue, *while_it_gathers: Callable[[], None]) -> list[str]:
@@ -31,13 +38,13 @@ def taken(events: EventQueue, *while_it_gathers: Callable[[], None]) -> list[str
 
 def test_what_comes_while_it_gathers_is_taken_together() -> None:
     events = EventQueue(10)
-    events.put(Batch("first"))
+    events.put(news("first"))
 
     def time_is_up() -> None:
         with events._lock:
             events._gathered.notify_all()
 
-    assert taken(events, lambda: events.put(Batch("second")), lambda: events.put(Batch("third")), time_is_up) == [
+    assert taken(events, lambda: events.put(news("second")), lambda: events.put(news("third")), time_is_up) == [
         "first",
         "second",
         "third",
@@ -46,13 +53,13 @@ def test_what_comes_while_it_gathers_is_taken_together() -> None:
 
 def test_gathering_ends_by_itself() -> None:
     events = EventQueue(10)
-    events.put(Batch("first"))
+    events.put(news("first"))
     assert [batch.source for batch in events.take(0, gather_seconds=0.01)] == ["first"]
 
 
 def test_gathering_ends_at_once_when_the_queue_is_closed() -> None:
     events = EventQueue(10)
-    events.put(Batch("first"))
+    events.put(news("first"))
     assert taken(events, events.close) == []
 
 
@@ -62,8 +69,75 @@ def test_nothing_is_gathered_while_there_is_nothing() -> None:
 
 def test_without_gathering_the_first_one_leaves_at_once() -> None:
     events = EventQueue(10)
-    events.put(Batch("first"))
+    events.put(news("first"))
     assert [batch.source for batch in events.take(0)] == ["first"]
+
+
+def one(position: int, **more: Any) -> Batch:
+    """Of a watch, without changes: another one's pods."""
+    return Batch(PODS, position=position, **more)
+
+
+QUIET: dict[str, tuple[Batch, bool]] = {
+    "a position": (one(7), True),
+    "a sum": (one(7, requests={"node-0": NodeRequests(pods=1)}), True),
+    "of a resumed watch": (one(7, resumed=True), True),
+    "a change": (Batch(PODS, (pod(7),), 7), False),
+    "a page of a list": (one(0, list_version=7), False),
+    "the end of a list": (one(7, listed=True), False),
+    "what exists": (one(7, existing=frozenset()), False),
+    "a refusal": (Batch(PODS, refused=True), False),
+    "another cluster": (one(7, cluster="blue"), False),
+    "history went back": (one(7, rewound=True), False),
+}
+
+
+@pytest.mark.parametrize("sentence", QUIET)
+def test_what_wakes_the_writer(sentence: str) -> None:
+    batch, quiet = QUIET[sentence]
+    events = EventQueue(10)
+    got: list[Batch] = []
+    thread = threading.Thread(target=lambda: got.extend(events.take(FOR_EVER)), daemon=True)
+    thread.start()
+    waiters: Any = events._filled
+    until("it waits", lambda: waiters._waiters)
+    events.put(batch)
+    assert bool(waiters._waiters) is quiet
+    if quiet:
+        assert not got, "it waits on"
+        events.put(news("nodes"))
+    thread.join(PATIENCE_SECONDS)
+    assert got == ([batch, news("nodes")] if quiet else [batch])
+
+
+def test_the_writer_waits_on_beside_a_quiet_batch() -> None:
+    events = EventQueue(10)
+    events.put(one(7))
+    got: list[Batch] = []
+    thread = threading.Thread(target=lambda: got.extend(events.take(FOR_EVER)), daemon=True)
+    thread.start()
+    waiters: Any = events._filled
+    until("it waits", lambda: waiters._waiters)
+    events.put(news("nodes"))
+    thread.join(PATIENCE_SECONDS)
+    assert got == [one(7), news("nodes")]
+
+
+def test_quiet_batches_of_one_source_become_one() -> None:
+    events = EventQueue(10)
+    first, second = NodeRequests(pods=1), NodeRequests(pods=2)
+    events.put(one(7, requests={"node-0": first, "node-1": first}))
+    events.put(one(8, requests={"node-1": second}))
+    events.put(one(9))
+    events.put(one(5, resumed=True))
+    events.put(news("nodes"))
+    events.put(one(10))
+    assert events.take(0) == [
+        one(9, requests={"node-0": first, "node-1": second}),
+        one(5, resumed=True),
+        news("nodes"),
+        one(10),
+    ]
 
 
 def test_a_full_queue_holds_the_reflector_back_and_lets_it_go_on_in_order() -> None:

@@ -67,6 +67,7 @@ def config_text(*, port: int, data_dir: Path, acl: list[str]) -> str:
     # aof-load-truncated: a tail cut off by a crash is dropped instead of refusing to start; the resync brings it back.
     # set-proc-title: the title would overwrite the environment, by which the stack's processes are found.
     # tcp-keepalive: a killed worker's half-open connection is noticed after two minutes instead of never.
+    # hash-max-listpack: the hash of a job stays one piece of memory, as in k8s/.
     return f"""\
 bind 127.0.0.1
 port {port}
@@ -76,6 +77,8 @@ appendonly yes
 appendfsync everysec
 aof-load-truncated yes
 save ""
+hash-max-listpack-value 1024
+hash-max-listpack-entries 64
 daemonize no
 loglevel notice
 set-proc-title no

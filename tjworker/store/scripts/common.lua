@@ -125,6 +125,26 @@ local function enqueue(key, at, edited)
   return not leased(key) and line_up(key)
 end
 
+-- A pass ends whose lease is over: its process was slow, or Redis was away so long. Take back the death that was counted
+-- for it, or that would be, and queue the key, since nobody has used what the pass says. Sent again, it changes nothing.
+local function take_back_death(key, at)
+  local free = not leased(key)
+  local uncounted = free and redis.call('ZREM', K.running, key) == 1
+  if not uncounted then
+    local deaths = number(redis.call('HGET', K.deaths, key))
+    if deaths <= 0 then return end
+    if deaths > 1 then
+      redis.call('HSET', K.deaths, key, whole(deaths - 1))
+    else
+      redis.call('HDEL', K.deaths, key)
+    end
+  end
+  if free then
+    enqueue(key, at)
+    line_up_left_out(key)
+  end
+end
+
 -- Write fields of a hash: triples (name, 'put' or 'del', record) from ARGV[first] on.
 local function put_each(hash, first)
   for i = first, #ARGV, 3 do
@@ -160,7 +180,20 @@ local function raise_min_observed(key, first)
   if #ARGV >= first then redis.call('EXPIRE', versions, FACT_TTL_SECONDS) end
 end
 
--- The same pairs: an event that has come already is no news; one that is still to come will be an echo.
+-- Has the watch shown all own writes of which the minimum is kept? `behind` gets each (resource, resourceVersion) that
+-- it has not.
+local function has_caught_up(key, behind)
+  local versions, caught_up = redis.call('HGETALL', K.min_observed .. key), true
+  for i = 1, #versions, 2 do
+    if number(versions[i + 1]) > seen(key, versions[i]) then
+      if behind then behind(versions[i], versions[i + 1]) end
+      caught_up = false
+    end
+  end
+  return caught_up
+end
+
+-- The same pairs as of `raise_min_observed`: an event that has come already is no news; one that is still to come will be an echo.
 local function expect_echoes(key, first)
   for i = first, #ARGV, 2 do
     local version = ARGV[i] .. ':' .. ARGV[i + 1]

@@ -8,11 +8,12 @@
 -- Keys  lock, running, dirty, line, delayed, failures, deaths, min_observed, echo, news, seen, progress, job, broker
 -- Gives {1 when the caller publishes a task, wait after a failure as text or '', failures in a row}.
 --
--- A lapsed lease changes nothing of the queue (the resync has queued the key, or will). Its writes have happened, so
--- the minimum observed resourceVersion rises all the same.
+-- A pass that ends after its lease is over gives nothing back, but it has not died. Its writes have happened, so the
+-- minimum observed resourceVersion rises all the same.
 local key = ARGV[2]
 raise_min_observed(key, 10)
 if holder(key) ~= ARGV[3] then
+  take_back_death(key, now())
   -- Maybe sent again: the answer that said to publish was lost.
   return { redis.call('ZSCORE', K.line, key) and math.min(1, tasks_missing()) or 0, '', 0 }
 end
@@ -24,15 +25,8 @@ redis.call('HDEL', K.deaths, key)
 
 -- The pass did nothing, as its view was behind an own write. True when the watch has shown them all by now; else the
 -- event of the last one is news, once.
-local function has_caught_up()
-  local versions, caught_up = redis.call('HGETALL', K.min_observed .. key), true
-  for i = 1, #versions, 2 do
-    if (tonumber(versions[i + 1]) or 0) > seen(key, versions[i]) then
-      redis.call('SREM', K.echo .. key, versions[i] .. ':' .. versions[i + 1])
-      caught_up = false
-    end
-  end
-  return caught_up
+local function is_no_longer_behind()
+  return has_caught_up(key, function(resource, version) redis.call('SREM', K.echo .. key, resource .. ':' .. version) end)
 end
 
 local wait, failures = '', 0
@@ -48,7 +42,7 @@ else
 end
 if ARGV[5] ~= '' then redis.call('ZADD', K.delayed, 'LT', at + tonumber(ARGV[5]), key) end
 
-local again = ARGV[4] == '1' or (ARGV[4] == 'behind' and has_caught_up())
+local again = ARGV[4] == '1' or (ARGV[4] == 'behind' and is_no_longer_behind())
 local changed = redis.call('DEL', K.news .. key) == 1
 local marked = redis.call('ZSCORE', K.dirty, key)
 if changed or marked or again then

@@ -7,12 +7,58 @@ from typing import Any
 import pytest
 
 from tests.scenarios.world import World, job, role
-from tjworker.base import JobKey
+from tjworker.base import JobKey, Transient
 from tjworker.settings import Settings
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 OTHER = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/other")
 LEASE_SECONDS = Settings().lock_ttl_seconds
+
+
+class Outages:
+    """A job whose passes end while Redis is away. Each outage begins during a pass and is longer than a lease."""
+
+    def __init__(self) -> None:
+        self.world = World(nodes=1, seed=1)
+        self.world.apply(job({"trainer": role(1)})).watch()
+        self.goes, self.away = False, False
+        queue: Any = self.world.store.queue
+        acquire_views, finish_all = queue.acquire_views, queue.finish_all
+
+        def taken(*arguments: Any) -> Any:
+            found = acquire_views(*arguments)
+            self.away = self.goes
+            return found
+
+        def finished(endings: Any) -> Any:
+            if self.away:
+                raise Transient("Redis cannot be reached")
+            return finish_all(endings)
+
+        queue.acquire_views, queue.finish_all = taken, finished
+
+    def end_a_pass_in_an_outage(self) -> int:
+        """Deaths in a row that Redis has counted when the resync has found the key."""
+        self.world.store.queue.add([KEY])
+        self.goes = True
+        with pytest.raises(Transient):
+            self.world.worker.reconcile(KEY)
+        self.goes = self.away = False
+        self.world.cluster.advance(LEASE_SECONDS + 1)
+        self.world.store.queue.resync(lost_after_seconds=0, everything=False)
+        return self.deaths()
+
+    def deaths(self) -> int:
+        return self.world.store.snapshot().deaths.get(KEY, 0)
+
+
+def test_passes_that_end_while_redis_is_away_have_not_died() -> None:
+    room = Outages()
+    assert [room.end_a_pass_in_an_outage() for _ in range(3)] == [1, 1, 1], "each takes back the one before"
+    room.world.run()
+    assert room.world.phase() == "Running"
+    assert not room.world.condition("Stalled")
+    assert room.deaths() == 0
 
 
 class Killed(BaseException):
