@@ -214,6 +214,16 @@ class Settings(BaseSettings):
         ),
     )
 
+    history_jobs: int = Field(
+        10_000,
+        ge=0,
+        description="most jobs of which the history keeps the status, pods and phases after they ended or were deleted;"
+        " 0: it keeps none",
+    )
+    history_seconds: float = Field(
+        604_800, gt=0, description="how long the history keeps a job after it ended or was deleted"
+    )
+
     reports_url: str = Field(
         "",
         pattern=r"^(https://[^\s/]+)?$",

@@ -262,6 +262,27 @@ KEYS: tuple[Key, ...] = (
         ttl=f"{REST_TTL_SECONDS} s (deleted with the job, and at its end)",
         ttl_seconds=REST_TTL_SECONDS,
     ),
+    # -- history
+    Key(
+        "history",
+        "{prefix}:history:job:{name}",
+        "hash",
+        "watcher (its own thread, which nothing waits for)",
+        "page, tj",
+        "what is kept of a job under `<namespace>/<UID>`, also after its deletion: `summary`, `job` = its last object"
+        " without environment values, `pod/<UID>` of each pod that has ended, `at/<time>/<phase>` = message. Not"
+        " sealed: nothing decides by it",
+        ttl="30 days or `history_seconds`, whichever is longer; `history:jobs` ends it earlier",
+    ),
+    Key(
+        "history_jobs",
+        "{prefix}:history:jobs",
+        "sorted set",
+        "watcher",
+        "page, tj",
+        "`<namespace>/<UID>` of every job in the history; score = until when it is kept, in seconds. Beyond"
+        " `history_jobs` the lowest go",
+    ),
     # -- periodic tasks
     Key(
         "once",
