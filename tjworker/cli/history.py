@@ -17,7 +17,7 @@ from tjworker.cli.output import dump
 @click.command(short_help="List jobs that have ended or were deleted.")
 @click.option("-n", "--namespace", metavar="NAME", help="Only of this namespace.")
 @click.option("--kind", metavar="KIND", help="Only of this kind: AITrainingJob, aitj, pytorchjobs ...")
-@click.option("--since", metavar="DURATION", help="Ended or deleted within that time, such as 15m, 2h or 3d.")
+@click.option("--since", metavar="DURATION", help="Ended or deleted within that time, such as 15m or 72h.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most jobs to show.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
 def history(namespace: str | None, kind: str | None, since: str | None, limit: int, output: str) -> int:

@@ -114,12 +114,12 @@ def _excerpt(tail: int | None, since: str | None, timestamps: bool, previous: bo
 
 
 def seconds_of(duration: str) -> int:
-    """As kubectl reads it: 90s, 5m, 1h30m; and days, 3d."""
-    match = re.fullmatch(r"(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", duration, re.ASCII)
+    """As kubectl reads it: 90s, 5m, 1h30m."""
+    match = re.fullmatch(r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", duration, re.ASCII)
     if match is None:
         raise click.BadParameter(f"{duration!r} is no duration, such as 30s, 5m or 1h30m", param_hint="--since")
-    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    if not (total := days * 86_400 + hours * 3600 + minutes * 60 + seconds):
+    hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    if not (total := hours * 3600 + minutes * 60 + seconds):
         raise click.BadParameter(f"{duration!r} is not above 0", param_hint="--since")
     return total
 

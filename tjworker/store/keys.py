@@ -344,7 +344,8 @@ the pub/sub channels of its events and of the remote control.
 ## Redis' users
 
 Watcher and workers are `tj`; beat and Flower, who send and read messages alone, are `tj-tasks` and
-see no record, no lock and no key of the queue; `probe` may `PING`. `tj up` makes them, too. With
+see no record, no lock and no key of the queue; the page is `tj-page` and may read, not write; `probe`
+may `PING`. `tj up` makes them, too. With
 the prefix `tj`, in database 0 (in another one the channels begin with its number):
 
 ```
@@ -378,7 +379,7 @@ def markdown() -> Iterator[str]:
     for key in KEYS:
         yield f"| `{key.pattern}` | {key.type} | {key.ttl} | {key.writers} | {key.readers} | {key.holds} |"
     for line in _END.splitlines():
-        yield from users.acl("tj", ">PASSWORD", ">ANOTHER") if line == "@ACL@" else [line]
+        yield from users.acl("tj", ">PASSWORD", ">ANOTHER", ">A-THIRD") if line == "@ACL@" else [line]
     for row in WORTH:
         yield f"| {' | '.join(row)} |"
 

@@ -20,7 +20,7 @@ OPERATOR = ("watcher", "worker1", "worker2", "beat", "flower")
 def build(
     folder: Path, *, control_plane: str = "local", own_redis: bool = False, **environment: str
 ) -> dict[str, Service]:
-    options = StackOptions(folder, None, None, None, nodes=1, node_cpu="", control_plane=control_plane)
+    options = StackOptions(folder, None, None, None, None, nodes=1, node_cpu="", control_plane=control_plane)
     plan = StackPlan(
         options,
         StatePaths(folder),
@@ -28,6 +28,7 @@ def build(
         environment,
         redis_url=REDIS,
         tasks_url=TASKS,
+        page_url="redis://127.0.0.1:2/1",
         redis_binary=Path("/usr/bin/valkey-server") if own_redis else None,
         key_prefix="tj",
         record_keys="k" * 64,
@@ -35,6 +36,7 @@ def build(
         flower_port=2,
         health_port=3,
         reports_port=4,
+        page_port=8088,
         metrics_ports={name: 10 + n for n, name in enumerate(services.MEASURED)},
     )
     return {service.name: service for service in services.build(plan)}
