@@ -95,7 +95,7 @@ def _historian(settings: Settings) -> Historian | None:
     return None if store is None else Historian(store, settings.history_seconds, now=time.time)
 
 
-def _watcher(settings: Settings, historian: Historian | None) -> Watcher:
+def _watcher(settings: Settings, historian: Historian | None = None) -> Watcher:
     """Raises Terminal for settings that no watcher can run with."""
     served(settings.kind_list)
     transport = KubeTransport(pool_size=32, answered=count_request)

@@ -119,9 +119,9 @@ def past_instead(namespace: str, wanted: str, error: NoSuchJob) -> Past:
         found = read_past(namespace, wanted)
     except (OperatorError, UserError) as why:
         told = why.message if isinstance(why, OperatorError) else str(why)
-        raise UserError(f"{error}\n    Of jobs that are gone nothing can be said: {told}") from None
+        raise UserError(f"{error}; the history of jobs that are gone cannot be asked: {told}") from None
     if found is None:
-        raise UserError(f"{error}\n    The history of jobs that are gone has none of that name either.") from None
+        raise UserError(f"{error}; the history of jobs that are gone has none of that name either") from None
     return found
 
 

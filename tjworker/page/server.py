@@ -215,7 +215,6 @@ class Job(View):
 def _parts(job: TrainingJob | None, pods: Sequence[Any], now: datetime, drawn: str | None) -> dict[str, Any]:
     return {
         "svg": drawn,
-        "restarts": [] if job is None else views.restart_rows(job),
         "scales": [] if job is None else views.scale_rows(job, now),
         "pods": views.pod_rows(pods, now),
         "more_pods": len(pods) - views.SHOWN_PODS,

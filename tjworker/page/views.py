@@ -21,7 +21,7 @@ from tjworker.base import printable
 from tjworker.cli import rows
 from tjworker.cli.happenings import Happening
 from tjworker.cli.happenings import row as happening_row
-from tjworker.cli.narrative import Section
+from tjworker.cli.narrative import SHOWN_RECORDS, Section
 from tjworker.history.records import GONE_AT, Summary
 from tjworker.page.board import Board, JobRow
 
@@ -228,15 +228,10 @@ def pod_rows(pods: Sequence[Json], now: datetime) -> list[dict[str, Any]]:
     return found
 
 
-def restart_rows(job: TrainingJob) -> list[dict[str, Any]]:
-    return [
-        {"role": role, "cells": [counts.application, counts.node, counts.preemption, counts.user]}
-        for role, counts in sorted(job.status.restart_counts.items())
-        if counts.application or counts.node or counts.preemption or counts.user
-    ]
-
-
 def scale_rows(job: TrainingJob, now: datetime) -> list[dict[str, Any]]:
+    """Of a job with more changes than the narrative tells."""
+    if len(job.status.scale_records) <= SHOWN_RECORDS:
+        return []
     return [
         {
             "ago": f"{age(one.time, now)} ago",

@@ -22,7 +22,7 @@ from tjworker.kube.port import HttpResponse
 DIGITS = make_job("digits").workers(2, least=1, most=5).status(phase="Running")
 MORE: dict[str, tuple[str, ...]] = {"scale": ("--replicas", "3")}
 """What a command needs besides the job."""
-ELSEWHERE = frozenset({"up", "demo", "validate", "convert", "simulate", "doctor", "completion", "top"})
+ELSEWHERE = frozenset({"up", "demo", "validate", "convert", "simulate", "doctor", "completion", "top", "history"})
 """Commands that ask for no job, and tell what is wrong in a way of their own."""
 
 
