@@ -64,9 +64,16 @@ class Tab:
         self.ask("Page.navigate", url=url)
         until(f"{url} is loaded", lambda: self.run("document.readyState + location.protocol") == "completehttp:")
 
+    def leave(self) -> None:
+        """The page that is open, so that nothing of it goes on."""
+        self.ask("Page.navigate", url="about:blank")
+        until("the page is left", lambda: self.run("location.href + document.readyState") == "about:blankcomplete")
+
     def run(self, script: str) -> Any:
         """What an expression is worth."""
         answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(json.dumps(answer["exceptionDetails"])[:1_000])
         return answer["result"].get("value")
 
     def shape(self, width: int, height: int = 900, *, dark: bool = False) -> None:

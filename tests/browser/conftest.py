@@ -27,6 +27,7 @@ def browser() -> Iterator[Tab]:
 
 @pytest.fixture
 def tab(browser: Tab) -> Tab:
+    browser.leave()
     browser.problems.clear()
     browser.requested.clear()
     browser.shape(1280)

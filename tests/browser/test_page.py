@@ -84,9 +84,10 @@ def test_the_keyboard_reaches_the_content_first_and_then_every_link(page: PageWo
         assert name in reached
 
 
-UNNAMED = """[...document.querySelectorAll('input:not([type=hidden]), select, button, progress, meter, a, section, nav,
-[role=region]')].filter((one) => !(one.getAttribute('aria-label') || (one.labels && one.labels.length)
-|| one.textContent.trim())).map((one) => one.outerHTML)"""
+UNNAMED = """[...document.querySelectorAll(
+  'input:not([type=hidden]), select, button, progress, meter, a, section, nav, [role=region]')]
+  .filter((one) => !(one.getAttribute('aria-label') || (one.labels && one.labels.length) || one.textContent.trim()))
+  .map((one) => one.outerHTML)"""
 
 
 @pytest.mark.parametrize("path", VIEWS)
@@ -95,21 +96,32 @@ def test_a_screen_reader_finds_landmarks_names_and_table_headers(page: PageWorld
     tab.open(page.url + path)
     until("the title is there", lambda: tab.run("document.querySelector('h1') && document.title"))
     assert tab.run("document.documentElement.lang") == "en"
-    assert tab.run(
-        "[document.querySelectorAll('main, h1').length, document.querySelectorAll('header nav').length]"
-    ) == [2, 1]
+    assert tab.run("['main', 'h1', 'header nav'].map((one) => document.querySelectorAll(one).length)") == [1, 1, 1]
     assert tab.run(UNNAMED) == []
     assert tab.run("[...document.querySelectorAll('th')].every((one) => one.scope)") is True
 
 
-LUMINANCE = """(() => { const parts = (text) => text.match(/[0-9.]+/g).slice(0, 3).map((n) => { const c = n / 255;
-return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; }); const of = (text) => { const [r, g, b] = parts(text);
-return 0.2126 * r + 0.7152 * g + 0.0722 * b; }; const ground = (one) => { for (let at = one; at; at = at.parentElement) {
-const c = getComputedStyle(at).backgroundColor; if (c !== 'rgba(0, 0, 0, 0)') { return c; } } return 'rgb(255, 255, 255)'; };
-return [...document.querySelectorAll('main p, main a, main td, main th, .badge, header a, label, h1, h2, button')]
-.filter((one) => one.textContent.trim() && one.getClientRects().length).map((one) => {
-const [a, b] = [of(getComputedStyle(one).color), of(ground(one))].sort((x, y) => y - x);
-return [(a + 0.05) / (b + 0.05), one.outerHTML.slice(0, 120)]; }).filter(([ratio]) => ratio < 4.5); })()"""
+FAINT = """(() => {
+  const linear = (n) => (n / 255 <= 0.03928 ? n / 255 / 12.92 : ((n / 255 + 0.055) / 1.055) ** 2.4);
+  const light = (colour) => {
+    const [r, g, b] = colour.match(/[0-9.]+/g).slice(0, 3).map(Number).map(linear);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (one) => {
+    for (let at = one; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if (colour !== 'rgba(0, 0, 0, 0)') { return colour; }
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const ratio = (one) => {
+    const [low, high] = [light(getComputedStyle(one).color), light(ground(one))].sort((x, y) => x - y);
+    return (high + 0.05) / (low + 0.05);
+  };
+  return [...document.querySelectorAll('main p, main a, td, th, .badge, header a, label, h1, h2, button')]
+    .filter((one) => one.textContent.trim() && one.getClientRects().length && ratio(one) < 4.5)
+    .map((one) => one.outerHTML.slice(0, 120));
+})()"""
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -120,4 +132,4 @@ def test_every_text_stands_out_from_its_ground(page: PageWorld, tab: Tab, path: 
     tab.shape(1280, dark=dark)
     tab.open(page.url + path)
     until("the title is there", lambda: tab.run("document.querySelector('h1') && document.title"))
-    assert tab.run(LUMINANCE) == []
+    assert tab.run(FAINT) == []

@@ -10,7 +10,7 @@ import dataclasses
 
 import click
 
-from tjworker.cli.console import echo, wrapped
+from tjworker.cli.console import echo
 from tjworker.cli.output import dump
 
 
@@ -56,7 +56,7 @@ def history(namespace: str | None, kind: str | None, since: str | None, limit: i
         echo("the history has no such job" if found else "no job has ended or was deleted yet", err=True)
         return 0
     table = rows.align([("NAMESPACE", *past.HEADER), *((one.namespace, *past.row(one, now)) for one in shown[:limit])])
-    echo("\n".join(part for line in table for part in wrapped(rows.paint(line))))
+    echo("\n".join(table), paint=rows.paint)
     if len(shown) > limit:
         echo(f"{len(shown) - limit} more; --limit shows them", err=True)
     return 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -48,17 +48,25 @@ class Past:
         said = self._heading()
         if self.job is None:
             return [narrative.Section("", (*said, *filter(None, [printable(self.summary.message)])))]
-        there = [_as_it_was(pod) for pod in self.pods if self._was_there(pod)]
+        there = [_without_gone_at(pod) for pod in self.pods_then() if self._was_there(pod)]
         first, *others = narrative.describe(self.raw, self.job, there, self.seen, self.at)
         return [narrative.Section("", (*said, *first.lines)), *others]
 
     def chart(self) -> Chart | None:
-        return None if self.job is None else chart(self.job, self.pods, self.seen, self.at)
+        if self.job is None:
+            return None
+        drawn = chart(self.job, self.pods_then(), self.seen, self.at)
+        then = " when it was deleted" if self.summary.deleted_at else ""
+        return replace(drawn, title=f"{drawn.title.removesuffix(' now')}{then}")
 
     def _heading(self) -> tuple[str, ...]:
         one = self.summary
         gone = f"deleted at {one.deleted_at}" if one.deleted_at else f"ended at {one.ended_at}"
         return (f"{one.kind or one.resource} {one.name} in namespace {one.namespace}: {gone}. As of then:",)
+
+    def pods_then(self) -> list[Json]:
+        """A pod that was killed because its job was deleted ran until then: that it failed is no news of the job."""
+        return [_running(pod) if _ended_after(pod, self.at) else pod for pod in self.pods]
 
     def _was_there(self, pod: Json) -> bool:
         gone = rows.parse_time(pod["metadata"].get(GONE_AT))
@@ -75,7 +83,22 @@ def past(story: Story) -> Past:
     return Past(one, story.job, model, story.pods, tuple(seen), at)
 
 
-def _as_it_was(pod: Json) -> Json:
+def _ended_after(pod: Json, at: datetime) -> bool:
+    states = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or ()]
+    over = [rows.parse_time((state.get("terminated") or {}).get("finishedAt")) for state in states]
+    known = [moment for moment in over if moment is not None]
+    return bool(known) and max(known) >= at
+
+
+def _running(pod: Json) -> Json:
+    containers = []
+    for one in pod["status"].get("containerStatuses") or ():
+        ended = (one.get("state") or {}).get("terminated") or {}
+        containers.append({**one, "state": {"running": {"startedAt": ended.get("startedAt")}}} if ended else one)
+    return {**pod, "status": {**pod["status"], "phase": "Running", "reason": "", "containerStatuses": containers}}
+
+
+def _without_gone_at(pod: Json) -> Json:
     return {**pod, "metadata": {name: value for name, value in pod["metadata"].items() if name != GONE_AT}}
 
 

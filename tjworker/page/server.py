@@ -300,8 +300,10 @@ class Past(View):
             name=views.shown(story.summary.name),
             namespace=namespace,
             phase=views.shown(story.summary.phase or views.NEW, 40),
+            state=views.past_tone(story.summary),
+            deleted=bool(story.summary.deleted_at),
             blocks=views.section_blocks(gone.sections()),
-            **_parts(gone.job, gone.pods, now, None if drawn is None else svg(drawn)),
+            **_parts(gone.job, gone.pods_then(), now, None if drawn is None else svg(drawn)),
         )
 
 

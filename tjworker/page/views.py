@@ -174,7 +174,7 @@ def _past_cells(one: Summary, now: datetime) -> dict[str, Any]:
         "namespace": shown(one.namespace, _LIST_CHARS),
         "kind": shown(one.kind, 60),
         "phase": shown(one.phase, 40) or NEW,
-        "tone": tone(one.phase) if one.phase in END_PHASES else "quiet",
+        "tone": past_tone(one),
         "restarts": one.restarts,
         "ended": f"{age(one.ended_at, now)} ago" if one.ended_at else "\u2013",
         "deleted": f"{age(one.deleted_at, now)} ago" if one.deleted_at else "\u2013",
@@ -182,6 +182,11 @@ def _past_cells(one: Summary, now: datetime) -> dict[str, Any]:
         "deleted_at": one.deleted_at,
         "message": shown(one.message, _LIST_CHARS),
     }
+
+
+def past_tone(one: Summary) -> str:
+    """That it ran when it was deleted is neither good nor bad."""
+    return tone(one.phase) if one.phase in END_PHASES else "quiet"
 
 
 def job_link(resource: str, namespace: str, name: str) -> str:
