@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import make_job, make_pod
+from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_history import MemoryHistory
 from tests.unit.tjworker.cli.conftest import TypedAt
+from tjworker.api import labels
 from tjworker.api.status import Failure, ScaleRecord
 from tjworker.cli import past
 from tjworker.history.records import Entry, Moment, kept_job, kept_pod, summary_of
@@ -43,14 +44,17 @@ def keep(store: MemoryHistory, *pods: Any, deleted_at: str = DELETED, uid: str =
 
 
 def a_pod(*, killed: bool = False) -> dict[str, Any]:
-    pod = make_pod(JOB.build(), "trainer", 0).on("node-a").running().object()
-    pod["metadata"]["creationTimestamp"] = CREATED
-    state: dict[str, Any] = {"running": {"startedAt": CREATED}}
-    if killed:
-        pod["status"]["phase"] = "Failed"
-        state = {"terminated": {"startedAt": CREATED, "finishedAt": "2026-11-24T10:05:02Z", "exitCode": 143}}
-    pod["status"]["containerStatuses"] = [{"name": "aitj-t", "state": state}]
-    return pod
+    running = {"running": {"startedAt": CREATED}}
+    ended = {"terminated": {"startedAt": CREATED, "finishedAt": "2026-11-24T10:05:02Z", "exitCode": 143}}
+    marks = {labels.REPLICA_NAME: "trainer", labels.REPLICA_INDEX: "0"}
+    return {
+        "metadata": {"name": "digits-trainer-0", "uid": "p0", "creationTimestamp": CREATED, "labels": marks},
+        "spec": {"nodeName": "node-a"},
+        "status": {
+            "phase": "Failed" if killed else "Running",
+            "containerStatuses": [{"name": "aitj-t", "state": ended if killed else running}],
+        },
+    }
 
 
 def test_describe_tells_of_a_job_that_is_gone_what_it_told_of_it_then(store: MemoryHistory, typed_at: TypedAt) -> None:
