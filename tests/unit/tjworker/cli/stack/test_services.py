@@ -72,6 +72,7 @@ LOCAL: dict[str, tuple[tuple[str, ...], int]] = {
     **dict.fromkeys(("watcher", "worker1", "worker2"), (("redis", "crds"), 0)),
     **dict.fromkeys(("beat", "flower"), (("redis",), 0)),
     "reporter": (("crds",), 0),
+    "page": (("redis", "crds"), 0),
 }
 """After what each starts, and in which stage it is stopped: what others need goes last."""
 REAL = {
@@ -196,6 +197,14 @@ SAID: dict[str, tuple[bytes, bool]] = {
 @pytest.mark.parametrize(("body", "want"), SAID.values(), ids=SAID.keys())
 def test_a_watcher_that_is_alone_must_lead(body: bytes, want: bool) -> None:
     assert probes.leads(body) is want
+
+
+def test_the_page_reads_as_a_user_of_its_own_on_loopback_and_links_to_flower(tmp_path: Path) -> None:
+    env = build(tmp_path, own_redis=True, TJ_PAGE_HOST="0.0.0.0", TJ_RECORD_KEYS="of-the-shell")["page"].env
+    assert env["TJ_REDIS_URL"] == "redis://127.0.0.1:2/1"
+    assert "TJ_RECORD_KEYS" not in env
+    assert (env["TJ_PAGE_HOST"], env["TJ_PAGE_PORT"], env["TJ_PAGE_ACCESS"]) == ("127.0.0.1", "8088", "kubeconfig")
+    assert env["TJ_PAGE_FLOWER_URL"] == "http://127.0.0.1:2"
 
 
 @pytest.mark.parametrize("control_plane", ["local", "real"])
