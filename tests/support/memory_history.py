@@ -59,6 +59,10 @@ class MemoryHistory:
         moments = tuple(sorted(kept.moments.values(), key=lambda one: one.at))
         return Story(kept.summary, kept.job, by_creation(list(kept.pods.values())), moments)
 
+    def __len__(self) -> int:
+        """Jobs of which anything is kept."""
+        return len(self._kept)
+
     def close(self) -> None:
         pass
 
