@@ -11,7 +11,7 @@ BASE ?= main
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-changed test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
+.PHONY: help demo test test-changed test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison test-browser screenshots
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -91,6 +91,12 @@ test-cluster: control-plane  ## a real kubelet, containerd and runc beside the r
 test-alerts: setup  ## each alert fires and clears in a real Prometheus, its fault really caused (about 15 minutes; skipped without Prometheus)
 	@$(PY) -m tests.alerts.prometheus
 	@TJ_ALERTS=1 $(PY) -m pytest -q -s -rs tests/alerts $(PYTEST_ARGS)
+
+test-browser: setup  ## the page in a real headless Chromium (some 3 minutes; skipped without Chromium)
+	@$(PY) -m pytest -q -rs -m long tests/browser $(PYTEST_ARGS)
+
+screenshots: setup  ## pictures of the page at PAGE=http://127.0.0.1:8088, of a `make up` in another terminal, into build/screenshots
+	@$(PY) -m tests.browser "$${PAGE:-http://127.0.0.1:8088}" build/screenshots
 
 # A folder of its own: some gigabytes that nothing else needs.
 test-frameworks: setup  ## train with the real frameworks on a local stack (the first time 3.5 GB; then about 10 minutes)

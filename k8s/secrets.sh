@@ -106,10 +106,12 @@ sign tj-redis
 
 redis=$(random)
 tasks=$(random)
+page=$(random)
 flower=$(random)
 records=$(random)
 redis_sha256=$(sha256 "$redis")
 tasks_sha256=$(sha256 "$tasks")
+page_sha256=$(sha256 "$page")
 
 redis_certificate
 echo ---
@@ -128,6 +130,8 @@ stringData:
   # The certificate is looked at, name included: ca.crt of tj-redis-tls lies in every pod of ours.
   url: rediss://tj:$redis@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
   tasks-url: rediss://tj-tasks:$tasks@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
+  # Of the page (k8s/page), which may only read.
+  page-url: rediss://tj-page:$page@tj-redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt
   # tjworker/store/users.py has why each word. None may run a command that administrates, and none sees
   # another operator's keys, as long as no prefix in this Redis begins with another (~$prefix??? would match its queue).
   users.acl: |
@@ -135,6 +139,7 @@ stringData:
     user probe on nopass resetkeys resetchannels -@all +ping
     user tj on #$redis_sha256 ~$prefix ~$prefix??? ~$prefix.* ~_kombu* ~*.$prefix.control.pidbox* ~$prefix:* resetchannels &/0.$prefix.control.pidbox &/0.$prefix.events/* &/0.$prefix.events/worker.* +@all -@admin -@dangerous -randomkey -client|tracking -script -function -fcall -fcall_ro +script|load +script|exists +info
     user tj-tasks on #$tasks_sha256 ~$prefix ~$prefix??? ~$prefix.* ~_kombu* ~*.$prefix.control.pidbox* resetchannels &/0.$prefix.control.pidbox &/0.$prefix.events/* -@all +@connection +@transaction +@pubsub +@list +@set +@sortedset +del +exists +time +evalsha +script|load +script|exists -@admin -@dangerous -randomkey -client|tracking
+    user tj-page on #$page_sha256 %R~$prefix:* resetchannels -@all +@connection +time +evalsha +script|load +script|exists +get +mget +hget +hmget +hgetall +hlen +sscan +scard +zrange +zrangebyscore +zcard +zcount -@admin -@dangerous -randomkey -client|tracking
 ---
 # Of watcher and workers alone. Several keys are separated by commas: the first seals, all open (docs/operations.md).
 apiVersion: v1

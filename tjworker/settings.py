@@ -214,6 +214,16 @@ class Settings(BaseSettings):
         ),
     )
 
+    history_jobs: int = Field(
+        10_000,
+        ge=0,
+        description="most jobs of which the history keeps the status, pods and phases after they ended or were deleted;"
+        " 0: it keeps none",
+    )
+    history_seconds: float = Field(
+        604_800, gt=0, description="how long the history keeps a job after it ended or was deleted"
+    )
+
     reports_url: str = Field(
         "",
         pattern=r"^(https://[^\s/]+)?$",
@@ -237,6 +247,19 @@ class Settings(BaseSettings):
         "/etc/reports-tls",
         min_length=1,
         description="folder with tls.crt and tls.key of the report server; read again when they change",
+    )
+
+    page_host: str = Field("127.0.0.1", min_length=1, description="address on which the page listens")
+    page_port: int = Field(8088, ge=1, le=65535, description="port of the page")
+    page_access: str = Field(
+        "token",
+        pattern="^(token|kubeconfig)$",
+        description="token: a viewer of the page sees what the token in `Authorization` may read, which a proxy with a"
+        " login sets; kubeconfig: everybody who reaches it sees what this process may read; only on a loopback"
+        " address",
+    )
+    page_flower_url: str = Field(
+        "", pattern=r"^(https?://\S+)?$", description="where the page links to Flower; empty: it does not"
     )
 
     health_host: str = Field(

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable
 
@@ -20,22 +21,26 @@ import structlog
 from tjworker.api.kinds import served
 from tjworker.base import Terminal
 from tjworker.collector import settle
+from tjworker.history.open import open_history
 from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings, settings_or_exit
 from tjworker.store.connect import open_sealed_store
-from tjworker.telemetry import scrape
+from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
 from tjworker.telemetry.logging import configure_logging
 from tjworker.telemetry.metrics import count_request
 from watcher.app import Watcher
+from watcher.historian import Historian
 
 log = structlog.get_logger("watcher")
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT}
 LEAVE_SECONDS = 10.0
 LOOK_SECONDS = 5.0
+HISTORY_SECONDS = 3.0
+"""For the last write of the history."""
 
 
 def main() -> int:
@@ -45,7 +50,8 @@ def main() -> int:
     # `Watcher.stop` needs.
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGALRM})
     try:
-        watcher = _watcher(settings)
+        historian = _historian(settings)
+        watcher = _watcher(settings, historian)
     except Terminal as error:
         log.error(error.message)
         return 2
@@ -53,8 +59,11 @@ def main() -> int:
         health = open_health(settings, watcher.report)
     except OSError:
         return 2
+    metrics.begin("watcher")
     scrape.serve(settings, watcher.samples)
     settle()
+    if historian is not None:
+        historian.start()
     running = threading.Thread(target=watcher.run, name="watcher", daemon=True)
     running.start()
     until_told(running.is_alive)
@@ -62,6 +71,8 @@ def main() -> int:
     log.info("leaving")
     watcher.stop()
     running.join(LEAVE_SECONDS)
+    if historian is not None:
+        historian.stop(HISTORY_SECONDS)
     if health is not None:
         health.stop()
     return 0
@@ -78,7 +89,13 @@ def until_told(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) ->
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _watcher(settings: Settings) -> Watcher:
+def _historian(settings: Settings) -> Historian | None:
+    """None where the history is off. Raises Terminal for a store that cannot be used."""
+    store = open_history(settings)
+    return None if store is None else Historian(store, settings.history_seconds, now=time.time)
+
+
+def _watcher(settings: Settings, historian: Historian | None = None) -> Watcher:
     """Raises Terminal for settings that no watcher can run with."""
     served(settings.kind_list)
     transport = KubeTransport(pool_size=32, answered=count_request)
@@ -92,7 +109,7 @@ def _watcher(settings: Settings) -> Watcher:
     store = open_sealed_store(settings)
     publish = Publisher(settings).publish
     name, namespace = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", settings.lease_namespace
-    return Watcher(settings, api, lease_api, store, publish, name=name, lease_namespace=namespace)
+    return Watcher(settings, api, lease_api, store, publish, name=name, lease_namespace=namespace, historian=historian)
 
 
 if __name__ == "__main__":

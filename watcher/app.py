@@ -19,6 +19,7 @@ from tjworker.telemetry.metrics import Sample
 from watcher.books import JobCounts
 from watcher.gauges import Gauges
 from watcher.health import Report
+from watcher.historian import Historian
 from watcher.leader import Election, Elector
 from watcher.term import Term
 
@@ -32,19 +33,21 @@ LEAPS = 4
 class Watcher:
     """`name`: who it is in the Lease."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         settings: Settings,
         api: KubeClient,
         lease_api: KubeClient,
         store: Store,
         publish: Callable[[Sequence[JobKey]], object],
-        *,
+        *,  # noqa: PLR0913, RUF100
         name: str,
         lease_namespace: str,
         now: Callable[[], float] = time.monotonic,
+        historian: Historian | None = None,
     ) -> None:
         self._settings = settings
+        self._historian = historian
         self._api = api
         self._store = store
         self._publish = publish
@@ -79,7 +82,15 @@ class Watcher:
         outright = self._elector is not None and self._refused >= LEAPS
         if outright:
             log.warning("takes the lead whatever token stands in Redis: no watcher has written it", token=token)
-        term = Term(self._api, self._store, self._publish, token=token, now=self._now, settings=self._settings)
+        term = Term(
+            self._api,
+            self._store,
+            self._publish,
+            token=token,
+            now=self._now,
+            settings=self._settings,
+            historian=self._historian,
+        )
         term.outright = outright
         self.term = term
         if self.stopped.is_set():

@@ -22,6 +22,7 @@ from tjworker.kube.resources import RESOURCES, watched
 from tjworker.scope import Scope, Selection
 from watcher.event_queue import EventQueue
 from watcher.health import Pulse
+from watcher.historian import Historian
 from watcher.isolation import Skipped
 from watcher.outage import Outage
 from watcher.progress import counting_source, is_counting, resource_of
@@ -44,6 +45,7 @@ class Feed:
         counts_outside: bool = False,
         kinds: Container[GroupResource] = KINDS,
         gang: str = "none",
+        historian: Historian | None = None,
     ) -> None:
         """`start` runs a watch beside a list, named so. `counts_outside`: also count what the pods of other namespaces
         request, for the autoscaler, where they may be listed. `kinds`: the job kinds that are served. `gang`: the gang
@@ -54,6 +56,7 @@ class Feed:
         self._outage = outage
         self._start = start
         self._scope = scope
+        self._historian = historian
         self.skipped: dict[str, Skipped] = {}
         """Source -> its objects that could not be read."""
         self._projectors: dict[str, Projector] = {}
@@ -144,7 +147,15 @@ class Feed:
         )
 
     def _projector(self, source: str, **options: Any) -> Projector:
-        return Projector(source, self.queue, self._cluster_id, self._outage, serves=self._scope.serves, **options)
+        return Projector(
+            source,
+            self.queue,
+            self._cluster_id,
+            self._outage,
+            serves=self._scope.serves,
+            historian=self._historian,
+            **options,
+        )
 
     def _listed(self, source: str) -> None:
         self._in.add(source)

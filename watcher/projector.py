@@ -14,7 +14,9 @@ from tjworker.api.resources import PODS
 from tjworker.base import OperatorError
 from tjworker.kube.port import Json
 from tjworker.kube.reflector import Closed, Event
+from tjworker.kube.resources import RESOURCES
 from watcher.event_queue import Batch, EventQueue
+from watcher.historian import Historian
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
 from watcher.node_requests import RequestBook
@@ -27,17 +29,18 @@ log = structlog.get_logger(__name__)
 class Projector:
     """Called on the reflector's thread. `source` names the reflector: `pods` or `pods/<namespace>`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         source: str,
         queue: EventQueue,
         cluster_id: Callable[[], str],
         outage: Outage,
-        *,
+        *,  # noqa: PLR0913, RUF100
         on_listed: Callable[[], None] = lambda: None,
         on_second_page: Callable[[int, str], None] = lambda version, cluster: None,
         resumes: str = "",
         serves: Callable[[str], bool] = lambda namespace: True,
+        historian: Historian | None = None,
     ) -> None:
         """`on_second_page` is given the list's version and cluster: a list of one page is over at once. `serves`:
         whether the operator serves a namespace; of the pods of others only the requests are counted. `resumes`: the
@@ -53,6 +56,7 @@ class Projector:
         self._resumes = resumes
         self._requests = RequestBook() if self._resource == PODS and not resumes else None
         self.skipped = Skipped(source)
+        self._historian = historian if RESOURCES[self._resource].is_job or self._resource == PODS else None
         self._known = KnownObjects(self._resource, self.skipped, self._requests, serves=serves)
         self._cluster = ""
         self._pages = 0
@@ -63,6 +67,8 @@ class Projector:
 
     def list_begins(self) -> None:
         self._known.begin_list()
+        if self._historian is not None:
+            self._historian.list_begins(self._source)
         self._pages = 0
 
     def page(self, objects: Sequence[Json], version: int) -> None:
@@ -71,6 +77,8 @@ class Projector:
         self._pages += 1
         if self._pages == 2:
             self._on_second_page(version, self._cluster)
+        if self._historian is not None:
+            self._historian.list_page(self._source, objects)
         if changes := self._known.page(objects):
             self._queue.put(
                 Batch(self._source, changes, list_version=version, cluster=self._cluster, rewound=self._known.rewound)
@@ -78,6 +86,8 @@ class Projector:
 
     def list_ends(self, version: int) -> None:
         gone = self._known.end_list(version)
+        if self._historian is not None:
+            self._historian.list_ends(self._source)
         # Redis may hold what went away before this term. Later lists are compared with what this term has shown.
         existing = None if self._swept else self._known.existing()
         self._swept = True
@@ -114,6 +124,9 @@ class Projector:
 
     def events(self, events: Sequence[Event], version: int) -> None:
         changes = [change for kind, obj in events for change in self._known.event(kind, obj)]
+        if self._historian is not None:
+            for kind, obj in events:
+                self._historian.see(self._resource, kind, obj)
         requests = self._changed_requests()
         self._queue.put(Batch(self._source, changes, version, resumed=bool(self._resumes), requests=requests))
 

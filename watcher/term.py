@@ -28,6 +28,7 @@ from watcher.cluster_id import ClusterId
 from watcher.event_queue import EventQueue
 from watcher.feed import Feed
 from watcher.health import Report
+from watcher.historian import Historian
 from watcher.outage import Outage
 from watcher.progress import BeganAnew
 from watcher.projection_writer import ProjectionWriter
@@ -55,6 +56,7 @@ class Term:
         now: Callable[[], float],
         settings: Settings,
         stopped: threading.Event | None = None,
+        historian: Historian | None = None,
     ) -> None:
         self.over = threading.Event()
         """Set when the term has ended by itself: fenced, or a thread that broke."""
@@ -89,6 +91,7 @@ class Term:
             counts_outside=settings.autoscale_policy != OFF,
             kinds=served(settings.kind_list),
             gang=settings.gang_scheduler,
+            historian=historian,
         )
         self._make_writer = partial(
             ProjectionWriter, store, publish, redis=self._redis, token=token, now=now, scope=settings.scope

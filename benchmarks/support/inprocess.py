@@ -22,6 +22,7 @@ from tjworker.kube.transport import LineSplitter
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from tjworker.store.projection import Lost
+from watcher.historian import Historian
 from watcher.progress import BeganAnew
 from watcher.term import Term
 
@@ -141,6 +142,7 @@ class InProcessWatcher(Term):
         seed: int = 0,
         transport: InProcessTransport | None = None,
         stopped: threading.Event | None = None,
+        historian: Historian | None = None,
     ) -> None:
         self.transport = transport or InProcessTransport(handle)
         self._seed = seed
@@ -152,6 +154,7 @@ class InProcessWatcher(Term):
             now=now,
             settings=settings or Settings(),
             stopped=stopped,
+            historian=historian,
         )
         self._led = False
         self.lists = True

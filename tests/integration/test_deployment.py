@@ -25,6 +25,7 @@ from tjworker.settings import Settings
 from tjworker.store import users
 
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced", "a second operator": K8S / "second"}
+IN_TJ_SYSTEM = {name: path for name, path in INSTALLATIONS.items() if path.name != "second"}
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)
@@ -414,7 +415,7 @@ def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
 def test_the_users_of_redis_are_those_of_the_table() -> None:
     for prefix in ("tj", "another"):
         made = redis_secret(KEY_PREFIX=prefix)["users.acl"]
-        assert re.sub(r"#[0-9a-f]{64}", "#", made).splitlines() == users.acl(prefix, "#", "#")
+        assert re.sub(r"#[0-9a-f]{64}", "#", made).splitlines() == users.acl(prefix, "#", "#", "#")
 
 
 def test_beat_and_flower_have_a_user_of_their_own(rendered: list[Json]) -> None:
@@ -426,6 +427,30 @@ def test_beat_and_flower_have_a_user_of_their_own(rendered: list[Json]) -> None:
     }
     assert keys == {"watcher": "url", "worker": "url", "beat": "tasks-url", "flower": "tasks-url"}
     assert redis_secret()["tasks-url"].startswith("rediss://tj-tasks:")
+    assert redis_secret()["page-url"].startswith("rediss://tj-page:")
+
+
+@pytest.mark.parametrize("installation", IN_TJ_SYSTEM.values(), ids=IN_TJ_SYSTEM.keys())
+def test_the_page_is_added_with_a_user_of_redis_who_only_reads_and_without_a_role(
+    installation: Path, tmp_path: Path
+) -> None:
+    own = {"resources": [installation], "components": [K8S / "page"]}
+    relative = {key: [os.path.relpath(path, tmp_path.resolve()) for path in paths] for key, paths in own.items()}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(relative), encoding="utf-8")
+    objects = render(tmp_path)
+    (page,) = [template for template in templates(objects) if template.name == "tj-page"]
+    plain = next(template for template in templates(objects) if template.name == "tj-beat").container
+    assert page.container["image"] == plain["image"]
+    assert page.container["envFrom"] == plain["envFrom"], "the settings of the others, under their name"
+    env = {one["name"]: one for one in page.container["env"]}
+    assert env["TJ_REDIS_URL"]["valueFrom"]["secretKeyRef"] == {"name": "tj-redis", "key": "page-url"}
+    assert env["TJ_PAGE_ACCESS"]["value"] == "token"
+    assert "TJ_RECORD_KEYS" not in env
+    assert page.spec["securityContext"]["runAsNonRoot"] is True
+    assert page.container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    bound = [subject["name"] for one in objects if "Binding" in one["kind"] for subject in one["subjects"]]
+    assert page.spec["serviceAccountName"] == "page"
+    assert "page" not in bound
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     urls = {name: of["environment"].get("TJ_REDIS_URL", "") for name, of in services.items() if "environment" in of}
     composed = {name: url.removeprefix("rediss://").partition(":")[0] for name, url in urls.items() if url}

@@ -50,6 +50,18 @@ MESSAGES = (
     ("PING",),
 )
 LOOKS = (("INFO",), ("SCAN", "0"))
+LOOKED_AT = (
+    ("HGETALL", "tj:job:a"),
+    ("HMGET", "tj:writer", "seq"),
+    ("SSCAN", "tj:jobs:known", "0"),
+    ("MGET", "tj:lock:a"),
+    ("ZRANGE", "tj:history:jobs", "0", "-1"),
+    ("ZRANGEBYSCORE", "tj:queue:running", "0", "+inf"),
+    ("HGETALL", "tj:history:job:default/a"),
+    ("SCRIPT", "LOAD", "return 1"),
+    ("PING",),
+)
+WRITES = (("HSET", "tj:history:job:default/a", "summary", "x"), ("UNLINK", "tj:job:a"), ("EXPIRE", "tj:job:a", "1"))
 STRANGERS = (
     ("GET", "other:key"),
     ("SET", "other:key", "1"),
@@ -71,6 +83,7 @@ class User:
 USERS = {
     "tj": User((*RECORDS, *MESSAGES, *LOOKS), (*ADMINISTERS, *STRANGERS)),
     "tj-tasks": User(MESSAGES, (*ADMINISTERS, *STRANGERS, *RECORDS, *LOOKS)),
+    "tj-page": User(LOOKED_AT, (*ADMINISTERS, *STRANGERS, *MESSAGES[:4], *LOOKS, *RECORDS[1:], *WRITES)),
     "probe": User((("PING",),), (*ADMINISTERS, *STRANGERS, *RECORDS, *LOOKS, *MESSAGES[:-1])),
     "default": User((), (*ADMINISTERS, *STRANGERS, *RECORDS, *MESSAGES)),
 }
@@ -80,7 +93,7 @@ USERS = {
 def with_users(folder: Path, *options: str) -> Iterator[tuple[Valkey, dict[str, str]]]:
     """A Redis with the users of the Secret; and their passwords."""
     data = redis_secret()
-    urls = [data["url"], data["tasks-url"]]
+    urls = [data["url"], data["tasks-url"], data["page-url"]]
     passwords = {url.split("//")[1].split(":")[0]: url.split(":")[2].split("@")[0] for url in urls}
     with Valkey(folder, options=options) as server:
         with redis.Redis.from_url(server.url) as admin:

@@ -50,6 +50,8 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "news": ("news",),
     "rests": ("rests",),
     "once": ("once",),
+    "history": (),  # nothing that the operator does reads it
+    "history_jobs": (),
     "broker": (),  # messages: each pass is asked for by one
     "periodic": (),  # likewise: each runs one of beat's tasks
 }

@@ -18,6 +18,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.status import END_PHASES, Failure
 from tjworker.cli.happenings import Happening
 from tjworker.cli.rows import parse_time
+from tjworker.history.records import GONE_AT
 
 Json = Mapping[str, Any]
 State = Literal["phase", "waits", "starts", "runs"]
@@ -197,6 +198,7 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
     phase = status.get("phase")
     has_ended = phase in ("Succeeded", "Failed")
     made = parse_time(metadata.get("creationTimestamp")) or end
+    gone = parse_time(metadata.get(GONE_AT))
     codes = ", ".join(
         f"exit code {s['terminated'].get('exitCode')}" for s in states if (s.get("terminated") or {}).get("exitCode")
     )
@@ -207,8 +209,10 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
         made=made,
         placed=parse_time(placed.get("lastTransitionTime")) if placed.get("status") == "True" else None,
         started=min((at for text in begun if (at := parse_time(text))), default=None),
-        ended=max(made, max((at for text in over if (at := parse_time(text))), default=end) if has_ended else end),
-        sign=("succeeded" if phase == "Succeeded" else "failed") if has_ended else None,
+        ended=max(
+            made, max((at for text in over if (at := parse_time(text))), default=end) if has_ended else gone or end
+        ),
+        sign=("succeeded" if phase == "Succeeded" else "failed") if has_ended else "gone" if gone else None,
         how=", ".join(part for part in (str(status.get("reason") or ""), codes) if part),
     )
 

@@ -10,6 +10,7 @@ from tjworker.cli.console import echo, wrapped
 from tjworker.cli.options import in_namespace, which_job
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from tjworker.api.model import TrainingJob
@@ -23,18 +24,25 @@ if TYPE_CHECKING:
 @in_namespace
 def describe(job: str, namespace: str | None) -> int:
     """Explain the state of JOB: why it is waiting or failed, what restarted it and when it retries, what the autoscaler
-    did, how much of its time limits is left, and how old this information is.
+    did, how much of its time limits is left, and how old this information is. Of a job that is gone, what the history
+    keeps (`tj history`).
 
     \b
     tj describe digits
     """
     from tjworker.cli import narrative, rows
     from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.errors import NoSuchJob
     from tjworker.cli.jobs import find_job, job_events, job_pods, parsed, untaken
+    from tjworker.cli.past import past_instead
 
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
-        found = find_job(cluster.api, where, job)
+        try:
+            found = find_job(cluster.api, where, job)
+        except NoSuchJob as error:
+            _print(past_instead(where, job, error).sections())
+            return 0
         pods = job_pods(cluster.api, found)
         seen = job_events(cluster.api, found)
         model, now = parsed(found), rows.utc_now()
@@ -42,8 +50,12 @@ def describe(job: str, namespace: str | None) -> int:
         sections = narrative.describe(found.raw, model, pods, seen, now, ill_nodes=ill, obstacles=obstacles)
         if (waits := untaken(found, cluster.operator)) not in ("", narrative.UNTAKEN):
             sections.append(narrative.Section("Switched off", (waits,)))
-    echo("\n\n".join("\n".join(_shown(section)) for section in sections))
+    _print(sections)
     return 0
+
+
+def _print(sections: Iterable[Section]) -> None:
+    echo("\n\n".join("\n".join(_shown(section)) for section in sections))
 
 
 def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> tuple[dict[str, str], dict[str, str]]:

@@ -15,6 +15,10 @@ class UserError(Exception):
     """The message names the object, the value, the rule, and what to do next."""
 
 
+class NoSuchJob(UserError):
+    """No kind that the user may read has a job of that name."""
+
+
 def tell_outage(why: str) -> None:
     """On stderr, of a command that follows something; see `informer.OnOutage`."""
     from tjworker.cli.console import echo

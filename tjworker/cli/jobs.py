@@ -16,7 +16,7 @@ from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
 from tjworker.base import OperatorError, with_article
 from tjworker.cli import happenings
-from tjworker.cli.errors import UserError
+from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
 from tjworker.cli.kinds import installed_kinds, operator_kinds, switched_off
 from tjworker.kube.errors import NO_PERMISSION
@@ -101,8 +101,8 @@ def kinds_called(api: KubeClient, name: str, operator: Mapping[str, str] | None 
 
 
 def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
-    """The job of that name, of whichever kind the cluster has; or `<kind>/<name>`. Raises UserError when there is none,
-    or one of each kind."""
+    """The job of that name, of whichever kind the cluster has; or `<kind>/<name>`. Raises NoSuchJob when there is none,
+    UserError when there is one of each kind."""
     kind, slash, name = wanted.rpartition("/")
     kinds = kinds_called(api, kind) if slash else list(installed_kinds(api))
     found, refused = [], []
@@ -122,7 +122,7 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
             f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use one of:"
             f" {', '.join(f'{one.resource}/{name}' for one in found)}"
         )
-    raise UserError(f"no job {name} in namespace {namespace}{_but(refused)}; {_elsewhere(api, namespace, name)}")
+    raise NoSuchJob(f"no job {name} in namespace {namespace}{_but(refused)}; {_elsewhere(api, namespace, name)}")
 
 
 def _elsewhere(api: KubeClient, namespace: str, name: str) -> str:

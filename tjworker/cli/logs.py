@@ -110,10 +110,10 @@ def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:
 def _excerpt(tail: int | None, since: str | None, timestamps: bool, previous: bool) -> Excerpt:
     from tjworker.cli.logstream import Excerpt
 
-    return Excerpt(tail, None if since is None else _seconds(since), timestamps, previous)
+    return Excerpt(tail, None if since is None else seconds_of(since), timestamps, previous)
 
 
-def _seconds(duration: str) -> int:
+def seconds_of(duration: str) -> int:
     """As kubectl reads it: 90s, 5m, 1h30m."""
     match = re.fullmatch(r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", duration, re.ASCII)
     if match is None:

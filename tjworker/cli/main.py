@@ -18,7 +18,7 @@ from tjworker.cli.console import complain, echo
 from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 
 COMMANDS = (
-    *("up", "demo", "submit", "run", "get", "describe", "events", "timeline", "logs"),
+    *("up", "demo", "submit", "run", "get", "describe", "events", "timeline", "logs", "history"),
     *(
         "scale",
         "suspend",

@@ -58,6 +58,7 @@ def stack_options(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--api-port", type=_PORT, help="Port of the API server [default: 6443, or a free one]."),
         click.option("--flower-port", type=_PORT, help="Port of Flower [default: 5555, or a free one]."),
+        click.option("--page-port", type=_PORT, help="Port of the page of jobs [default: 8088, or a free one]."),
         click.option(
             "--redis-port", type=_PORT, help="Port of Redis [default: a free one]; not used with TJ_REDIS_URL."
         ),

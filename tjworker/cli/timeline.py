@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @in_namespace
 def timeline(job: str, output: str, namespace: str | None) -> int:
     """Draw the life of JOB: when it was in which phase, when each pod waited, started, ran and ended, what scaled it
-    and what failed. Of pods that are gone it knows what Kubernetes' Events tell, which are kept for an hour.
+    and what failed. Of pods that are gone it knows what Kubernetes' Events tell, which are kept for an hour. Of a
+    job that is gone it draws what the history keeps.
 
     \b
     tj timeline digits
@@ -31,11 +32,21 @@ def timeline(job: str, output: str, namespace: str | None) -> int:
     from tjworker.cli import rows
     from tjworker.cli.chart import chart
     from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.errors import NoSuchJob, UserError
     from tjworker.cli.jobs import find_job, job_events, job_pods, parsed
+    from tjworker.cli.past import past_instead
 
     with user_cluster() as cluster:
-        found = find_job(cluster.api, namespace or cluster.namespace, job)
-        drawn = chart(parsed(found), job_pods(cluster.api, found), job_events(cluster.api, found), rows.utc_now())
+        where = namespace or cluster.namespace
+        try:
+            found = find_job(cluster.api, where, job)
+        except NoSuchJob as error:
+            of_past = past_instead(where, job, error).chart()
+            if of_past is None:
+                raise UserError(f"the history has no object of {job} that can be drawn; see `tj describe`") from None
+            drawn = of_past
+        else:
+            drawn = chart(parsed(found), job_pods(cluster.api, found), job_events(cluster.api, found), rows.utc_now())
     if output in ("json", "yaml"):
         dump(_as_object(drawn), output)
     elif output == "svg":

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 @stack_options
 def up(plain: bool, **options: Any) -> int:
     """Run the whole product on this machine, until Ctrl-C: Redis, a local Kubernetes API that runs pods as processes,
-    the watcher, two Celery workers, beat and Flower. What dies is started again; nothing is left behind. Needs neither
-    Docker nor Kubernetes nor Redis.
+    the watcher, two Celery workers, beat, Flower and the page. What dies is started again; nothing is left behind.
+    Needs neither Docker nor Kubernetes nor Redis.
 
     Ctrl-C stops it in order, a second Ctrl-C at once.
     """
@@ -45,6 +45,7 @@ def announce(stack: Stack, reporter: Reporter) -> None:
 
     paths, tools = stack.plan.paths, kubectl_path().parent
     reporter.line()
+    reporter.line(f"  page (jobs)      {stack.page_url}")
     reporter.line(f"  Flower (tasks)   {stack.flower_url}")
     reporter.line(f"  logs             {paths.logs}")
     reporter.line()

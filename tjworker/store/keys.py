@@ -262,6 +262,27 @@ KEYS: tuple[Key, ...] = (
         ttl=f"{REST_TTL_SECONDS} s (deleted with the job, and at its end)",
         ttl_seconds=REST_TTL_SECONDS,
     ),
+    # -- history
+    Key(
+        "history",
+        "{prefix}:history:job:{name}",
+        "hash",
+        "watcher (its own thread, which nothing waits for)",
+        "page, tj",
+        "what is kept of a job under `<namespace>/<UID>`, also after its deletion: `summary`, `job` = its last object"
+        " without environment values, `pod/<UID>` of each pod that has ended, `at/<time>/<phase>` = message. Not"
+        " sealed: nothing decides by it",
+        ttl="30 days or `history_seconds`, whichever is longer; `history:jobs` ends it earlier",
+    ),
+    Key(
+        "history_jobs",
+        "{prefix}:history:jobs",
+        "sorted set",
+        "watcher",
+        "page, tj",
+        "`<namespace>/<UID>` of every job in the history; score = until when it is kept, in seconds. Beyond"
+        " `history_jobs` the lowest go",
+    ),
     # -- periodic tasks
     Key(
         "once",
@@ -326,7 +347,8 @@ the pub/sub channels of its events and of the remote control.
 ## Redis' users
 
 Watcher and workers are `tj`; beat and Flower, who send and read messages alone, are `tj-tasks` and
-see no record, no lock and no key of the queue; `probe` may `PING`. `tj up` makes them, too. With
+see no record, no lock and no key of the queue; the page is `tj-page` and may read, not write; `probe`
+may `PING`. `tj up` makes them, too. With
 the prefix `tj`, in database 0 (in another one the channels begin with its number):
 
 ```
@@ -360,7 +382,7 @@ def markdown() -> Iterator[str]:
     for key in KEYS:
         yield f"| `{key.pattern}` | {key.type} | {key.ttl} | {key.writers} | {key.readers} | {key.holds} |"
     for line in _END.splitlines():
-        yield from users.acl("tj", ">PASSWORD", ">ANOTHER") if line == "@ACL@" else [line]
+        yield from users.acl("tj", ">PASSWORD", ">ANOTHER", ">A-THIRD") if line == "@ACL@" else [line]
     for row in WORTH:
         yield f"| {' | '.join(row)} |"
 

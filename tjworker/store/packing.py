@@ -32,12 +32,12 @@ def pack(record: bytes) -> bytes:
     return packer.compress(record) + packer.flush()
 
 
-def unpack(packed: bytes) -> bytes:
+def unpack(packed: bytes, *, most_bytes: int = 0) -> bytes:
     """What `pack` was given. Raises ValueError for what is cut off or was never packed. What somebody else has packed
-    can be a thousand times as long: look at its seal first."""
+    can be a thousand times as long: look at its seal first, or give `most_bytes`, beyond which it counts as cut off."""
     unpacker = _UNPACKER.copy()
     try:
-        record = unpacker.decompress(packed)
+        record = unpacker.decompress(packed, most_bytes)
     except zlib.error as error:
         raise ValueError(f"not a packed record: {error}") from error
     if not unpacker.eof or unpacker.unused_data:

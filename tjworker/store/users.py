@@ -23,13 +23,13 @@ DATABASE = 0
 class User:
     name: str
     keys: tuple[str, ...]
-    """`{p}` is the setting `key_prefix`."""
+    """`{p}` is the setting `key_prefix`. `%R~` begins a pattern of keys that may be read and not written."""
     channels: tuple[str, ...]
     commands: tuple[str, ...]
 
     def rule(self, password: str, prefix: str) -> str:
         """The line of an ACL file. `password`: `>plain`, `#sha256` or `nopass`."""
-        keys = [f"~{key}" for key in self.keys] or ["resetkeys"]
+        keys = [key if key.startswith("%") else f"~{key}" for key in self.keys] or ["resetkeys"]
         channels = [f"&{channel}" for channel in self.channels]
         # Said first, whatever the server's default for new users is.
         words = ["user", self.name, "on", password, *keys, "resetchannels", *channels, *self.commands]
@@ -63,16 +63,29 @@ TASKS = User(
 )
 """Beat and Flower: messages alone. kombu's bindings need a script, so that they cannot do without any."""
 
+PAGE = User(
+    "tj-page",
+    ("%R~{p}:*",),
+    (),
+    (
+        *("-@all", "+@connection", "+time", "+evalsha", "+script|load", "+script|exists"),
+        *("+get", "+mget", "+hget", "+hmget", "+hgetall", "+hlen", "+sscan", "+scard"),
+        *("+zrange", "+zrangebyscore", "+zcard", "+zcount", *_NEVER),
+    ),
+)
+"""The page reads the projection, the queue's numbers and the history, and writes nothing."""
+
 PROBE = User("probe", (), (), ("-@all", "+ping"))
 
 
-def acl(prefix: str, operator: str, tasks: str) -> list[str]:
-    """An ACL file, with these passwords."""
+def acl(prefix: str, operator: str, tasks: str, page: str = "") -> list[str]:
+    """An ACL file, with these passwords. `page` '': without a user for the page."""
     return [
         "user default off",
         PROBE.rule("nopass", prefix),
         OPERATOR.rule(operator, prefix),
         TASKS.rule(tasks, prefix),
+        *([PAGE.rule(page, prefix)] if page else []),
     ]
 
 

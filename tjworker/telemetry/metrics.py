@@ -134,6 +134,13 @@ PROGRESS_WRITES = Counter(
     ("reporter",),
     known={"result": ("written", "failed")},
 )
+HISTORY_ENTRIES = Counter(
+    "tj_history_entries_total",
+    "news of jobs for the history",
+    {"result": "`written`; `lost`: the history store was away, full or slow for so long that the watcher let them go"},
+    ("watcher",),
+    known={"result": ("written", "lost")},
+)
 PERIODIC_RUNS = Counter(
     "tj_periodic_runs_total",
     "runs of periodic tasks",

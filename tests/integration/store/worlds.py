@@ -27,8 +27,8 @@ SEAL = Seal(["c" * 32], "tj")
 
 TIMES = ("dirty", "running", "delayed")
 """Their scores are times."""
-NOT_SHOWN = ("fence", "broker", "periodic")
-"""Of what the store keeps: the first grows with the clock. The others are Celery's."""
+NOT_SHOWN = ("fence", "broker", "periodic", "history", "history_jobs")
+"""Of what Redis holds: the first grows with the clock. The next two are Celery's, the others belong to the history."""
 SHOWN = tuple(key.name for key in KEYS if key.name not in NOT_SHOWN)
 
 

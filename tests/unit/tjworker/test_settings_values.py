@@ -102,6 +102,8 @@ TABLE: dict[str, Row] = {
         ("1023-2000", "30000-65536", "30000-20000", "20000", "20000-", "-20000", "1-2", "20000-29999,30000-30001"),
     ),
     "log_tails": Row(True, ("false", "true"), WORDS),
+    "history_jobs": Row(10_000, ("0", "1000000"), ("-1", "1.5", "")),
+    "history_seconds": Row(604_800.0, ("1", "2592000"), ("0", "-1", "")),
     "reports_url": Row(
         "", ("https://tj-reports.tj-system.svc:8082",), ("http://a:1", "https://a/b", "a:1", "https://")
     ),
@@ -109,6 +111,10 @@ TABLE: dict[str, Row] = {
     "reports_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
     "reports_port": Row(8082, ("1", "65535"), ("0", "65536", "-1", "1.5", "")),
     "reports_tls_folder": Row("/etc/reports-tls", ("/a",), ("",)),
+    "page_host": Row("127.0.0.1", ("0.0.0.0", "::1"), ("",)),
+    "page_port": Row(8088, ("1", "65535"), ("0", "65536", "-1", "1.5", "")),
+    "page_access": Row("token", ("kubeconfig",), ("", "none", "Token")),
+    "page_flower_url": Row("", ("http://127.0.0.1:5555", "https://flower.example.com"), ("flower", "ftp://a")),
     "health_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
     "health_port": PORT,
     "metrics_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),

@@ -19,6 +19,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
+from watcher.historian import Historian
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 NOT_INSTALLED = tuple(
@@ -58,8 +59,9 @@ class Bench:
         self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         self.cluster.run_until_idle()
 
-    def new_watcher(self) -> InProcessWatcher:
+    def new_watcher(self, historian: Historian | None = None) -> InProcessWatcher:
         self.token += 1
+        self.historian = historian
         self.watcher = InProcessWatcher(
             self.cluster.apiserver.handle,
             self.store,
@@ -67,6 +69,7 @@ class Bench:
             now=self.cluster.clock,
             token=self.token,
             settings=Settings(list_page_size=self.page_size),
+            historian=historian,
         )
         return self.watcher
 

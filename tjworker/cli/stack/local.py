@@ -25,6 +25,7 @@ from tjworker.cli.stack.services import StackOptions, StackPlan
 from tjworker.cli.stack.supervisor import Handle, Supervisor
 
 FLOWER_PORT = 5555
+PAGE_PORT = 8088
 API_PORT = 6443
 
 
@@ -38,6 +39,10 @@ class Stack:
     @property
     def flower_url(self) -> str:
         return f"http://127.0.0.1:{self.plan.flower_port}"
+
+    @property
+    def page_url(self) -> str:
+        return f"http://127.0.0.1:{self.plan.page_port}"
 
 
 Say = Callable[[str], None]
@@ -82,8 +87,9 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
     flower_port = port("Flower", "--flower-port", options.flower_port, FLOWER_PORT)
     health_port = port("the watcher's health", "", None, 0)
     reports_port = port("the report server", "", None, 0)
+    page_port = port("the page", "--page-port", options.page_port, PAGE_PORT)
     if given:
-        urls = redis_server.Urls(given, given)
+        urls = redis_server.Urls(given, given, given)
         # Two stacks, and other programs, may share one Redis: each stack has its own keys.
         prefix = prefix or f"tj-{hashlib.sha256(str(paths.root).encode()).hexdigest()[:8]}"
         say(f"Redis of TJ_REDIS_URL is used: {version}, keys start with {prefix}")
@@ -97,6 +103,7 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         environment=dict(os.environ),
         redis_url=urls.operator,
         tasks_url=urls.tasks,
+        page_url=urls.page,
         redis_binary=binary,
         key_prefix=prefix or "tj",
         # As Redis' password, new with each start: the watcher then lists everything once.
@@ -105,6 +112,7 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
         flower_port=flower_port,
         health_port=health_port,
         reports_port=reports_port,
+        page_port=page_port,
         metrics_ports={name: port(f"{name}'s metrics", "", None, 0) for name in services.MEASURED},
     )
     _write_files(plan)

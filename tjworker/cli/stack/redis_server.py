@@ -41,21 +41,22 @@ def find_binary(path_variable: str | None = None) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Urls:
-    """TJ_REDIS_URL of watcher and workers, and of beat and Flower."""
+    """TJ_REDIS_URL of watcher and workers, of beat and Flower, and of the page."""
 
     operator: str
     tasks: str
+    page: str
 
 
 def configure(paths: StatePaths, port: int, prefix: str) -> Urls:
     """Write the configuration with new passwords."""
-    operator, tasks = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
-    acl = users.acl(prefix, f">{operator}", f">{tasks}")
+    operator, tasks, page = (secrets.token_urlsafe(24) for _ in range(3))
+    acl = users.acl(prefix, f">{operator}", f">{tasks}", f">{page}")
     write_private(paths.redis_config, config_text(port=port, data_dir=paths.redis_data, acl=acl))
     return Urls(
         *(
             f"redis://{user.name}:{password}@127.0.0.1:{port}/{users.DATABASE}"
-            for user, password in ((users.OPERATOR, operator), (users.TASKS, tasks))
+            for user, password in ((users.OPERATOR, operator), (users.TASKS, tasks), (users.PAGE, page))
         )
     )
 

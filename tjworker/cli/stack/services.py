@@ -57,6 +57,7 @@ class StackOptions:
     state_dir: Path
     api_port: int | None
     flower_port: int | None
+    page_port: int | None
     redis_port: int | None
     nodes: int
     node_cpu: str
@@ -79,6 +80,8 @@ class StackPlan:
     redis_url: str
     tasks_url: str
     """Of beat and Flower: on a Redis of ours, another user."""
+    page_url: str
+    """Of the page: a third one, who only reads."""
     redis_binary: Path | None
     """None: the Redis of TJ_REDIS_URL is used, and not started."""
     key_prefix: str
@@ -88,6 +91,7 @@ class StackPlan:
     flower_port: int
     health_port: int
     reports_port: int
+    page_port: int
     metrics_ports: Mapping[str, int] = field(default_factory=dict)
     """Service -> the port of its /metrics; one that is not here shows none."""
 
@@ -126,6 +130,7 @@ def _build(plan: StackPlan) -> list[Service]:
         _celery(plan, "beat", after_redis),
         _flower(plan, after_redis),
         _reports(plan, ("crds",)),
+        _page(plan, after_crds),
     ]
 
 
@@ -271,6 +276,18 @@ def _reports(plan: StackPlan, after: tuple[str, ...]) -> Service:
     }
     ready = probes.listens(plan.reports_port)
     return Service("reporter", _python("tjworker.reports"), env, plan.root, after, ready)
+
+
+def _page(plan: StackPlan, after: tuple[str, ...]) -> Service:
+    env = operator_environment(plan) | {
+        "TJ_REDIS_URL": plan.page_url,
+        "TJ_PAGE_HOST": "127.0.0.1",
+        "TJ_PAGE_PORT": str(plan.page_port),
+        "TJ_PAGE_ACCESS": "kubeconfig",
+        "TJ_PAGE_FLOWER_URL": f"http://127.0.0.1:{plan.flower_port}",
+    }
+    ready = probes.listens(plan.page_port)
+    return Service("page", _python("tjworker.page"), env, plan.root, after, ready, stop_seconds=3.0)
 
 
 def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:

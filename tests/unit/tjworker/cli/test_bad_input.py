@@ -43,7 +43,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "submit": ("submit", "FILE"),
     "top": ("top",),
 }
-WITHOUT_A_CLUSTER = {"up", "demo", "validate", "convert", "completion", "simulate"}
+WITHOUT_A_CLUSTER = {"up", "demo", "validate", "convert", "completion", "simulate", "history"}
 """`tj doctor`'s results are what is wrong; `test_main` holds them."""
 
 

@@ -22,7 +22,7 @@ from tjworker.kube.port import HttpResponse
 DIGITS = make_job("digits").workers(2, least=1, most=5).status(phase="Running")
 MORE: dict[str, tuple[str, ...]] = {"scale": ("--replicas", "3")}
 """What a command needs besides the job."""
-ELSEWHERE = frozenset({"up", "demo", "validate", "convert", "simulate", "doctor", "completion", "top"})
+ELSEWHERE = frozenset({"up", "demo", "validate", "convert", "simulate", "doctor", "completion", "top", "history"})
 """Commands that ask for no job, and tell what is wrong in a way of their own."""
 
 
@@ -129,13 +129,13 @@ NONE = ("", "5", "5d", "m", "1s1m", "-5s", "5 m", "1.5h", "0h0m", "٣s")
 
 @pytest.mark.parametrize(("text", "want"), DURATIONS.items())
 def test_a_duration_is_read_as_kubectl_reads_it(text: str, want: int) -> None:
-    assert logs._seconds(text) == want
+    assert logs.seconds_of(text) == want
 
 
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        logs._seconds(text)
+        logs.seconds_of(text)
 
 
 # -- pods ------------------------------------------------------------------------------------------

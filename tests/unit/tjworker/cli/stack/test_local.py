@@ -40,7 +40,7 @@ def test_without_the_extra_local_tj_up_says_what_to_install() -> None:
 
 @pytest.mark.parametrize("control_plane", ["local", "real"])
 def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_plane: str) -> None:
-    options = StackOptions(tmp_path, None, None, None, nodes=1, node_cpu="", control_plane=control_plane)
+    options = StackOptions(tmp_path, None, None, None, None, nodes=1, node_cpu="", control_plane=control_plane)
     plan = StackPlan(
         options,
         paths=StatePaths(tmp_path),
@@ -48,6 +48,7 @@ def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_
         environment={"TJ_RECORD_KEYS": "of the shell", "PATH": "/bin"},
         redis_url="redis://127.0.0.1:1/0",
         tasks_url="redis://127.0.0.1:2/0",
+        page_url="redis://127.0.0.1:2/1",
         redis_binary=tmp_path / "redis-server",
         key_prefix="tj",
         record_keys="k" * 32,
@@ -55,6 +56,7 @@ def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_
         flower_port=2,
         health_port=3,
         reports_port=4,
+        page_port=8088,
     )
     keys = {service.name: service.env.get("TJ_RECORD_KEYS") for service in services.build(plan)}
     assert {name: key for name, key in keys.items() if key} == dict.fromkeys(

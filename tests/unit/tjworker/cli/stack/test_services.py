@@ -20,7 +20,7 @@ OPERATOR = ("watcher", "worker1", "worker2", "beat", "flower")
 def build(
     folder: Path, *, control_plane: str = "local", own_redis: bool = False, **environment: str
 ) -> dict[str, Service]:
-    options = StackOptions(folder, None, None, None, nodes=1, node_cpu="", control_plane=control_plane)
+    options = StackOptions(folder, None, None, None, None, nodes=1, node_cpu="", control_plane=control_plane)
     plan = StackPlan(
         options,
         StatePaths(folder),
@@ -28,6 +28,7 @@ def build(
         environment,
         redis_url=REDIS,
         tasks_url=TASKS,
+        page_url="redis://127.0.0.1:2/1",
         redis_binary=Path("/usr/bin/valkey-server") if own_redis else None,
         key_prefix="tj",
         record_keys="k" * 64,
@@ -35,6 +36,7 @@ def build(
         flower_port=2,
         health_port=3,
         reports_port=4,
+        page_port=8088,
         metrics_ports={name: 10 + n for n, name in enumerate(services.MEASURED)},
     )
     return {service.name: service for service in services.build(plan)}
@@ -70,6 +72,7 @@ LOCAL: dict[str, tuple[tuple[str, ...], int]] = {
     **dict.fromkeys(("watcher", "worker1", "worker2"), (("redis", "crds"), 0)),
     **dict.fromkeys(("beat", "flower"), (("redis",), 0)),
     "reporter": (("crds",), 0),
+    "page": (("redis", "crds"), 0),
 }
 """After what each starts, and in which stage it is stopped: what others need goes last."""
 REAL = {
@@ -194,6 +197,14 @@ SAID: dict[str, tuple[bytes, bool]] = {
 @pytest.mark.parametrize(("body", "want"), SAID.values(), ids=SAID.keys())
 def test_a_watcher_that_is_alone_must_lead(body: bytes, want: bool) -> None:
     assert probes.leads(body) is want
+
+
+def test_the_page_reads_as_a_user_of_its_own_on_loopback_and_links_to_flower(tmp_path: Path) -> None:
+    env = build(tmp_path, own_redis=True, TJ_PAGE_HOST="0.0.0.0", TJ_RECORD_KEYS="of-the-shell")["page"].env
+    assert env["TJ_REDIS_URL"] == "redis://127.0.0.1:2/1"
+    assert "TJ_RECORD_KEYS" not in env
+    assert (env["TJ_PAGE_HOST"], env["TJ_PAGE_PORT"], env["TJ_PAGE_ACCESS"]) == ("127.0.0.1", "8088", "kubeconfig")
+    assert env["TJ_PAGE_FLOWER_URL"] == "http://127.0.0.1:2"
 
 
 @pytest.mark.parametrize("control_plane", ["local", "real"])

@@ -1,0 +1,136 @@
+"""What a history store promises: each store, and its in-memory twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import RealRedis
+from tests.support.memory_history import MemoryHistory
+from tjworker.history.records import Entry, Moment, Summary
+from tjworker.history.redis_history import RedisHistory
+from tjworker.history.store import MOST_PARTS, Bounds, HistoryStore, ended, find
+from tjworker.store.connect import client
+from tjworker.store.redis_commands import RedisCommands
+
+NOW = 1_700_000_000.0
+A = Summary("jobs.example.com", "team-a", "digits", "uid-1", "Job", "Running", "2023-11-14T20:00:00Z")
+POD = {
+    "metadata": {"name": "digits-0", "namespace": "team-a", "uid": "p0", "creationTimestamp": "2023-11-14T20:00:01Z"}
+}
+Open = Callable[[Bounds], HistoryStore]
+
+
+@pytest.fixture(params=["memory", "redis"])
+def open_store(request: pytest.FixtureRequest) -> Iterator[Open]:
+    opened: list[HistoryStore] = []
+
+    def make(bounds: Bounds) -> HistoryStore:
+        if request.param == "memory":
+            opened.append(MemoryHistory(bounds))
+        else:
+            redis: RealRedis = request.getfixturevalue("real_redis")
+            opened.append(RedisHistory(RedisCommands(client(redis.url), redis.prefix, where=redis.url), bounds))
+        return opened[-1]
+
+    yield make
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def store(open_store: Open) -> HistoryStore:
+    return open_store(Bounds(100.0, 50))
+
+
+def entry(summary: Summary = A, keep_seconds: float = 100.0, **parts: object) -> Entry:
+    return Entry(summary.namespace, summary.uid, summary, NOW + keep_seconds, **parts)  # type: ignore[arg-type]
+
+
+def test_what_was_put_is_read_and_the_newest_object_counts(store: HistoryStore) -> None:
+    store.put([entry(job={"spec": {"a": 1}}, pods={"p0": POD}, moments=[Moment("t1", "Running", "all run")])], NOW)
+    done = replace(A, phase="Succeed", ended_at="2023-11-14T21:00:00Z")
+    store.put([entry(done, job={"spec": {"a": 2}}, moments=[Moment("t2", "Succeed")])], NOW)
+    story = store.story("team-a", "uid-1")
+    assert story is not None
+    assert (story.summary, story.job, story.pods) == (done, {"spec": {"a": 2}}, (POD,))
+    assert story.moments == (Moment("t1", "Running", "all run"), Moment("t2", "Succeed", ""))
+    assert store.summaries() == [done]
+
+
+def test_the_same_news_twice_changes_nothing(store: HistoryStore) -> None:
+    news = entry(job={"a": 1}, pods={"p0": POD}, moments=[Moment("t1", "Running")])
+    store.put([news], NOW)
+    before = store.story("team-a", "uid-1")
+    store.put([news], NOW)
+    assert store.story("team-a", "uid-1") == before
+
+
+def test_news_of_pods_alone_keeps_summary_object_and_the_time_that_the_job_is_kept(store: HistoryStore) -> None:
+    store.put([entry(keep_seconds=10, job={"a": 1})], NOW)
+    store.put([Entry("team-a", "uid-1", None, NOW + 1000, pods={"p0": POD})], NOW)
+    story = store.story("team-a", "uid-1")
+    assert story is not None
+    assert (story.summary, story.job, story.pods) == (A, {"a": 1}, (POD,))
+    store.put([], NOW + 11)
+    assert store.summaries() == []
+    assert store.story("team-a", "uid-1") is None
+
+
+def test_a_job_that_was_never_there_has_no_story(store: HistoryStore) -> None:
+    store.put([entry()], NOW)
+    assert store.story("team-b", "uid-1") is None, "of another namespace"
+    assert store.story("team-a", "uid-2") is None
+
+
+def test_what_is_over_goes_with_the_next_write_and_not_earlier(store: HistoryStore) -> None:
+    other = replace(A, uid="uid-2")
+    store.put([entry(keep_seconds=10), entry(other, keep_seconds=20)], NOW)
+    store.put([], NOW + 9)
+    assert len(store.summaries()) == 2
+    store.put([], NOW + 15)
+    assert store.summaries() == [other]
+
+
+def test_of_too_many_jobs_those_go_whose_time_ends_first(open_store: Open) -> None:
+    store = open_store(Bounds(100.0, 3))
+    every = [replace(A, uid=f"uid-{n}", name=f"job-{n}") for n in range(5)]
+    store.put([entry(one, keep_seconds=10.0 + n) for n, one in enumerate(every)], NOW)
+    store.put([], NOW)
+    assert sorted(one.uid for one in store.summaries()) == ["uid-2", "uid-3", "uid-4"]
+    assert store.story("team-a", "uid-0") is None
+
+
+def test_of_a_job_with_endless_pods_so_many_are_kept_and_its_summary_goes_on(store: HistoryStore) -> None:
+    pods = {f"p{n}": {**POD, "metadata": {**POD["metadata"], "uid": f"p{n}"}} for n in range(MOST_PARTS + 50)}
+    store.put([entry(pods=dict(list(pods.items())[:400]))], NOW)
+    store.put([entry(pods=dict(list(pods.items())[400:]))], NOW)
+    done = replace(A, phase="Failed", ended_at="2023-11-14T21:00:00Z")
+    store.put([entry(done)], NOW)
+    story = store.story("team-a", "uid-1")
+    assert story is not None
+    assert MOST_PARTS - 10 <= len(story.pods) <= MOST_PARTS + 5
+    assert story.summary == done
+
+
+def test_texts_of_any_kind_come_back_as_they_were(store: HistoryStore) -> None:
+    odd = replace(A, name="digits", message="<script>\x1b[31m\u202e\n\U0001f9ea" + "x" * 900)
+    store.put([entry(odd, job={"spec": {"text": "\x00 " + "é" * 10}})], NOW)
+    story = store.story("team-a", "uid-1")
+    assert story is not None
+    assert (story.summary.message, story.job) == (odd.message, {"spec": {"text": "\x00 " + "é" * 10}})
+
+
+def test_a_list_of_the_past_begins_with_the_newest_and_leaves_out_what_lives() -> None:
+    gone = replace(A, uid="uid-2", deleted_at="2023-11-14T22:00:00Z")
+    done = replace(A, uid="uid-3", ended_at="2023-11-14T21:00:00Z")
+    assert ended([A, done, gone]) == [gone, done]
+
+
+def test_of_jobs_of_one_name_the_last_one_is_found() -> None:
+    later = replace(A, uid="uid-0", created_at="2023-11-15T20:00:00Z")
+    other = replace(A, uid="uid-9", namespace="team-b", created_at="2024-11-15T20:00:00Z")
+    assert find([A, later, other], "team-a", "digits") == later
+    assert find([A, later], "team-a", "digits", "other.example.com") is None

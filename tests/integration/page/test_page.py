@@ -1,0 +1,224 @@
+"""The page, as a viewer of it gets it: over HTTP, from a real Redis, as far as the viewer's token may read."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.conftest import RealRedis
+from tests.support.builders import make_job
+from tests.support.page_world import PageWorld
+from tests.support.waiting import PATIENCE_SECONDS
+from tjworker.api.status import Failure
+from tjworker.history.records import Entry, Summary
+from tjworker.page.board import MESSAGE_CHARS
+
+KIND = "aitrainingjobs.elasticdeeplearning.ai"
+DIGITS = make_job("digits").workers(2)
+GONE = Summary(KIND, "team-a", "gone-a", "uid-gone", "AITrainingJob", "Failed", deleted_at="2026-11-24T10:00:00Z")
+BEARER = {"Authorization": "Bearer all"}
+HOSTILE = "<script>window.hacked=1</script>\"'><img src=x onerror=alert(1)>\x1b[31mred\x1b[0m\u202e"
+
+
+@pytest.fixture
+def page(real_redis: RealRedis) -> Iterator[PageWorld]:
+    with PageWorld(real_redis).served() as world:
+        yield world
+
+
+def test_a_list_shows_each_job_and_asks_the_api_server_for_nothing_but_rights(page: PageWorld) -> None:
+    page.add(DIGITS.status(phase="Running", message="all 2 replicas are running"))
+    answer = page.get("/")
+    assert answer.code == 200
+    for words in ("digits", "Running", "all 2 replicas are running", f'href="/jobs/{KIND}/default/digits"'):
+        assert words in answer.body
+    assert {path.rpartition("/")[2] for _, _, path in page.asked} == {"selfsubjectaccessreviews"}
+    asked = len(page.asked)
+    for _ in range(3):
+        page.get("/")
+    assert len(page.asked) == asked, "the rights are remembered for a while"
+
+
+def test_a_viewer_sees_the_jobs_of_the_namespaces_that_the_token_may_list_and_no_others(page: PageWorld) -> None:
+    for namespace in ("team-a", "team-b"):
+        page.add(make_job(f"of-{namespace}").workers(1).status(phase="Running"), namespace)
+    page.history.put([Entry("team-a", "uid-gone", GONE, 1e12)], 0)
+    shown = {
+        token: [name for name in ("of-team-a", "of-team-b") if name in page.get("/", token).body]
+        for token in ("team-a", "team-b", "all")
+    }
+    assert shown == {"team-a": ["of-team-a"], "team-b": ["of-team-b"], "all": ["of-team-a", "of-team-b"]}
+    assert "team-b" not in page.get("/", "team-a").body, "neither in a filter"
+    assert "gone-a" in page.get("/history", "team-a").body
+    assert "gone-a" not in page.get("/history", "team-b").body
+    rows = json.loads(page.get("/api/history", "team-b").body)
+    assert rows == {"jobs": []}
+
+
+REFUSED = {
+    "a job of another namespace": (f"/jobs/{KIND}/team-a/of-a", 403, "team-a" + "|your token may not"),
+    "a job of the past of another namespace": ("/history/team-a/uid-gone", 403, "your token may not list jobs"),
+    "one that there is not, of another namespace": ("/history/team-a/uid-other", 403, "your token may not list jobs"),
+    "a job that there is not": (f"/jobs/{KIND}/team-b/none", 404, "see History"),
+    "a kind that there is not": ("/jobs/pods/team-b/none", 404, "no name of a job"),
+    "an address that there is not": ("/nowhere", 404, "no such view"),
+    "a way out of the folder": ("/static/../server.py", 404, ""),
+}
+
+
+@pytest.mark.parametrize(("path", "code", "says"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_a_viewer_may_not_see_or_is_not_there_is_one_sentence(
+    page: PageWorld, path: str, code: int, says: str
+) -> None:
+    page.add(make_job("of-a").workers(1), "team-a")
+    page.history.put([Entry("team-a", "uid-gone", GONE, 1e12)], 0)
+    answer = page.get(path, "team-b")
+    assert answer.code == code
+    assert any(part in answer.body for part in says.split("|"))
+    assert "of-a" not in answer.body.replace(path, "") or code == 403
+    assert "Traceback" not in answer.body
+
+
+def test_without_a_token_or_with_one_that_the_cluster_does_not_know_nothing_is_shown(page: PageWorld) -> None:
+    page.add(DIGITS)
+    for token, says in (("", "sign in"), ("unknown", "does not know this token")):
+        answer = page.get("/", token)
+        assert (answer.code, "digits" in answer.body) == (401, False)
+        assert says in answer.body
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+def test_on_ones_own_machine_only_its_own_names_are_answered(real_redis: RealRedis) -> None:
+    """A page of somebody else's whose name points to 127.0.0.1 (DNS rebinding) would read everything."""
+    with PageWorld(real_redis, own=True).served() as world:
+        assert world.get("/", "").code == 200
+        for path in ("/", "/events?watch=jobs", f"/logs/{KIND}/default/digits", "/api/history"):
+            assert world.get(path, "", Host="evil.example.com").code == 403, path
+
+
+@pytest.mark.parametrize("path", ["/", "/cluster", "/history", "/nowhere", "/static/page.js", "/static/page.css"])
+def test_every_answer_forbids_what_is_not_its_own(page: PageWorld, path: str) -> None:
+    headers = page.get(path).headers
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_nothing_can_be_written(page: PageWorld, method: str) -> None:
+    page.add(DIGITS)
+    assert page.get(f"/jobs/{KIND}/default/digits", method=method).code == 405
+    assert page.api.get("aitrainingjobs.elasticdeeplearning.ai", "default", "digits") is not None  # type: ignore[arg-type]
+
+
+def test_texts_of_a_job_stay_texts(page: PageWorld) -> None:
+    at, pod = "2026-11-24T10:00:00Z", "digits-trainer-0"
+    failure = Failure(time=at, role="trainer", pod=pod, message=HOSTILE, log_tail=HOSTILE)
+    page.add(DIGITS.status(phase="Running", message=HOSTILE, failures=(failure,)))
+    page.history.put([Entry("team-a", "uid-gone", replace(GONE, message=HOSTILE, name=HOSTILE), 1e12)], 0)
+    for path in ("/", f"/jobs/{KIND}/default/digits", "/history", "/history/team-a/uid-gone"):
+        body = page.get(path).body
+        assert "window.hacked" in body, f"{path} shows it"
+        assert "<script>window" not in body
+        assert "<img src=x" not in body
+        assert "\x1b" not in body
+        assert "\u202e" not in body
+
+
+def test_a_text_of_a_megabyte_is_cut(page: PageWorld) -> None:
+    long = "x" * (1 << 20)
+    made = dict(page.add(DIGITS))
+    page.change(made, phase="Running", message=long)
+    body = page.get("/").body
+    assert 0 < body.count("x" * 50) <= MESSAGE_CHARS // 50 + 1
+    assert len(body) < 50_000
+
+
+def test_a_job_of_which_the_status_makes_no_sense_is_a_row_like_others(page: PageWorld) -> None:
+    made = dict(page.add(DIGITS))
+    senseless: list[dict[str, object]] = [
+        {"phase": 7, "restarts": "many"},
+        {"replicaStatuses": [1]},
+        {"conditions": {}},
+    ]
+    for status in senseless:
+        page.change(made, **status)
+        assert "digits" in page.get("/").body
+
+
+def test_of_5000_jobs_a_page_of_100_is_shown_with_the_way_to_the_others(page: PageWorld) -> None:
+    page.crowd(5_000)
+    first = page.get("/").body
+    assert first.count('<th scope="row">') == 100
+    assert "Page 1 of 50, 5000 jobs" in first
+    last = page.get("/?page=50").body
+    assert last.count('<th scope="row">') == 100
+    assert "Page 50 of 50" in page.get("/?page=99999").body
+
+
+FILTERED = {
+    "by name": ("?q=DIG", {"digits"}),
+    "by phase": ("?phase=Running", {"digits"}),
+    "by the phase of a job without one": ("?phase=New", {"words"}),
+    "by namespace": ("?namespace=team-b", {"words"}),
+    "by kind": ("?kind=TrainingJob", set()),
+    "by what makes no sense": ("?page=x&q=", {"digits", "words"}),
+}
+
+
+@pytest.mark.parametrize(("query", "want"), FILTERED.values(), ids=FILTERED.keys())
+def test_a_list_is_filtered(page: PageWorld, query: str, want: set[str]) -> None:
+    page.add(make_job("digits").workers(1).status(phase="Running"), "team-a")
+    page.add(make_job("words").workers(1), "team-b")
+    body = page.get(f"/{query}").body
+    assert {name for name in ("digits", "words") if f">{name}</a>" in body} == want
+
+
+def test_a_job_says_why_it_waits_or_failed_as_tj_describe_does(page: PageWorld) -> None:
+    page.add(DIGITS.status(phase="Failed", message="restartLimit 2 of role trainer is used up"))
+    body = page.get(f"/jobs/{KIND}/default/digits").body
+    assert "restartLimit 2 of role trainer is used up" in body
+    assert "<svg" in body
+    assert 'aria-label="Replicas"' in body
+
+
+def test_while_redis_is_away_the_page_shows_what_it_had_and_how_old_that_is(page: PageWorld) -> None:
+    page.add(DIGITS.status(phase="Running"))
+    assert "digits" in page.get("/").body
+    page.lose_redis()
+    answer = page.get("/")
+    assert (answer.code, "digits" in answer.body) == (200, True)
+    assert "old: Redis" in answer.body
+
+
+def test_while_the_api_server_is_away_a_job_is_one_sentence_with_the_next_step(page: PageWorld) -> None:
+    page.add(DIGITS)
+    page.api_away = True
+    answer = page.get(f"/jobs/{KIND}/default/digits")
+    assert answer.code == 503
+    assert "tj doctor" in answer.body
+
+
+def test_a_change_of_a_job_is_an_event(page: PageWorld) -> None:
+    made = dict(page.add(DIGITS))
+    request = urllib.request.Request(f"{page.url}/events?watch=jobs", headers=BEARER)  # noqa: S310
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(request, timeout=PATIENCE_SECONDS) as stream:
+        assert stream.headers["Content-Type"].startswith("text/event-stream")
+        beat = [stream.readline().strip() for _ in range(2)]
+        assert beat[0] == b"event: beat"
+        page.change(made, phase="Running")
+        lines: list[bytes] = []
+        while b"event: change" not in lines:
+            lines.append(stream.readline().strip())
+
+
+def test_logs_of_a_job_that_is_not_there_end_with_a_sentence(page: PageWorld) -> None:
+    body = page.get(f"/logs/{KIND}/default/none").body
+    assert body.startswith("event: end")
+    assert "there is no AITrainingJob none" in body

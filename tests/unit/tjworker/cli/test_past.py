@@ -1,0 +1,141 @@
+"""A job that is gone, as `tj history`, `tj describe` and `tj timeline` show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.support.builders import make_job
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.memory_history import MemoryHistory
+from tests.unit.tjworker.cli.conftest import TypedAt
+from tjworker.api import labels
+from tjworker.api.status import Failure, ScaleRecord
+from tjworker.cli import past
+from tjworker.history.records import Entry, Moment, kept_job, kept_pod, summary_of
+from tjworker.history.store import Bounds
+
+CREATED, FAILED, DELETED = "2026-11-24T10:00:00Z", "2026-11-24T10:01:00Z", "2026-11-24T10:05:00Z"
+JOB = make_job("digits").workers(2)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> MemoryHistory:
+    made = MemoryHistory(Bounds(100, 100))
+
+    @contextmanager
+    def opened() -> Iterator[MemoryHistory]:
+        yield made
+
+    monkeypatch.setattr(past, "open_store", opened)
+    return made
+
+
+def keep(store: MemoryHistory, *pods: Any, deleted_at: str = DELETED, uid: str = "u1", **status: Any) -> None:
+    raw = JOB.status(**status).object()
+    raw["metadata"] |= {"creationTimestamp": CREATED, "namespace": "default", "uid": uid}
+    summary = summary_of(AITRAININGJOBS, raw, deleted_at=deleted_at)
+    kept = {pod["metadata"]["uid"]: kept_pod(pod, gone_at=deleted_at) for pod in pods}
+    moments = [Moment(CREATED, "Running"), Moment(FAILED, "Restarting")]
+    store.put([Entry("default", uid, summary, 1e12, job=kept_job(raw), pods=kept, moments=moments)], 0)
+
+
+def a_pod(*, killed: bool = False) -> dict[str, Any]:
+    running = {"running": {"startedAt": CREATED}}
+    ended = {"terminated": {"startedAt": CREATED, "finishedAt": "2026-11-24T10:05:02Z", "exitCode": 143}}
+    marks = {labels.REPLICA_NAME: "trainer", labels.REPLICA_INDEX: "0"}
+    return {
+        "metadata": {"name": "digits-trainer-0", "uid": "p0", "creationTimestamp": CREATED, "labels": marks},
+        "spec": {"nodeName": "node-a"},
+        "status": {
+            "phase": "Failed" if killed else "Running",
+            "containerStatuses": [{"name": "aitj-t", "state": ended if killed else running}],
+        },
+    }
+
+
+def test_describe_tells_of_a_job_that_is_gone_what_it_told_of_it_then(store: MemoryHistory, typed_at: TypedAt) -> None:
+    failure = Failure(time=FAILED, role="trainer", pod="digits-trainer-1", exit_code=1, log_tail="out of memory")
+    scale = ScaleRecord.model_validate({"time": FAILED, "role": "trainer", "from": 1, "to": 2, "reason": "room for 1"})
+    keep(store, phase="Running", message="all 2 replicas are running", failures=(failure,), scale_records=(scale,))
+    done = typed_at.tj("describe", "digits")
+    assert done.exit_code == 0
+    for words in (
+        "AITrainingJob digits in namespace default: deleted at 2026-11-24T10:05:00Z. As of then:",
+        "all 2 replicas are running",
+        "digits-trainer-1, 4m ago: exit code 1",
+        "| out of memory",
+        "trainer 1 -> 2: room for 1",
+    ):
+        assert words in done.stdout
+
+
+def test_a_pod_that_was_killed_with_its_job_ran_until_then_and_has_not_failed(
+    store: MemoryHistory, typed_at: TypedAt
+) -> None:
+    keep(store, a_pod(killed=True), phase="Running")
+    assert "trainer: 1 of 2 run" in typed_at.tj("describe", "digits").stdout
+    drawn = typed_at.tj("timeline", "digits", "-o", "json").stdout
+    assert '"sign": "gone"' in drawn
+    assert '"sign": "failed"' not in drawn
+
+
+def test_timeline_draws_its_phases_and_pods(store: MemoryHistory, typed_at: TypedAt) -> None:
+    keep(store, a_pod(), phase="Running")
+    text = typed_at.tj("timeline", "digits").stdout
+    for words in ("Running when it was deleted", "Restarting", "trainer-0", "5m in all"):
+        assert words in text
+
+
+def test_a_job_that_is_there_goes_before_one_of_its_name_that_is_gone(store: MemoryHistory, typed_at: TypedAt) -> None:
+    keep(store, phase="Failed")
+    typed_at.add(JOB.status(phase="Running"))
+    assert "deleted at" not in typed_at.tj("describe", "digits").stdout
+
+
+def test_of_two_that_are_gone_the_last_one_counts(store: MemoryHistory, typed_at: TypedAt) -> None:
+    keep(store, phase="Failed", deleted_at="2026-11-24T10:04:00Z", uid="u0")
+    keep(store, phase="Running", uid="u1")
+    assert "deleted at 2026-11-24T10:05:00Z" in typed_at.tj("describe", "digits").stdout
+
+
+def test_a_name_that_nobody_knows_is_said_in_one_line(store: MemoryHistory, typed_at: TypedAt) -> None:
+    done = typed_at.tj("describe", "nope")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "no job nope in namespace default" in done.stderr
+    assert "the history of jobs that are gone has none of that name either" in done.stderr
+    store.away = True
+    assert "cannot be asked: the history store does not answer" in typed_at.tj("describe", "nope").stderr
+
+
+def test_history_lists_what_has_ended_or_was_deleted(store: MemoryHistory, typed_at: TypedAt) -> None:
+    assert "no job has ended or was deleted yet" in typed_at.tj("history").stderr
+    keep(store, phase="Running", uid="alive", deleted_at="")
+    keep(store, phase="Failed", uid="u1")
+    assert typed_at.tj("history").stdout.count("digits") == 1
+    assert '"deleted_at": "2026-11-24T10:05:00Z"' in typed_at.tj("history", "-o", "json").stdout
+
+
+FILTERS = {
+    "its namespace": (("-n", "default"), True),
+    "another namespace": (("-n", "other"), False),
+    "its kind": (("--kind", "aitj"), True),
+    "another kind": (("--kind", "TrainingJob"), False),
+    "a time before": (("--since", "1s"), False),
+    "a time since": (("--since", "999999h"), True),
+}
+
+
+@pytest.mark.parametrize(("args", "shown"), FILTERS.values(), ids=FILTERS.keys())
+def test_history_is_filtered(store: MemoryHistory, typed_at: TypedAt, args: tuple[str, ...], shown: bool) -> None:
+    keep(store, phase="Failed")
+    assert ("digits" in typed_at.tj("history", *args).stdout) is shown
+
+
+def test_a_kind_that_is_none_is_refused_with_names_of_some(store: MemoryHistory, typed_at: TypedAt) -> None:
+    done = typed_at.tj("history", "--kind", "pod")
+    assert done.exit_code == 1
+    assert "'pod' is not a job kind; AITrainingJob" in done.stderr

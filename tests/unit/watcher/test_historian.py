@@ -1,0 +1,208 @@
+"""The history follows what the watches show, and harms nobody when its store does not follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.builders import make_job
+from tests.support.kinds import AITRAININGJOBS
+from tests.support.memory_history import MemoryHistory
+from tests.unit.watcher.test_in_process import JOB, Bench
+from tjworker.api.labels import JOB_UID
+from tjworker.api.resources import PODS
+from tjworker.history.records import Story
+from tjworker.history.store import Bounds
+from tjworker.telemetry.metrics import REGISTRY
+from watcher import historian as module
+from watcher.historian import Historian
+
+NOW = 1_700_000_000.0
+DAY = 86_400.0
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = NOW
+        self.store = MemoryHistory(Bounds(7 * DAY, 100))
+        self.historian = self.new_historian()
+
+    def new_historian(self) -> Historian:
+        self.historian = Historian(self.store, 7 * DAY, now=lambda: self.now)
+        return self.historian
+
+    def job(self, kind: str, phase: str = "", **status: Any) -> None:
+        raw = job_object(phase, **status)
+        self.historian.see(AITRAININGJOBS, kind, raw)
+
+    def pod(self, kind: str, uid: str = "p0", phase: str = "Running", job: str = "uid-digits") -> None:
+        meta = {"name": f"digits-trainer-{uid}", "namespace": "default", "uid": uid, "labels": {JOB_UID: job}}
+        self.historian.see(PODS, kind, {"metadata": meta, "status": {"phase": phase}})
+
+    def listed(self, *uids: str) -> None:
+        source = str(AITRAININGJOBS)
+        self.historian.list_begins(source)
+        objects = [{"metadata": {"name": uid, "namespace": "default", "uid": uid}} for uid in uids]
+        self.historian.list_page(source, objects)
+        self.historian.list_ends(source)
+
+    @property
+    def story(self) -> Story:
+        self.historian.write()
+        found = self.store.story("default", "uid-digits")
+        assert found is not None
+        return found
+
+
+def job_object(phase: str = "", **status: Any) -> dict[str, Any]:
+    raw = make_job("digits").workers(2).manifest()
+    raw["metadata"] |= {"uid": "uid-digits", "namespace": "default", "resourceVersion": "7"}
+    raw["metadata"]["creationTimestamp"] = "2023-11-14T22:00:00Z"
+    return {**raw, "status": {"phase": phase, **status}} if phase else raw
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def lost() -> float:
+    return REGISTRY.get_sample_value("tj_history_entries_total", {"result": "lost"}) or 0.0
+
+
+def test_a_job_that_is_deleted_leaves_its_status_its_phases_and_its_pods(world: World) -> None:
+    world.job("ADDED")
+    world.job("MODIFIED", "Running", message="all 2 replicas are running")
+    world.pod("MODIFIED", "p0", "Failed")
+    world.job("MODIFIED", "Restarting", restarts=1)
+    world.now += 60
+    world.job("DELETED", "Restarting", restarts=1)
+    world.pod("DELETED", "p1")
+    story = world.story
+    assert (story.summary.phase, story.summary.restarts) == ("Restarting", 1)
+    assert story.summary.deleted_at == "2023-11-14T22:14:20Z"
+    assert [(m.phase, m.message) for m in story.moments] == [
+        ("Running", "all 2 replicas are running"),
+        ("Restarting", ""),
+    ]
+    assert sorted(pod["metadata"]["uid"] for pod in story.pods) == ["p0", "p1"]
+    assert story.job["metadata"]["name"] == "digits"
+
+
+def test_a_job_that_ends_is_history_before_it_is_deleted(world: World) -> None:
+    world.job("ADDED")
+    world.job("MODIFIED", "Succeed", completionTime="2023-11-14T22:13:00Z")
+    assert world.story.summary.at == "2023-11-14T22:13:00Z"
+
+
+def test_news_that_comes_late_brings_no_deleted_job_back(world: World) -> None:
+    world.job("ADDED")
+    world.job("DELETED", "Running")
+    world.job("MODIFIED", "Running")
+    world.listed("uid-digits")
+    assert world.story.summary.deleted_at
+
+
+def test_of_jobs_that_nobody_has_seen_no_pod_is_kept(world: World) -> None:
+    """Or whoever may make pods could fill the store."""
+    world.pod("DELETED", "p0", job="made-up")
+    world.historian.write()
+    assert len(world.store) == 0
+
+
+def test_a_job_that_went_while_no_watcher_ran_is_marked_when_the_list_lacks_it(world: World) -> None:
+    world.job("ADDED")
+    world.job("MODIFIED", "Running")
+    world.historian.write()
+    world.new_historian()
+    world.now += 3600
+    world.listed("uid-another")
+    assert world.story.summary.deleted_at == "2023-11-14T23:13:20Z"
+
+
+def test_a_job_that_the_list_shows_or_that_a_watch_shows_meanwhile_is_not_marked(world: World) -> None:
+    world.job("ADDED")
+    world.job("MODIFIED", "Running")
+    world.historian.write()
+    world.listed("uid-digits")
+    assert not world.story.summary.deleted_at
+    world.historian.list_begins(str(AITRAININGJOBS))
+    world.job("MODIFIED", "Scaling")  # a watch beside the list, which is older
+    world.historian.list_ends(str(AITRAININGJOBS))
+    assert not world.story.summary.deleted_at
+
+
+def test_while_the_store_is_away_news_waits_and_is_written_whole_afterwards(world: World) -> None:
+    world.store.away = True
+    world.job("ADDED")
+    world.job("MODIFIED", "Running")
+    world.historian.write()
+    world.pod("DELETED", "p0")
+    world.job("DELETED", "Running")
+    world.historian.write()
+    world.store.away = False
+    assert [m.phase for m in world.story.moments] == ["Running"]
+    assert world.story.summary.deleted_at
+    assert len(world.story.pods) == 1
+
+
+def test_what_waits_is_bounded_and_what_is_let_go_is_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING_JOBS", 2)
+    world.store.away = True
+    before = lost()
+    for number in range(5):
+        raw = job_object("Running")
+        raw["metadata"] |= {"uid": f"uid-{number}"}
+        world.historian.see(AITRAININGJOBS, "ADDED", raw)
+        world.historian.write()
+    assert lost() - before == 3
+    world.store.away = False
+    world.historian.write()
+    assert len(world.store.summaries()) == 2
+
+
+def test_what_is_left_at_the_end_is_counted_as_lost(world: World) -> None:
+    world.store.away = True
+    world.job("ADDED", "Running")
+    before = lost()
+    world.historian.start()
+    world.historian.stop(10.0)
+    assert lost() - before == 1
+
+
+def test_the_object_is_kept_without_the_values_of_its_environment(world: World) -> None:
+    raw = job_object("Running")
+    container = raw["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]
+    container["env"] = [{"name": "TOKEN", "value": "hunter2"}]
+    raw["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": "hunter2"}
+    world.historian.see(AITRAININGJOBS, "ADDED", raw)
+    assert "hunter2" not in str(world.story.job)
+    assert container["name"] in str(world.story.job)
+
+
+def test_an_object_that_cannot_be_read_costs_nobody_anything(world: World) -> None:
+    world.historian.see(PODS, "DELETED", {"metadata": "none"})
+    world.historian.see(AITRAININGJOBS, "ADDED", {"metadata": {}})
+    world.historian.write()
+    assert world.store.summaries() == []
+
+
+def test_a_job_of_a_real_watch_and_its_pod_reach_the_history() -> None:
+    bench = Bench()
+    store = MemoryHistory(Bounds(7 * DAY, 100))
+    bench.watcher = bench.new_watcher(historian=Historian(store, 7 * DAY, now=lambda: NOW))
+    bench.settle()
+    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
+    pod = bench.pod("digits-trainer-0", made)
+    pod["metadata"]["labels"] = {JOB_UID: made["metadata"]["uid"]}
+    bench.kube.create(PODS, "default", pod)
+    bench.settle()
+    bench.kube.delete(AITRAININGJOBS, "default", "digits", uid=made["metadata"]["uid"])
+    bench.settle()
+    assert bench.historian is not None
+    bench.historian.write()
+    story = store.story("default", made["metadata"]["uid"])
+    assert story is not None
+    assert story.summary.deleted_at
+    assert [one["metadata"]["name"] for one in story.pods] == ["digits-trainer-0"]

@@ -1,0 +1,163 @@
+"""Jobs that are gone, as `describe`, `timeline` and the page show those that are there: out of the history. Pure but
+for `open_store` and what uses it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tjworker.api.kinds import KNOWN_KINDS, parse
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.base import GroupResource, OperatorError, printable
+from tjworker.cli import narrative, rows
+from tjworker.cli.chart import Chart, chart
+from tjworker.cli.errors import NoSuchJob, UserError
+from tjworker.cli.happenings import Happening
+from tjworker.cli.narrative import Section
+from tjworker.history.records import GONE_AT, Story, Summary
+
+if TYPE_CHECKING:
+    from tjworker.history.store import HistoryStore
+
+Json = Mapping[str, Any]
+HEADER = ("NAME", "KIND", "PHASE", "RESTARTS", "CREATED", "ENDED", "DELETED")
+SAME_MOMENT_SECONDS = 30.0
+"""Pods that went so shortly before their job went with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A job as it was when it ended, or when it was deleted."""
+
+    summary: Summary
+    raw: Json
+    job: TrainingJob | None
+    """None: its object cannot be read, or was never seen."""
+    pods: tuple[Json, ...]
+    seen: tuple[Happening, ...]
+    at: datetime
+    """The time that its texts are true of."""
+
+    def sections(self) -> list[Section]:
+        """What `tj describe` says of it."""
+        said = self._heading()
+        if self.job is None:
+            return [narrative.Section("", (*said, *filter(None, [printable(self.summary.message)])))]
+        there = [_without_gone_at(pod) for pod in self.pods_then() if self._was_there(pod)]
+        first, *others = narrative.describe(self.raw, self.job, there, self.seen, self.at)
+        return [narrative.Section("", (*said, *first.lines)), *others]
+
+    def chart(self) -> Chart | None:
+        if self.job is None:
+            return None
+        drawn = chart(self.job, self.pods_then(), self.seen, self.at)
+        then = " when it was deleted" if self.summary.deleted_at else ""
+        return replace(drawn, title=f"{drawn.title.removesuffix(' now')}{then}")
+
+    def _heading(self) -> tuple[str, ...]:
+        one = self.summary
+        gone = f"deleted at {one.deleted_at}" if one.deleted_at else f"ended at {one.ended_at}"
+        return (f"{one.kind or one.resource} {one.name} in namespace {one.namespace}: {gone}. As of then:",)
+
+    def pods_then(self) -> list[Json]:
+        """A pod that was killed because its job was deleted ran until then: that it failed is no news of the job."""
+        return [_running(pod) if _ended_after(pod, self.at) else pod for pod in self.pods]
+
+    def _was_there(self, pod: Json) -> bool:
+        gone = rows.parse_time(pod["metadata"].get(GONE_AT))
+        return gone is None or (self.at - gone).total_seconds() < SAME_MOMENT_SECONDS
+
+
+def past(story: Story) -> Past:
+    one = story.summary
+    job = parse(GroupResource(one.resource), dict(story.job)) if story.job and one.resource in KNOWN_KINDS else None
+    model = job.rest if isinstance(job, InvalidJob) else job
+    about = f"{one.kind.lower()}/{one.name}"
+    seen = [Happening(m.at, m.at, 1, "Normal", m.phase, about, m.message) for m in story.moments]
+    at = rows.parse_time(one.deleted_at or one.ended_at) or rows.utc_now()
+    return Past(one, story.job, model, story.pods, tuple(seen), at)
+
+
+def _ended_after(pod: Json, at: datetime) -> bool:
+    states = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or ()]
+    over = [rows.parse_time((state.get("terminated") or {}).get("finishedAt")) for state in states]
+    known = [moment for moment in over if moment is not None]
+    return bool(known) and max(known) >= at
+
+
+def _running(pod: Json) -> Json:
+    containers = []
+    for one in pod["status"].get("containerStatuses") or ():
+        ended = (one.get("state") or {}).get("terminated") or {}
+        containers.append({**one, "state": {"running": {"startedAt": ended.get("startedAt")}}} if ended else one)
+    return {**pod, "status": {**pod["status"], "phase": "Running", "reason": "", "containerStatuses": containers}}
+
+
+def _without_gone_at(pod: Json) -> Json:
+    return {**pod, "metadata": {name: value for name, value in pod["metadata"].items() if name != GONE_AT}}
+
+
+def row(one: Summary, now: datetime) -> tuple[str, ...]:
+    return (
+        printable(one.name),
+        printable(one.kind),
+        printable(one.phase) or "<none>",
+        str(one.restarts),
+        f"{rows.age(one.created_at, now)} ago",
+        f"{rows.age(one.ended_at, now)} ago" if one.ended_at else "-",
+        f"{rows.age(one.deleted_at, now)} ago" if one.deleted_at else "-",
+    )
+
+
+@contextmanager
+def open_store() -> Iterator[HistoryStore]:
+    """The history of the cluster that the user means. Raises UserError where it is off."""
+    from tjworker.cli.cluster import choose_kubeconfig, missing_settings
+    from tjworker.history.open import open_history
+    from tjworker.settings import settings_or_exit
+
+    os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
+    try:
+        settings = settings_or_exit()
+    except SystemExit as refusal:
+        raise UserError(str(refusal)) from None
+    store = open_history(settings)
+    if store is None:
+        raise UserError("the history is off (TJ_HISTORY_JOBS=0): of jobs that are gone nothing is known")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def past_instead(namespace: str, wanted: str, error: NoSuchJob) -> Past:
+    """The job of that name in the history, in the place of `error`. Raises it, with a word on the history, where that
+    knows none or cannot be asked."""
+    try:
+        found = read_past(namespace, wanted)
+    except (OperatorError, UserError) as why:
+        told = why.message if isinstance(why, OperatorError) else str(why)
+        raise UserError(f"{error}; the history of jobs that are gone cannot be asked: {told}") from None
+    if found is None:
+        raise UserError(f"{error}; the history of jobs that are gone has none of that name either") from None
+    return found
+
+
+def read_past(namespace: str, wanted: str) -> Past | None:
+    """The last job of that name in the history, None without one. `wanted`: `NAME` or `KIND/NAME`. Raises OperatorError
+    when the history cannot be asked."""
+    from tjworker.api.kinds import called
+    from tjworker.history.store import find
+
+    kind, _, name = wanted.rpartition("/")
+    resources: Sequence[str] = [str(one.resource) for one in called(kind)] if kind else [""]
+    with open_store() as store:
+        summaries = store.summaries()
+        found = next((one for r in resources if (one := find(summaries, namespace, name, r)) is not None), None)
+        story = None if found is None else store.story(found.namespace, found.uid)
+    return None if story is None else past(story)

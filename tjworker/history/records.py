@@ -1,0 +1,227 @@
+"""What the history keeps of a job and of its pods. Pure: raw objects in, records out.
+
+Never kept: values of environment variables, volumes, managedFields, annotations of other owners. A record outlives its
+job by days, and everybody who may read jobs in the namespace may read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+import orjson
+
+from tjworker.api import labels
+from tjworker.api.kinds.base import mapping, readable, seen_status, text
+from tjworker.api.status import END_PHASES
+from tjworker.api.timefmt import from_rfc3339
+from tjworker.base import GroupResource
+
+Json = Mapping[str, Any]
+MOST_JOB_BYTES = 256 << 10
+"""Of the kept part of a job. Its status alone fits in a fraction (`test_status_size.py`); of a larger one the spec is
+left out."""
+MOST_WORDS_CHARS = 1_024
+MOST_COMMAND_CHARS = 4_096
+MOST_ANNOTATION_CHARS = 1_024
+_OUR_DOMAINS = ("elasticdeeplearning.ai/", "kubedl.io/", "kubeflow.org/", "paddlepaddle.org/")
+_META = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
+_CONTAINER = ("name", "image", "command", "args", "resources", "ports")
+_SECRETIVE = frozenset({"env", "envs", "envFrom", "imagePullSecrets", "volumes"})
+"""Fields of kinds whose roles are no pod specs."""
+GONE_AT = "historyGoneAt"
+"""In the metadata of a kept pod: when its deletion was seen. Kubernetes has no such field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A row of a list of jobs. Times are RFC 3339, '' while there is none."""
+
+    resource: str
+    namespace: str
+    name: str
+    uid: str
+    kind: str = ""
+    phase: str = ""
+    created_at: str = ""
+    ended_at: str = ""
+    deleted_at: str = ""
+    restarts: int = 0
+    message: str = ""
+
+    @property
+    def at(self) -> str:
+        """When it became history; '' of a job that lives."""
+        return self.deleted_at or self.ended_at
+
+    def to_json(self) -> bytes:
+        return orjson.dumps(asdict(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The beginning of a phase, as the watcher saw it."""
+
+    at: str
+    phase: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """News of one job: what a store adds to what it has. Written twice it changes nothing."""
+
+    namespace: str
+    uid: str
+    summary: Summary | None
+    """None: no news but of its pods."""
+    keep_until: float
+    """Unix seconds. Without a summary it counts only for a job that the store does not have yet."""
+    job: Json | None = None
+    """The kept part of the object, newer than what the store has; None: no news."""
+    pods: Mapping[str, Json] = field(default_factory=dict)
+    """UID -> the kept part of a pod that has ended or is gone."""
+    moments: Sequence[Moment] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """All that is known of one job."""
+
+    summary: Summary
+    job: Json
+    """The kept part of the object, in the shape of the object; {} when it was never seen."""
+    pods: tuple[Json, ...] = ()
+    """By time of creation."""
+    moments: tuple[Moment, ...] = ()
+
+
+def summary_of(resource: GroupResource, raw: Json, *, deleted_at: str = "") -> Summary:
+    meta, status = mapping(raw.get("metadata")), seen_status(raw)
+    phase = text(status.get("phase"))
+    restarts = status.get("restarts")
+    return Summary(
+        resource=str(resource),
+        namespace=text(meta.get("namespace")),
+        name=text(meta.get("name")),
+        uid=text(meta.get("uid")),
+        kind=text(raw.get("kind")),
+        phase=phase,
+        created_at=text(meta.get("creationTimestamp")),
+        ended_at=text(status.get("completionTime")) if phase in END_PHASES else "",
+        deleted_at=deleted_at,
+        restarts=restarts if isinstance(restarts, int) else 0,
+        message=text(status.get("message"))[:MOST_WORDS_CHARS],
+    )
+
+
+def read_summary(data: bytes) -> Summary | None:
+    """What `Summary.to_json` wrote; None for anything else. Other software may have written the store."""
+    found = _object(data)
+    known: dict[str, Any] = {name: found[name] for name in _SUMMARY_TYPES if name in found}
+    if not all(isinstance(value, _SUMMARY_TYPES[name]) for name, value in known.items()):
+        return None
+    return Summary(**known) if {"resource", "namespace", "name", "uid"} <= known.keys() else None
+
+
+_SUMMARY_TYPES: Mapping[str, type] = {one.name: int if one.name == "restarts" else str for one in fields(Summary)}
+
+
+def read_object(data: bytes) -> Json:
+    """A kept job or pod; {} for what is none."""
+    return _object(data)
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def kept_job(raw: Json) -> dict[str, Any]:
+    """In the shape of the object. The parser of its kind reads it, unless the object itself was too large."""
+    meta = mapping(raw.get("metadata"))
+    kept: dict[str, Any] = {name: meta[name] for name in (*_META, "labels") if name in meta}
+    annotations = {
+        name: value
+        for name, value in mapping(meta.get("annotations")).items()
+        if name.startswith(_OUR_DOMAINS) and isinstance(value, str) and len(value) <= MOST_ANNOTATION_CHARS
+    }
+    if annotations:
+        kept["annotations"] = annotations
+    found = {
+        "apiVersion": text(raw.get("apiVersion")),
+        "kind": text(raw.get("kind")),
+        "metadata": kept,
+        "spec": _without_secrets(readable(raw.get("spec")) or {}),
+        "status": readable(raw.get("status")) or {},
+    }
+    return found if len(orjson.dumps(found)) <= MOST_JOB_BYTES else {**found, "spec": {}}
+
+
+def _without_secrets(spec: Any) -> Any:
+    """Each pod spec in it is reduced to its containers and what they run."""
+    if isinstance(spec, Mapping):
+        if isinstance(spec.get("containers"), list):
+            return {
+                name: [_container(one) for one in spec[name] if isinstance(one, Mapping)]
+                for name in ("containers", "initContainers")
+                if isinstance(spec.get(name), list)
+            }
+        return {name: _without_secrets(value) for name, value in spec.items() if name not in _SECRETIVE}
+    return [_without_secrets(value) for value in spec] if isinstance(spec, list) else spec
+
+
+def _container(container: Json) -> dict[str, Any]:
+    kept = {name: container[name] for name in _CONTAINER if name in container}
+    for words in ("command", "args"):
+        if len(orjson.dumps(kept.get(words))) > MOST_COMMAND_CHARS:
+            kept[words] = ["(too long to be kept)"]
+    return kept
+
+
+def kept_pod(raw: Json, *, gone_at: str = "") -> dict[str, Any]:
+    """In the shape of the object, as far as a chart of its life needs it."""
+    meta, status = mapping(raw.get("metadata")), mapping(raw.get("status"))
+    marks = {name: value for name, value in mapping(meta.get("labels")).items() if name in labels.OURS}
+    kept = {name: meta[name] for name in ("name", "namespace", "uid", "creationTimestamp") if name in meta}
+    conditions = [
+        {name: one[name] for name in ("type", "status", "lastTransitionTime") if name in one}
+        for one in status.get("conditions") or ()
+        if isinstance(one, Mapping) and one.get("type") == "PodScheduled"
+    ]
+    return {
+        "metadata": {**kept, "labels": marks, **({GONE_AT: gone_at} if gone_at else {})},
+        "spec": {"nodeName": text(mapping(raw.get("spec")).get("nodeName"))},
+        "status": {
+            "phase": text(status.get("phase")),
+            "reason": text(status.get("reason")),
+            "message": text(status.get("message"))[:MOST_WORDS_CHARS],
+            "conditions": conditions,
+            "containerStatuses": [
+                _container_status(one) for one in status.get("containerStatuses") or () if isinstance(one, Mapping)
+            ],
+        },
+    }
+
+
+def _container_status(status: Json) -> dict[str, Any]:
+    state = {
+        name: {word: value for word, value in mapping(said).items() if word in _STATE}
+        for name, said in mapping(status.get("state")).items()
+    }
+    return {"name": text(status.get("name")), "restartCount": status.get("restartCount") or 0, "state": state}
+
+
+_STATE = ("startedAt", "finishedAt", "exitCode", "reason", "signal")
+
+
+def by_creation(pods: Sequence[Json]) -> tuple[Json, ...]:
+    return tuple(sorted(pods, key=lambda pod: (_created(pod), text(mapping(pod.get("metadata")).get("name")))))
+
+
+def _created(pod: Json) -> float:
+    return from_rfc3339(text(mapping(pod.get("metadata")).get("creationTimestamp"))) or 0.0

@@ -1,0 +1,145 @@
+"""The history in the operator's own Redis: one hash for each job, and an index by the time until which it is kept.
+
+Redis holds the work queue, and is never filled by this: near its maxmemory nothing is written and the oldest jobs go.
+Records are not sealed, since who reads them has no record key; so they are read as foreign text, within bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from tjworker.base import REDIS_FULL, Transient
+from tjworker.history.records import Entry, Moment, Story, Summary, by_creation, read_object, read_summary
+from tjworker.history.store import LIVE_SECONDS, MOST_PARTS, Bounds
+from tjworker.store import packing
+from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, text
+
+FULL_SHARE = 0.75
+"""Of maxmemory. What is left is the operator's."""
+FREED_JOBS = 200
+"""At a time, while Redis is that full."""
+MOST_UNPACKED_BYTES = 4 << 20
+
+
+class RedisHistory:
+    def __init__(self, commands: RedisCommands, bounds: Bounds) -> None:
+        self._redis = commands
+        self._client: Any = commands.client
+        self._bounds = bounds
+
+    def put(self, entries: Sequence[Entry], now: float) -> None:
+        full = self._is_full()
+        self._drop(now, FREED_JOBS if full else 0)
+        if full:
+            raise Transient(
+                f"Redis has used {FULL_SHARE:.0%} of its maxmemory: no history is written; give it more, or lower"
+                " TJ_HISTORY_JOBS",
+                reason=REDIS_FULL,
+            )
+        for part in batches(entries, 100):
+            self._write(part, now)
+
+    def _is_full(self) -> bool:
+        memory = self._redis.read(lambda: self._client.info("memory"))
+        most = int(memory.get("maxmemory") or 0)
+        return bool(most) and int(memory.get("used_memory") or 0) > FULL_SHARE * most
+
+    def _write(self, entries: Sequence[Entry], now: float) -> None:
+        index = self._redis.key("history_jobs")
+        keys = [self._key(one.namespace, one.uid) for one in entries]
+
+        def sizes() -> list[Any]:
+            pipe = self._client.pipeline(transaction=False)
+            for key in keys:
+                pipe.hlen(key)
+            return list(pipe.execute())
+
+        room = [MOST_PARTS - int(size) for size in self._redis.read(sizes)]
+        pipe = self._client.pipeline(transaction=False)
+        for entry, key, left in zip(entries, keys, room, strict=True):
+            fields: dict[str, bytes] = {} if entry.summary is None else {"summary": entry.summary.to_json()}
+            if entry.job is not None:
+                fields["job"] = packing.pack(orjson.dumps(entry.job))
+            fields.update(list(_parts(entry).items())[: max(0, left)])
+            if not fields:
+                continue
+            pipe.hset(key, mapping=fields)
+            # The index decides; this is for keys that it has lost.
+            pipe.expire(key, int(max(LIVE_SECONDS, entry.keep_until - now)) + 1)
+            pipe.zadd(index, {_member(entry.namespace, entry.uid): entry.keep_until}, nx=entry.summary is None)
+        with self._redis.mapped():
+            pipe.execute()
+
+    def _drop(self, now: float, more: int) -> None:
+        """What is over, what is too many, and `more` beyond that."""
+        index, client = self._redis.key("history_jobs"), self._client
+        with self._redis.mapped():
+            over = list(client.zrangebyscore(index, "-inf", now, start=0, num=KEYS_PER_CALL))
+            many = int(client.zcard(index)) - len(over) - self._bounds.jobs
+            if (beyond := min(KEYS_PER_CALL, max(many, 0) + more)) > 0:
+                over += client.zrange(index, len(over), len(over) + beyond - 1)
+            if over:
+                pipe = client.pipeline(transaction=False)
+                pipe.unlink(*(self._redis.key("history", text(member)) for member in over))
+                pipe.zrem(index, *over)
+                pipe.execute()
+
+    def summaries(self) -> list[Summary]:
+        index, client = self._redis.key("history_jobs"), self._client
+        members: list[bytes] = self._redis.read(lambda: list(client.zrange(index, 0, -1)))
+        found: list[Summary] = []
+        for part in batches(members, KEYS_PER_CALL):
+
+            def read(part: Sequence[bytes] = part) -> list[Any]:
+                pipe = client.pipeline(transaction=False)
+                for member in part:
+                    pipe.hget(self._redis.key("history", text(member)), "summary")
+                return list(pipe.execute())
+
+            for member, data in zip(part, self._redis.read(read), strict=True):
+                summary = read_summary(data) if data else None
+                if summary is not None and _member(summary.namespace, summary.uid) == text(member):
+                    found.append(summary)
+        return found
+
+    def story(self, namespace: str, uid: str) -> Story | None:
+        key = self._key(namespace, uid)
+        fields = self._redis.read(lambda: self._client.hgetall(key))
+        summary = read_summary(fields.get(b"summary", b""))
+        if summary is None or (summary.namespace, summary.uid) != (namespace, uid):
+            return None
+        pods, moments = [], []
+        for name, data in fields.items():
+            what, _, rest = text(name).partition("/")
+            if what == "pod" and (pod := read_object(_unpacked(data))):
+                pods.append(pod)
+            elif what == "at":
+                at, _, phase = rest.partition("/")
+                moments.append(Moment(at, phase, text(data)))
+        job = read_object(_unpacked(fields.get(b"job", b"")))
+        return Story(summary, job, by_creation(pods), tuple(sorted(moments, key=lambda one: one.at)))
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _key(self, namespace: str, uid: str) -> str:
+        return self._redis.key("history", _member(namespace, uid))
+
+
+def _member(namespace: str, uid: str) -> str:
+    return f"{namespace}/{uid}"
+
+
+def _parts(entry: Entry) -> dict[str, bytes]:
+    pods = {f"pod/{uid}": packing.pack(orjson.dumps(pod)) for uid, pod in entry.pods.items()}
+    return pods | {f"at/{one.at}/{one.phase}": one.message.encode() for one in entry.moments}
+
+
+def _unpacked(data: bytes) -> bytes:
+    try:
+        return packing.unpack(data, most_bytes=MOST_UNPACKED_BYTES) if data else b""
+    except ValueError:
+        return b""

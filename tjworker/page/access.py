@@ -1,0 +1,169 @@
+"""Who looks at the page, and what of it the viewer may see: the API server says so, asked with the viewer's own token.
+
+In a cluster this process has no rights of its own. A viewer is the bearer of a token, which a proxy with a login puts
+into `Authorization`; rows are shown of namespaces and kinds whose jobs the token may list (SelfSubjectAccessReview),
+and a job's own page is read with the token. Answers are remembered for a while, tokens by their hash.
+
+On one's own machine (`TJ_PAGE_ACCESS=kubeconfig`) every viewer is the owner of the kubeconfig; then the page listens on
+a loopback address and answers to the names of this machine alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import orjson
+from kubernetes.client import Configuration
+
+from tjworker.base import GroupResource, OperatorError, Terminal
+from tjworker.cli.cluster import Cluster
+from tjworker.kube.client import KubeClient
+from tjworker.kube.errors import to_error
+from tjworker.kube.port import Transport
+from tjworker.kube.resources import RESOURCES
+from tjworker.kube.transport import KubeTransport
+
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+GOOD_SECONDS = 60.0
+"""So long a right that was taken away may still be used to look at lists; a job's own page asks each time."""
+MOST_VIEWERS = 500
+MOST_TOKEN_CHARS = 16 << 10
+MOST_NAMESPACES = 200
+"""That are asked for one by one. A viewer who may not list the whole cluster and has more names a namespace."""
+REQUEST_SECONDS = 10.0
+USER_AGENT = "tj-page/0.1"
+
+
+class NotAllowed(Exception):
+    """The message says what to do about it. `code` is the status of the answer."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(slots=True)
+class Viewer:
+    """Somebody who looks, and what was found out about their rights. Thread-safe."""
+
+    transport: Transport
+    api: KubeClient
+    now: Callable[[], float]
+    _rights: dict[tuple[str, str], tuple[float, bool]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def may(self, verb: str, resource: GroupResource, namespace: str = "") -> bool:
+        """Raises OperatorError when the API server cannot be asked, NotAllowed where it does not know the token."""
+        asked = f"{verb} {resource}", namespace
+        with self._lock:
+            known = self._rights.get(asked)
+            if known is not None and self.now() - known[0] < GOOD_SECONDS:
+                return known[1]
+        row = RESOURCES[resource]
+        spec = {"verb": verb, "group": row.group, "resource": row.plural, "namespace": namespace}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": spec},
+        }
+        answer = self.transport.request("POST", REVIEWS, body=orjson.dumps(body), timeout_seconds=REQUEST_SECONDS)
+        if answer.status == 401:
+            raise NotAllowed(401, "the cluster does not know this token, or it has run out; sign in again")
+        if answer.status >= 300:
+            raise to_error(answer, f"ask whether jobs of {namespace or 'all namespaces'} may be listed")
+        allowed = bool((orjson.loads(answer.body).get("status") or {}).get("allowed"))
+        with self._lock:
+            self._rights[asked] = self.now(), allowed
+        return allowed
+
+    def listable(
+        self, places: Iterable[tuple[GroupResource, str]], threads: ThreadPoolExecutor
+    ) -> frozenset[tuple[GroupResource, str]]:
+        """Of these (kind, namespace) those whose jobs the viewer may list."""
+        wanted = sorted(set(places))
+        whole = {kind for kind in {kind for kind, _ in wanted} if self.may("list", kind)}
+        rest = [place for place in wanted if place[0] not in whole][:MOST_NAMESPACES]
+        allowed = threads.map(lambda place: self.may("list", place[0], place[1]), rest)
+        return frozenset(
+            {place for place in wanted if place[0] in whole}
+            | {place for place, may in zip(rest, allowed, strict=True) if may}
+        )
+
+    def cluster(self) -> Cluster:
+        """For the functions that commands share."""
+        return Cluster(self.api, self.transport, "default")
+
+
+class Viewers:
+    """`own`: everybody is the owner of this configuration. None: of the token that comes with the request."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        own: bool,
+        connect: Callable[[Configuration], Transport] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._configuration = configuration
+        self._connect = connect or (lambda given: KubeTransport(given, user_agent=USER_AGENT, pool_size=4))
+        self._now = now
+        self._lock = threading.Lock()
+        self._own = self._viewer(configuration) if own else None
+        self._known: OrderedDict[bytes, Viewer] = OrderedDict()
+
+    @property
+    def names_no_one(self) -> bool:
+        """Whoever reaches the page is taken for its owner."""
+        return self._own is not None
+
+    def viewer(self, authorization: str) -> Viewer:
+        """Raises NotAllowed without a token."""
+        if self._own is not None:
+            return self._own
+        kind, _, token = authorization.partition(" ")
+        token = token.strip()
+        if kind.lower() != "bearer" or not token or len(token) > MOST_TOKEN_CHARS or not token.isascii():
+            raise NotAllowed(
+                401,
+                "this page shows what your own token of the cluster may read, and none came with the request: open it"
+                " through the proxy where you sign in (docs/page.md)",
+            )
+        name = hashlib.sha256(token.encode()).digest()
+        with self._lock:
+            found = self._known.get(name)
+            if found is None:
+                found = self._known[name] = self._viewer(_with_token(self._configuration, token))
+                while len(self._known) > MOST_VIEWERS:
+                    self._known.popitem(last=False)[1].api.close()
+            self._known.move_to_end(name)
+            return found
+
+    def _viewer(self, configuration: Configuration) -> Viewer:
+        transport = self._connect(configuration)
+        return Viewer(transport, KubeClient(transport, request_timeout_seconds=REQUEST_SECONDS), self._now)
+
+
+def _with_token(own: Configuration, token: str) -> Configuration:
+    """The same cluster, and nothing of this process' own credentials."""
+    made = Configuration()
+    made.host, made.ssl_ca_cert, made.verify_ssl = own.host, own.ssl_ca_cert, own.verify_ssl
+    made.proxy, made.no_proxy = own.proxy, own.no_proxy
+    made.api_key = {"authorization": f"Bearer {token}"}
+    return made
+
+
+def readable_error(error: OperatorError) -> tuple[int, str]:
+    """The status and the sentence that a viewer gets."""
+    if isinstance(error, Terminal) and error.status in (401, 403):
+        return 403, f"your token may not do that: {error.message}; ask who manages the namespace for the role `view`"
+    if error.status == 404:
+        return 404, error.message
+    return 503, f"{error.message}; this page tries again by itself, and `tj doctor` says what is wrong"

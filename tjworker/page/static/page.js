@@ -1,0 +1,131 @@
+// Keeps a view fresh, and follows logs. The server renders; this replaces the parts marked `data-live` by what it renders
+// now, and says how old the page is while the server or what it reads does not answer. Texts only ever become text nodes.
+"use strict";
+
+const freshness = document.getElementById("freshness");
+const readAt = document.getElementById("read-at");
+let busy = false;
+let again = false;
+
+function clock(iso) {
+  return iso.slice(11, 19);
+}
+
+function say(words, away) {
+  freshness.classList.toggle("away", away);
+  freshness.replaceChildren(document.createTextNode(words));
+}
+
+function fresh() {
+  say("Live, read at " + clock(readAt.dateTime) + " UTC", false);
+}
+
+function stale(why) {
+  const seconds = Math.max(0, Math.round((Date.now() - Date.parse(readAt.dateTime)) / 1000));
+  const age = seconds < 120 ? seconds + " s" : Math.round(seconds / 60) + " min";
+  say("As of " + clock(readAt.dateTime) + " UTC, " + age + " old: " + why, true);
+}
+
+async function reload() {
+  if (busy) {
+    again = true;
+    return;
+  }
+  busy = true;
+  try {
+    const answer = await fetch(location.href, { credentials: "same-origin" });
+    if (!answer.ok) {
+      stale(answer.status === 404 ? "it is gone; see History" : "the server answers " + answer.status);
+      return;
+    }
+    const next = new DOMParser().parseFromString(await answer.text(), "text/html");
+    for (const part of document.querySelectorAll("[data-live]")) {
+      const now = next.getElementById(part.id);
+      if (now && now.innerHTML !== part.innerHTML) {
+        replace(part, now);
+      }
+    }
+    readAt.dateTime = next.getElementById("read-at").dateTime;
+    fresh();
+  } catch (error) {
+    stale("the server does not answer");
+  } finally {
+    busy = false;
+    if (again) {
+      again = false;
+      setTimeout(reload, 1000);
+    }
+  }
+}
+
+// Who reads with the keyboard keeps the place: the link that had the focus has it again, where it is still there.
+function replace(part, now) {
+  const held = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const across = Array.from(part.querySelectorAll(".scroll"), (one) => one.scrollLeft);
+  part.replaceChildren(...Array.from(now.childNodes, (node) => document.importNode(node, true)));
+  part.querySelectorAll(".scroll").forEach((one, at) => { one.scrollLeft = across[at] || 0; });
+  if (held !== null) {
+    const link = Array.from(part.querySelectorAll("a")).find((one) => one.getAttribute("href") === held);
+    if (link) {
+      link.focus({ preventScroll: true });
+    }
+  }
+}
+
+const watch = document.body.dataset.watch;
+if (watch) {
+  const events = new EventSource("/events?watch=" + encodeURIComponent(watch));
+  events.addEventListener("open", fresh);
+  events.addEventListener("change", reload);
+  events.addEventListener("away", (event) => stale(JSON.parse(event.data)));
+  events.addEventListener("error", () => stale("the server does not answer; trying again"));
+  setInterval(() => { if (freshness.classList.contains("away")) { reload(); } }, 10000);
+}
+
+// -- logs ---------------------------------------------------------------------------------------
+const MOST_LINES = 5000;
+const logs = document.querySelector("[data-log]");
+if (logs) {
+  const button = document.getElementById("follow");
+  const role = document.getElementById("role");
+  const pane = document.getElementById("log");
+  const state = document.getElementById("log-state");
+  let stream = null;
+
+  const stop = (words) => {
+    if (stream) {
+      stream.close();
+      stream = null;
+    }
+    button.textContent = "Follow";
+    state.textContent = words;
+  };
+
+  const start = () => {
+    stop("");
+    pane.replaceChildren();
+    button.textContent = "Stop";
+    state.textContent = "Following";
+    stream = new EventSource(logs.dataset.log + "?role=" + encodeURIComponent(role.value));
+    stream.addEventListener("lines", (event) => {
+      const below = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 40;
+      for (const [label, line] of JSON.parse(event.data)) {
+        const name = document.createElement("b");
+        name.textContent = label + "  ";
+        pane.append(name, line + "\n");
+      }
+      while (pane.childNodes.length > 2 * MOST_LINES) {
+        pane.firstChild.remove();
+      }
+      if (below) {
+        pane.scrollTop = pane.scrollHeight;
+      }
+    });
+    stream.addEventListener("end", (event) => stop(JSON.parse(event.data)));
+    stream.addEventListener("error", () => stop("The stream broke off; Follow reads it again."));
+  };
+
+  button.hidden = false;
+  button.addEventListener("click", () => (stream ? stop("Stopped") : start()));
+  role.addEventListener("change", () => { if (stream) { start(); } });
+}

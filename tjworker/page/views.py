@@ -1,0 +1,373 @@
+"""What each view shows, as plain data for its template. Pure: a board, a job or a story in, rows of text out.
+
+Templates escape; here texts are cut to a length that a page can hold, and lose what is no text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from tjworker.api.kinds.base import mapping, text
+from tjworker.api.model import TrainingJob
+from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
+from tjworker.api.quantity import milli, whole
+from tjworker.api.status import END_PHASES
+from tjworker.base import printable
+from tjworker.cli import rows
+from tjworker.cli.happenings import Happening
+from tjworker.cli.happenings import row as happening_row
+from tjworker.cli.narrative import SHOWN_RECORDS, Section
+from tjworker.history.records import GONE_AT, Summary
+from tjworker.page.board import Board, JobRow
+
+Json = Mapping[str, Any]
+ROWS_A_PAGE = 100
+MOST_CHARS = 4_000
+"""Of one text. Whoever needs all of it asks `kubectl get -o yaml`."""
+SHOWN_PODS, SHOWN_EVENTS = 300, 60
+_LIST_CHARS = 200
+GIGA = 1e9
+
+TONES: Mapping[str, str] = {
+    **dict.fromkeys(("Running", "Succeed", "Succeeded", "Ready"), "good"),
+    **dict.fromkeys(("Failed", "Timeout", "Preempted", "NodeFail"), "bad"),
+    **dict.fromkeys(("Error", "OOMKilled", "Evicted", "Not ready"), "bad"),
+    **dict.fromkeys(("Restarting", "Scaling", "Terminating", "Suspended", "Cordoned", "Deleted"), "warn"),
+}
+"""Of a word of a status. Others are quiet. The word itself always stands beside its colour."""
+
+
+def tone(phase: str) -> str:
+    word = phase.partition(" ")[0]
+    if word.endswith(("BackOff", "Error")) or word.startswith("Err"):
+        return "bad"
+    return TONES.get(phase, TONES.get(word, "quiet"))
+
+
+def shown(words: object, most: int = MOST_CHARS, keep: str = "") -> str:
+    """A text of somebody else's, as far as a page shows it."""
+    given = str(words)
+    cut = given[:most]
+    return printable(cut, keep) + ("\u2026" if len(given) > most else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    namespace: str = ""
+    kind: str = ""
+    phase: str = ""
+    text: str = ""
+    page: int = 1
+
+    def query(self, **changed: object) -> str:
+        """Of a link that differs from this view so."""
+        parts = {"namespace": self.namespace, "kind": self.kind, "phase": self.phase, "q": self.text, "page": self.page}
+        wanted = {name: value for name, value in (parts | changed).items() if value not in ("", 1)}
+        return f"?{urlencode(wanted)}" if wanted else "?"
+
+    def takes(self, namespace: str, kind: str, phase: str, name: str) -> bool:
+        return (
+            self.namespace in ("", namespace)
+            and self.kind in ("", kind)
+            and self.phase in ("", phase or NEW)
+            and self.text.lower() in name.lower()
+        )
+
+
+NEW = "New"
+"""Stands for the phase of a job that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One page of a list, and what its filters offer."""
+
+    filters: Filters
+    rows: Sequence[Any]
+    total: int
+    """Of the rows on all pages."""
+    all_rows: int
+    """Without filters."""
+    pages: int
+    phases: Sequence[tuple[str, int]]
+    """Each with its number of jobs, under the other filters."""
+    namespaces: Sequence[str]
+    kinds: Sequence[str]
+
+
+def job_list(board: Board, may_list: Iterable[tuple[str, str]], filters: Filters, now: datetime) -> Listing:
+    """`may_list`: (kind as resource, namespace) that the viewer may list. What needs an eye comes first: jobs that
+    live, the newest above."""
+    allowed = frozenset(may_list)
+    every = [row for row in board.jobs.values() if (row.resource, row.namespace) in allowed]
+    every.sort(key=lambda row: row.name)
+    every.sort(key=lambda row: row.created_at or row.ended_at, reverse=True)
+    every.sort(key=lambda row: row.phase in END_PHASES)
+    found = _listing(every, filters, lambda row: row.phase)
+    return _with_rows(found, [_job_cells(row, now) for row in found.rows])
+
+
+def history_list(summaries: Iterable[Summary], filters: Filters, now: datetime) -> Listing:
+    """`summaries`: the newest first, and only those that the viewer may list."""
+    found = _listing(list(summaries), filters, lambda row: row.phase)
+    return _with_rows(found, [_past_cells(one, now) for one in found.rows])
+
+
+def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
+    def taken(but_phase: bool) -> list[Any]:
+        asked = Filters(filters.namespace, filters.kind, "" if but_phase else filters.phase, filters.text)
+        return [row for row in every if asked.takes(row.namespace, row.kind, phase_of(row), row.name)]
+
+    matching = taken(but_phase=False)
+    counts = Counter(phase_of(row) or NEW for row in taken(but_phase=True))
+    pages = max(1, -(-len(matching) // ROWS_A_PAGE))
+    page = min(max(1, filters.page), pages)
+    start = (page - 1) * ROWS_A_PAGE
+    return Listing(
+        filters=Filters(filters.namespace, filters.kind, filters.phase, filters.text, page),
+        rows=matching[start : start + ROWS_A_PAGE],
+        total=len(matching),
+        all_rows=len(every),
+        pages=pages,
+        phases=sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])),
+        namespaces=sorted({row.namespace for row in every}),
+        kinds=sorted({row.kind for row in every}),
+    )
+
+
+def _with_rows(found: Listing, cells: Sequence[Any]) -> Listing:
+    return Listing(
+        found.filters, cells, found.total, found.all_rows, found.pages, found.phases, found.namespaces, found.kinds
+    )
+
+
+def age(at: str, now: datetime) -> str:
+    return rows.age(at, now) if rows.parse_time(at) else "\u2013"
+
+
+def _job_cells(row: JobRow, now: datetime) -> dict[str, Any]:
+    return {
+        "link": job_link(row.resource, row.namespace, row.name),
+        "name": shown(row.name, _LIST_CHARS),
+        "namespace": shown(row.namespace, _LIST_CHARS),
+        "kind": row.kind,
+        "phase": shown(row.phase, 40) or NEW,
+        "tone": tone(row.phase),
+        "replicas": row.replicas,
+        "restarts": row.restarts,
+        "progress": row.progress,
+        "age": age(row.created_at, now),
+        "since": row.created_at,
+        "message": shown(row.message, _LIST_CHARS),
+    }
+
+
+def _past_cells(one: Summary, now: datetime) -> dict[str, Any]:
+    return {
+        "link": f"/history/{one.namespace}/{one.uid}",
+        "name": shown(one.name, _LIST_CHARS),
+        "namespace": shown(one.namespace, _LIST_CHARS),
+        "kind": shown(one.kind, 60),
+        "phase": shown(one.phase, 40) or NEW,
+        "tone": past_tone(one),
+        "restarts": one.restarts,
+        "ended": f"{age(one.ended_at, now)} ago" if one.ended_at else "\u2013",
+        "deleted": f"{age(one.deleted_at, now)} ago" if one.deleted_at else "\u2013",
+        "ended_at": one.ended_at,
+        "deleted_at": one.deleted_at,
+        "message": shown(one.message, _LIST_CHARS),
+    }
+
+
+def past_tone(one: Summary) -> str:
+    """That it ran when it was deleted is neither good nor bad."""
+    return tone(one.phase) if one.phase in END_PHASES else "quiet"
+
+
+def job_link(resource: str, namespace: str, name: str) -> str:
+    return f"/jobs/{resource}/{namespace}/{name}"
+
+
+# -- one job ---------------------------------------------------------------------------------------
+def section_blocks(sections: Sequence[Section]) -> list[dict[str, Any]]:
+    """The narrative with its log lines apart, which stay as they were written."""
+    blocks = []
+    for section in sections:
+        parts: list[tuple[str, str]] = []
+        for line in section.lines:
+            if line.startswith("    | "):
+                log = shown(line[6:])
+                if parts and parts[-1][0] == "log":
+                    parts[-1] = "log", f"{parts[-1][1]}\n{log}"
+                else:
+                    parts.append(("log", log))
+            elif line.startswith("! "):
+                parts.append(("warning", shown(line[2:])))
+            else:
+                parts.append(("line", shown(line)))
+        blocks.append({"title": section.title, "parts": parts})
+    return blocks
+
+
+def pod_rows(pods: Sequence[Json], now: datetime) -> list[dict[str, Any]]:
+    found = []
+    for pod in pods[:SHOWN_PODS]:
+        name, phase, ready, attempt, node, since = rows.pod_row(pod, now)
+        gone = text(mapping(pod.get("metadata")).get(GONE_AT))
+        found.append(
+            {
+                "name": shown(name, _LIST_CHARS),
+                "phase": shown("Deleted" if gone and phase in ("Running", "Pending") else phase, 60),
+                "tone": tone("Deleted" if gone and phase in ("Running", "Pending") else phase),
+                "ready": ready,
+                "attempt": shown(attempt, 20),
+                "node": shown(node.replace("<none>", "\u2013"), _LIST_CHARS),
+                "age": since,
+            }
+        )
+    return found
+
+
+def scale_rows(job: TrainingJob, now: datetime) -> list[dict[str, Any]]:
+    """Of a job with more changes than the narrative tells."""
+    if len(job.status.scale_records) <= SHOWN_RECORDS:
+        return []
+    return [
+        {
+            "ago": f"{age(one.time, now)} ago",
+            "at": one.time,
+            "role": shown(one.role, 60),
+            "change": f"{one.from_} \u2192 {one.to}",
+            "reason": shown(one.reason, MOST_CHARS),
+        }
+        for one in job.status.scale_records
+    ]
+
+
+def event_rows(seen: Sequence[Happening], now: datetime) -> list[dict[str, Any]]:
+    """The newest first."""
+    found = []
+    for one in list(reversed(seen))[:SHOWN_EVENTS]:
+        when, kind, reason, about, message = happening_row(one, now)
+        found.append(
+            {
+                "when": when,
+                "type": kind,
+                "tone": "warn" if kind == "Warning" else "quiet",
+                "reason": shown(reason, 80),
+                "object": shown(about, _LIST_CHARS),
+                "message": shown(message, 1_000),
+            }
+        )
+    return found
+
+
+# -- the cluster -----------------------------------------------------------------------------------
+def node_rows(board: Board, may_list: Iterable[tuple[str, str]], gpu_resources: Sequence[str]) -> list[dict[str, Any]]:
+    """`may_list`: as in `job_list`; jobs of others count in the sums and have no name here."""
+    allowed = frozenset(may_list)
+    on_node: dict[str, Counter[tuple[str, str]]] = {}
+    for row in board.jobs.values():
+        if (row.resource, row.namespace) in allowed:
+            for pod in row.pods:
+                if pod.node:
+                    where = f"{row.namespace}/{row.name}", job_link(row.resource, row.namespace, row.name)
+                    on_node.setdefault(pod.node, Counter())[where] += 1
+    found = []
+    for name, node in board.nodes.items():
+        asked = board.requests.get(name, NOTHING)
+        state = "Cordoned" if node.unschedulable else "Ready" if node.ready == "True" else "Not ready"
+        gpus = sum(asked.amount(gpu) for gpu in gpu_resources)
+        has_gpus = sum(_has(node.allocatable, gpu) for gpu in gpu_resources)
+        found.append(
+            {
+                "name": shown(name, _LIST_CHARS),
+                "state": state,
+                "tone": tone(state),
+                "cpu": _share(asked.cpu_milli / 1000, _has(node.allocatable, "cpu") / 1000),
+                "memory": _share(asked.memory_bytes / GIGA, _has(node.allocatable, "memory") / GIGA),
+                "gpu": _share(gpus, has_gpus) if has_gpus else None,
+                "pods": f"{asked.pods} of {_has(node.allocatable, 'pods')}",
+                "jobs": [
+                    {"name": shown(job, _LIST_CHARS), "link": link, "pods": count}
+                    for (job, link), count in sorted(on_node.get(name, Counter()).items())
+                ],
+            }
+        )
+    return found
+
+
+def worker_rows(board: Board, may_list: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Processes that have a job at this moment. Of jobs that the viewer may not list there is a number."""
+    allowed = frozenset(may_list)
+    works: dict[str, list[str]] = {}
+    for key, owner in sorted(board.running.items()):
+        row = board.jobs.get(key)
+        if row is not None and (row.resource, row.namespace) in allowed:
+            works.setdefault(owner, []).append(shown(f"{row.namespace}/{row.name}", _LIST_CHARS))
+        else:
+            works.setdefault(owner, []).append("another job")
+    return [{"name": shown(owner, 100), "jobs": jobs} for owner, jobs in works.items()]
+
+
+def waiting(board: Board) -> NodeRequests:
+    """What pods without a node ask for."""
+    return board.requests.get(WAITING, NOTHING)
+
+
+def _has(allocatable: Mapping[str, str], resource: str) -> int:
+    try:
+        amount = allocatable.get(resource, "0")
+        return milli(amount) if resource == "cpu" else whole(amount)
+    except (ValueError, ArithmeticError):
+        return 0
+
+
+def _share(asked: float, has: float) -> dict[str, Any]:
+    return {"words": f"{asked:.3g} of {has:.3g}", "percent": min(100, round(100 * asked / has)) if has else 0}
+
+
+def queue_figures(board: Board) -> list[tuple[str, str]]:
+    stats = board.queue
+    if stats is None:
+        return [("Queue", "not known")]
+    oldest = f", the oldest for {stats.oldest_seconds:.1f} s" if stats.queued else ""
+    return [
+        ("Unfinished jobs", str(stats.unfinished)),
+        ("Queued", f"{stats.queued}{oldest}"),
+        ("Being reconciled", str(stats.running)),
+        ("Delayed", str(stats.delayed)),
+        ("Failing", str(stats.failing)),
+    ]
+
+
+def figures(board: Board) -> list[tuple[str, str]]:
+    usable = sum(node.ready == "True" and not node.unschedulable for node in board.nodes.values())
+    asked = waiting(board)
+    pods = f"{asked.pods}, for {asked.cpu_milli / 1000:g} CPUs" if asked.pods else "0"
+    return [
+        ("Nodes that take pods", f"{usable} of {len(board.nodes)}"),
+        ("Pods without a node", pods),
+        *queue_figures(board),
+    ]
+
+
+STUCK_SECONDS = 30.0
+
+
+def idle_words(board: Board) -> str:
+    """Of workers none of which has a job."""
+    stats = board.queue
+    if stats is None:
+        return "The queue cannot be read."
+    if stats.queued and stats.oldest_seconds > STUCK_SECONDS:
+        return (
+            f"No worker has a job, and {stats.queued} jobs wait, the oldest for {rows.duration(stats.oldest_seconds)}:"
+            " `tj doctor` says whether workers run."
+        )
+    return "No worker has a job at this moment."

@@ -1,0 +1,300 @@
+"""Writes the history: what the watches show of jobs that change their phase, end or are deleted, and of their pods.
+
+Reflectors hand it objects and never wait: it takes a reference, or counts a loss. One thread of its own writes to the
+store. A store that is away, slow or full costs history alone; the news waits in memory, within bounds, and is written
+when the store is back. Decides nothing, and nothing decides by it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+from tjworker.api.kinds import KNOWN_KINDS
+from tjworker.api.kinds.base import seen_status, text
+from tjworker.api.labels import JOB_UID
+from tjworker.api.observed import ENDED_PHASES
+from tjworker.api.resources import PODS
+from tjworker.api.status import END_PHASES
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.base import GroupResource, OperatorError
+from tjworker.history.records import MOST_WORDS_CHARS, Entry, Moment, Summary, kept_job, kept_pod, summary_of
+from tjworker.history.store import LIVE_SECONDS, HistoryStore
+from tjworker.telemetry.metrics import HISTORY_ENTRIES
+from watcher.progress import namespace_of, resource_of
+
+log = structlog.get_logger(__name__)
+Json = Mapping[str, Any]
+
+WRITE_SECONDS = 1.0
+"""News of that long goes in one write."""
+RETRY_MOST_SECONDS = 60.0
+MOST_WAITING_JOBS = 2_000
+MOST_WAITING_PODS = 5_000
+"""Objects that wait for the store; some 100 MB."""
+MOST_GONE = 20_000
+"""Deleted jobs that are remembered, so that no late news brings one back, and pods that go after their job find it."""
+DELETED = "DELETED"
+
+
+@dataclass(slots=True)
+class _News:
+    """Of one job, since the last write."""
+
+    resource: GroupResource
+    raw: Json | None = None
+    deleted_at: str = ""
+    moments: list[Moment] = field(default_factory=list)
+    pods: dict[str, tuple[Json, str]] = field(default_factory=dict)
+    """UID -> the pod and when it was seen to go, '' while it is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    resource: GroupResource
+    phase: str
+    count: int
+    """Of `_count`, when it was last shown."""
+
+
+@dataclass(slots=True)
+class _List:
+    """One that is under way."""
+
+    began: int
+    """Of `_count`."""
+    shown: set[tuple[str, str]] = field(default_factory=set)
+
+
+class Historian:
+    """`now`: Unix seconds. Its methods are called on the reflectors' threads and never raise."""
+
+    def __init__(self, store: HistoryStore, seconds: float, *, now: Callable[[], float]) -> None:
+        self._store = store
+        self._seconds = seconds
+        self._now = now
+        self._lock = threading.Lock()
+        self._live: dict[tuple[str, str], _Live] = {}
+        """(namespace, UID) of every job that this process has seen and not seen deleted."""
+        self._gone: OrderedDict[tuple[str, str], Summary] = OrderedDict()
+        self._news: dict[tuple[str, str], _News] = {}
+        self._pods_waiting = 0
+        self._count = 0
+        """Of the objects of jobs that it was shown."""
+        self._lists: dict[str, _List] = {}
+        self._listed: list[str] = []
+        """Sources whose list has ended since the last write."""
+        self._stop = threading.Event()
+        self._failures = 0
+        self._thread: threading.Thread | None = None
+
+    # -- what the watches show ---------------------------------------------------------------------
+    def see(self, resource: GroupResource, kind: str, obj: Json) -> None:
+        """A watch event. `kind`: ADDED, MODIFIED or DELETED."""
+        try:
+            with self._lock:
+                if resource == PODS:
+                    self._see_pod(kind, obj)
+                else:
+                    self._see_job(resource, kind, obj)
+        except Exception:
+            # Objects that cannot be read are counted where they are projected.
+            log.debug("an object is left out of the history", exc_info=True)
+
+    def list_begins(self, source: str) -> None:
+        """`source`: as in `Projector`."""
+        with self._lock:
+            self._lists[source] = _List(self._count)
+
+    def list_page(self, source: str, objects: Iterable[Json]) -> None:
+        """Which jobs live: no news of them."""
+        resource = resource_of(source)
+        if resource == PODS:
+            return
+        with self._lock:
+            found = self._lists.setdefault(source, _List(self._count))
+            for obj in objects:
+                if (where := _place(obj)) is not None and where not in self._gone:
+                    found.shown.add(where)
+                    self._live.setdefault(where, self._alive(resource, obj))
+
+    def list_ends(self, source: str) -> None:
+        """Jobs that the list has not shown, nor any watch since it began, are gone."""
+        resource, namespace = resource_of(source), namespace_of(source)
+        if resource == PODS:
+            return
+        with self._lock:
+            found = self._lists.pop(source, _List(0))
+            for where, live in list(self._live.items()):
+                of_list = live.resource == resource and namespace in ("", where[0])
+                if of_list and where not in found.shown and live.count <= found.began:
+                    del self._live[where]
+            self._listed.append(source)
+
+    def _alive(self, resource: GroupResource, obj: Json) -> _Live:
+        self._count += 1
+        return _Live(resource, text(seen_status(obj).get("phase")), self._count)
+
+    def _see_job(self, resource: GroupResource, kind: str, obj: Json) -> None:
+        where = _place(obj)
+        guest = KNOWN_KINDS[resource].guest
+        if where is None or where in self._gone or (guest is not None and guest.is_for_another(obj)):
+            return
+        status, at = seen_status(obj), to_rfc3339(self._now())
+        phase, before = text(status.get("phase")), self._live.get(where)
+        if kind == DELETED:
+            self._live.pop(where, None)
+            self._gone[where] = summary_of(resource, obj, deleted_at=at)
+            while len(self._gone) > MOST_GONE:
+                self._gone.popitem(last=False)
+        else:
+            self._live[where] = self._alive(resource, obj)
+            is_new = kind == "ADDED" if before is None else before.phase != phase
+            if not is_new and phase not in END_PHASES:
+                return
+        news = self._news_of(where, resource)
+        if news is None:
+            return
+        news.raw = obj
+        if kind == DELETED:
+            news.deleted_at = at
+        elif phase and (before is None or before.phase != phase):
+            news.moments.append(Moment(at, phase, text(status.get("message"))[:MOST_WORDS_CHARS]))
+
+    def _see_pod(self, kind: str, obj: Json) -> None:
+        meta = obj["metadata"]
+        where = str(meta.get("namespace")), str((meta.get("labels") or {}).get(JOB_UID, ""))
+        over = kind == DELETED or (obj.get("status") or {}).get("phase") in ENDED_PHASES
+        live, gone = self._live.get(where), self._gone.get(where)
+        # Whoever may make pods could label them with any UID: of jobs that nobody has seen nothing is kept.
+        if not over or (live is None and gone is None):
+            return
+        if self._pods_waiting >= MOST_WAITING_PODS:
+            HISTORY_ENTRIES.inc(result="lost")
+            return
+        resource = live.resource if live is not None else GroupResource(gone.resource if gone else "")
+        if (news := self._news_of(where, resource)) is not None:
+            self._pods_waiting += str(meta["uid"]) not in news.pods
+            news.pods[str(meta["uid"])] = obj, to_rfc3339(self._now()) if kind == DELETED else ""
+
+    def _news_of(self, where: tuple[str, str], resource: GroupResource) -> _News | None:
+        if where not in self._news and len(self._news) >= MOST_WAITING_JOBS:
+            HISTORY_ENTRIES.inc(result="lost")
+            return None
+        return self._news.setdefault(where, _News(resource))
+
+    # -- the thread --------------------------------------------------------------------------------
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Write what waits, for so long; what is left then is lost, and counted."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(seconds)
+        with self._lock:
+            left, self._news = len(self._news), {}
+        if left:
+            HISTORY_ENTRIES.inc(left, result="lost")
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._pause_seconds()):
+            self.write()
+        self.write()
+        self._store.close()
+
+    def _pause_seconds(self) -> float:
+        return min(RETRY_MOST_SECONDS, WRITE_SECONDS * 2.0 ** min(self._failures, 10))
+
+    def write(self) -> None:
+        """Write what has come. Never raises; what cannot be written waits for the next call."""
+        with self._lock:
+            news, self._news, self._pods_waiting = self._news, {}, 0
+            listed, self._listed = self._listed, []
+        try:
+            entries = [self._entry(where, one) for where, one in news.items()]
+            self._store.put(entries, self._now())
+            HISTORY_ENTRIES.inc(len(entries), result="written")
+            news = {}
+            self._mark_unseen(listed)
+        except OperatorError as error:
+            if not self._failures:
+                log.warning("the history cannot be written; it waits, and reconciling goes on", error=error.message)
+            self._failures += 1
+            self._take_back(news)
+            with self._lock:
+                self._listed = list(dict.fromkeys([*listed, *self._listed]))
+        except Exception:
+            log.exception("the history has met a bug; what waited for it is lost", jobs=len(news))
+            HISTORY_ENTRIES.inc(len(news), result="lost")
+        else:
+            if self._failures:
+                log.info("the history is written again")
+            self._failures = 0
+
+    def _entry(self, where: tuple[str, str], news: _News) -> Entry:
+        if news.raw is None:
+            # Pods that went after their job, or while its phase stayed.
+            summary = self._gone.get(where)
+        else:
+            summary = summary_of(news.resource, news.raw, deleted_at=news.deleted_at)
+        pods = {uid: kept_pod(pod, gone_at=gone_at) for uid, (pod, gone_at) in news.pods.items()}
+        job = None if news.raw is None else kept_job(news.raw)
+        return Entry(
+            where[0], where[1], summary, self._keep_until(summary), job=job, pods=pods, moments=tuple(news.moments)
+        )
+
+    def _keep_until(self, summary: Summary | None) -> float:
+        at = from_rfc3339(summary.at) if summary is not None and summary.at else None
+        return self._now() + max(LIVE_SECONDS, self._seconds) if at is None else at + self._seconds
+
+    def _take_back(self, news: dict[tuple[str, str], _News]) -> None:
+        """What could not be written goes under what has come since."""
+        with self._lock:
+            for where, old in news.items():
+                newer = self._news.get(where)
+                if newer is None and len(self._news) >= MOST_WAITING_JOBS:
+                    HISTORY_ENTRIES.inc(result="lost")
+                    continue
+                self._news[where] = old if newer is None else _merged(old, newer)
+            self._pods_waiting = sum(len(one.pods) for one in self._news.values())
+
+    def _mark_unseen(self, listed: list[str]) -> None:
+        """Jobs that the history takes for alive, and that their list has not shown: they were deleted while no watcher
+        looked. When, is not known."""
+        if not listed:
+            return
+        sources = {(resource_of(source), namespace_of(source)) for source in listed}
+        summaries, at = self._store.summaries(), to_rfc3339(self._now())
+        with self._lock:
+            unseen = [
+                replace(one, deleted_at=at)
+                for one in summaries
+                if not one.deleted_at
+                and {(one.resource, ""), (one.resource, one.namespace)} & sources
+                and (one.namespace, one.uid) not in self._live
+                and (one.namespace, one.uid) not in self._gone
+            ]
+        self._store.put([Entry(s.namespace, s.uid, s, self._keep_until(s)) for s in unseen], self._now())
+
+
+def _merged(old: _News, new: _News) -> _News:
+    return _News(
+        new.resource,
+        new.raw if new.raw is not None else old.raw,
+        new.deleted_at or old.deleted_at,
+        [*old.moments, *new.moments],
+        {**old.pods, **new.pods},
+    )
+
+
+def _place(obj: Json) -> tuple[str, str] | None:
+    meta = obj.get("metadata") or {}
+    namespace, uid = meta.get("namespace"), meta.get("uid")
+    return (str(namespace), str(uid)) if namespace and uid else None
