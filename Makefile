@@ -10,7 +10,7 @@ SHARE ?= 1
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-chart test-alerts test-frameworks chart check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
+.PHONY: help demo test test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-chart test-alerts test-frameworks chart site check verify generate control-plane bench peer up clean setup bugs mutants chaos poison
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -86,6 +86,14 @@ test-cluster: control-plane  ## a real kubelet, containerd and runc beside the r
 
 chart: setup  ## the Helm chart, built from k8s/: build/chart/trainingjob-operator-VERSION.tgz
 	@$(PY) -m charts
+
+# A folder of its own: nothing else needs a site generator.
+site: setup  ## the documentation as a web site that needs no server: build/site/VERSION/index.html
+	@if [ "$$(cat .venv/site/.stamp 2>/dev/null)" != "$$(cksum < requirements/site.txt)" ]; then \
+	  rm -rf .venv/site && $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --target .venv/site -r requirements/site.txt && \
+	  cksum < requirements/site.txt > .venv/site/.stamp; \
+	fi
+	@$(PY) -m docsite
 
 test-chart: control-plane  ## what Helm installs, beside what kustomize installs, and a release on the real API server (2 minutes, after the build)
 	@$(PY) -m controlplane build --helm
