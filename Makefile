@@ -11,7 +11,7 @@ BASE ?= main
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-changed test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison test-browser screenshots
+.PHONY: help demo test test-changed test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison test-browser screenshots test-chart chart site
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -87,6 +87,21 @@ test-compose: setup  ## docker-compose.yml on a real container engine, images in
 test-cluster: control-plane  ## a real kubelet, containerd and runc beside the real control plane (about 5 minutes; root on Linux, else skipped)
 	@$(PY) -m controlplane build --kubelet
 	@TJ_CLUSTER=1 $(PY) -m pytest -q -rs tests/cluster $(PYTEST_ARGS)
+
+chart: setup  ## the Helm chart, built from k8s/: build/chart/trainingjob-operator-VERSION.tgz
+	@$(PY) -m charts
+
+# A folder of its own: nothing else needs a site generator.
+site: setup  ## the documentation as a web site that needs no server: build/site/VERSION/index.html
+	@if [ "$$(cat .venv/site/.stamp 2>/dev/null)" != "$$(cksum < requirements/site.txt)" ]; then \
+	  rm -rf .venv/site && $(PY) -m pip install --quiet --disable-pip-version-check --require-hashes --target .venv/site -r requirements/site.txt && \
+	  cksum < requirements/site.txt > .venv/site/.stamp; \
+	fi
+	@$(PY) -m docsite
+
+test-chart: control-plane  ## what Helm installs, beside what kustomize installs, and a release on the real API server (2 minutes, after the build)
+	@$(PY) -m controlplane build --helm
+	@TJ_CHART=1 $(PY) -m pytest -q tests/chart $(PYTEST_ARGS)
 
 test-alerts: setup  ## each alert fires and clears in a real Prometheus, its fault really caused (about 15 minutes; skipped without Prometheus)
 	@$(PY) -m tests.alerts.prometheus

@@ -120,23 +120,28 @@ def with_needs(guests: Sequence[Resource]) -> tuple[Resource, ...]:
     return (*guests, *(row for row in RESOURCES.values() if names.intersection(row.needed_by)))
 
 
-def of_guest(row: Resource, operator: str = NAMESPACE) -> list[Json]:
-    """A kind of another operator's, for an operator that serves all namespaces; and for people."""
+def of_guest(row: Resource, operator: str = NAMESPACE, namespace: str = "") -> list[Json]:
+    """The rights on a job kind of another operator, in one namespace or (`''`) in all."""
+    return _of_each_process(row, with_needs((row,)), operator, namespace)
+
+
+def users_of_guest(row: Resource) -> list[Json]:
+    """The same kind, for Kubernetes' own roles of people."""
+    return users((row,), f"tj-{row.name}")
+
+
+def of_gang(row: Resource, operator: str = NAMESPACE, namespace: str = "") -> list[Json]:
+    """The rights on the PodGroups of a gang scheduler, in one namespace or (`''`) in all."""
+    return _of_each_process(row, (row,), operator, namespace)
+
+
+def _of_each_process(row: Resource, resources: Sequence[Resource], operator: str, namespace: str) -> list[Json]:
     return [
         document
         for process in PROCESSES
         for document in _role(
-            f"{process}-{row.name}", rules(process, with_needs((row,))), "", subject=operator, process=process
+            f"{process}-{row.name}", rules(process, resources), namespace, subject=operator, process=process
         )
-    ] + users((row,), f"tj-{row.name}")
-
-
-def of_gang(row: Resource, operator: str = NAMESPACE) -> list[Json]:
-    """The PodGroups of one gang scheduler, for an operator that serves all namespaces."""
-    return [
-        document
-        for process in PROCESSES
-        for document in _role(f"{process}-{row.name}", rules(process, (row,)), "", subject=operator, process=process)
     ]
 
 
@@ -235,7 +240,7 @@ def outputs() -> dict[str, str]:
         "k8s/nodes/rbac.yaml": _text(nodes()),
         "k8s/pods/rbac.yaml": _text(pods()),
         "k8s/users/rbac.yaml": _text(users()),
-        **{f"k8s/kinds/{row.name}/rbac.yaml": _text(of_guest(row)) for row in GUESTS},
+        **{f"k8s/kinds/{row.name}/rbac.yaml": _text(of_guest(row) + users_of_guest(row)) for row in GUESTS},
         **{f"k8s/gangs/{row.gang}/rbac.yaml": _text(of_gang(row)) for row in GANGS},
         **{f"k8s/gangs/{row.gang}/kustomization.yaml": _kustomization(row) for row in GANGS},
         TENANCY: _tenancy(),

@@ -12,7 +12,7 @@ from controlplane import binaries
 from controlplane.binaries import not_there
 from controlplane.build import build
 from controlplane.errors import ControlPlaneError
-from controlplane.releases import DEFAULT, SUPPORTED, Release, kubelet, release
+from controlplane.releases import DEFAULT, SUPPORTED, Release, helm, kubelet, release
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     make.set_defaults(work=_build)
     make.add_argument("--check", action="store_true", help="build nothing; fail when something is missing")
     make.add_argument("--kubelet", action="store_true", help="the kubelet for `make test-cluster`, and nothing else")
+    make.add_argument("--helm", action="store_true", help="helm for `make test-chart`, and nothing else")
     run = commands.add_parser("run", help="run it in the foreground until SIGTERM or SIGINT")
     run.set_defaults(work=_run)
     run.add_argument(
@@ -81,7 +82,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _build(options: argparse.Namespace) -> int:
     if options.kubelet:
-        return _build_kubelet(check=options.check)
+        return _build_apart(kubelet(), "--kubelet", check=options.check)
+    if options.helm:
+        return _build_apart(helm(), "--helm", check=options.check)
     wanted: Release = options.kubernetes
     if os.environ.get(binaries.ASSETS) and not binaries.missing(wanted):
         print(os.environ[binaries.ASSETS])  # noqa: T201
@@ -96,12 +99,11 @@ def _build(options: argparse.Namespace) -> int:
     return 0
 
 
-def _build_kubelet(*, check: bool) -> int:
-    wanted = kubelet()
+def _build_apart(wanted: Release, option: str, *, check: bool) -> int:
+    """A program that is no part of a control plane."""
     if check and not binaries.cached(wanted).is_dir():
-        raise ControlPlaneError(
-            f"the kubelet of Kubernetes {wanted.version} is not built: run `python -m controlplane build --kubelet`"
-        )
+        (program,) = wanted.programs
+        raise ControlPlaneError(f"{program.name} is not built: run `python -m controlplane build {option}`")
     print(binaries.cached(wanted) if check else build(wanted, _say))  # noqa: T201
     return 0
 

@@ -37,6 +37,8 @@ NAMES = tuple(program.name for program in PROGRAMS)
 KUBELET = Program("kubelet", "k8s.io/kubernetes/cmd/kubelet", own_module="kubelet")
 """Of the default release. Only the tests of a real node need it, so it has a module and a place in the cache of its
 own."""
+HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", own_module="helm")
+"""Only the tests of the chart need it."""
 NEEDED = tuple(name for name in NAMES if name != "kwok")
 """Without which no control plane runs. KWOK only plays nodes, as other kubelets can."""
 
@@ -85,6 +87,11 @@ class Release:
 def kubelet() -> Release:
     """The kubelet that fits the default control plane."""
     return Release(DEFAULT, (KUBELET,))
+
+
+def helm() -> Release:
+    """Beside the default control plane."""
+    return Release(DEFAULT, (HELM,))
 
 
 def release(version: str = "") -> Release:

@@ -130,7 +130,7 @@ def test_people_scale_what_has_a_scale_subresource() -> None:
     scaled = {
         row.name
         for row in rbac.GUESTS
-        if any("scale" in name for d in rbac.of_guest(row) for rule in d.get("rules", ()) for name in rule["resources"])
+        if any("scale" in name for d in rbac.users_of_guest(row) for rule in d["rules"] for name in rule["resources"])
     }
     assert scaled == {row.name for row in rbac.GUESTS if KNOWN_KINDS[row.name].scale_spec_path}
     assert len(scaled) < len(rbac.GUESTS)

@@ -1,0 +1,35 @@
+{{- define "trainingjob-operator.labels" -}}
+app.kubernetes.io/name: trainingjob-operator
+app.kubernetes.io/part-of: trainingjob-operator
+{{- end }}
+
+{{- define "trainingjob-operator.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end }}
+{{- end }}
+
+{{- define "trainingjob-operator.prefix" -}}
+{{ (.Values.settings).TJ_KEY_PREFIX | default "tj" }}
+{{- end }}
+
+{{- /* What no schema can say: checked once, before anything is rendered. */ -}}
+{{- define "trainingjob-operator.check" -}}
+{{- if has .Release.Namespace .Values.namespaces }}
+{{- fail (printf "namespaces: %s is the namespace of the operator itself, where a job could take its service accounts and Secrets. Install the operator in another namespace: helm install --namespace tj-system --create-namespace" .Release.Namespace) }}
+{{- end }}
+{{- range $setting, $value := dict "TJ_KINDS" "kinds" "TJ_GANG_SCHEDULER" "gangScheduler" "TJ_NAMESPACES" "namespaces" }}
+{{- if hasKey ($.Values.settings | default dict) $setting }}
+{{- fail (printf "settings.%s: set the value `%s` instead, which also grants the rights that it needs" $setting $value) }}
+{{- end }}
+{{- end }}
+{{- if and (not .Values.redis.enabled) .Values.secrets.create }}
+{{- range $name := list "url" "tasksUrl" "caCertificate" }}
+{{- if not (index $.Values.redis.external $name) }}
+{{- fail (printf "redis.external.%s: required when redis.enabled is false; or set secrets.create to false and create the Secrets tj-redis and tj-redis-tls yourself" $name) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,97 @@
+"""Where the values of the chart go in the Deployments, the StatefulSet and the NetworkPolicies of k8s/base."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Json = dict[str, Any]
+COMPONENTS = ("watcher", "worker", "beat", "flower", "reporter", "redis")
+REDIS = "valkey/valkey"
+OPENSHIFT = Path(__file__).resolve().parent.parent / "k8s" / "openshift" / "kustomization.yaml"
+
+
+def workload(component: str, source: Json) -> Json:
+    """A document of k8s/base/COMPONENT.yaml with marks for the values."""
+    document = deepcopy(source)
+    metadata = document["metadata"]
+    metadata["namespace"] = "@@{{ $.Release.Namespace }}"
+    metadata["labels"] = {"@@labels": None, **metadata.get("labels", {})}
+    for claim in document["spec"].get("volumeClaimTemplates", ()):
+        claim["metadata"]["labels"] = {"@@labels": None}
+        claim["spec"]["resources"]["requests"]["storage"] = "@@{{ .Values.redis.storage.size }}"
+        claim["spec"]["storageClassName"] = "@@with .Values.redis.storage.className"
+    if "template" in document["spec"]:
+        _replicas(component, document["spec"])
+        _pod(component, document["spec"]["template"])
+    return document
+
+
+def network_policies(documents: list[Json]) -> list[Json]:
+    """Those of k8s/base/network.yaml; OpenShift's DNS is one more rule of `tj-to-redis`."""
+    changed = deepcopy(documents)
+    (to_redis,) = (document for document in changed if document["metadata"]["name"] == "tj-to-redis")
+    (dns,) = _openshift_patch("NetworkPolicy")
+    to_redis["spec"]["egress"].append(f"@@if .Values.openshift @@{json.dumps(dns['value'])}")
+    return changed
+
+
+def _openshift_patch(kind: str) -> list[Json]:
+    patches = yaml.safe_load(OPENSHIFT.read_text(encoding="utf-8"))["patches"]
+    return [step for row in patches if row["target"]["kind"] == kind for step in yaml.safe_load(row["patch"])]
+
+
+def _replicas(component: str, spec: Json) -> None:
+    if component == "watcher":
+        spec["replicas"] = "@@{{ .Values.watcher.replicas }}"
+    elif component == "worker":
+        # Left out by default: `helm upgrade` must not undo an autoscaler. 0 is a number, too.
+        spec["replicas"] = '@@if not (kindIs "invalid" .Values.worker.replicas) @@{{ .Values.worker.replicas }}'
+
+
+def _pod(component: str, template: Json) -> None:
+    template["metadata"]["labels"] = {"@@labels": None, **template["metadata"]["labels"]}
+    spec = template["spec"]
+    (container,) = spec["containers"]
+    if component == "redis":
+        template["metadata"]["annotations"] = "@@with .Values.podAnnotations"
+    else:
+        # A changed setting restarts the pods, as the name by content of kustomize does.
+        settings = 'include (print .Template.BasePath "/settings.yaml") . | sha256sum'
+        template["metadata"]["annotations"] = (
+            f'@@yaml (merge (dict "checksum/settings" ({settings})) .Values.podAnnotations)'
+        )
+        container["image"] = '@@{{ include "trainingjob-operator.image" . }}'
+        container["imagePullPolicy"] = "@@with .Values.image.pullPolicy"
+        spec["imagePullSecrets"] = "@@with .Values.image.pullSecrets"
+    container["resources"] = f"@@yaml .Values.{component}.resources"
+    spec["priorityClassName"] = "@@with .Values.priorityClass.name"
+    for name in ("nodeSelector", "tolerations", "affinity"):
+        spec[name] = f"@@with .Values.{name}"
+    if component == "redis":
+        _redis(spec, container)
+    if component == "worker":
+        _worker(container)
+
+
+def _worker(container: Json) -> None:
+    command: list[str] = container["command"]
+    command[command.index("--concurrency") + 1] = "@@{{ .Values.worker.concurrency | quote }}"
+    (reports,) = (row for row in container["env"] if row["name"] == "TJ_REPORTS_URL")
+    url = reports["value"]
+    reports["value"] = f'@@{{{{ ternary "{url}" "" .Values.reporter.enabled | quote }}}}'
+
+
+def _redis(spec: Json, container: Json) -> None:
+    container["image"] = "@@{{ .Values.redis.image }}"
+    arguments: list[str] = container["args"]
+    arguments[arguments.index("--maxmemory") + 1] = "@@{{ .Values.redis.maxMemory | quote }}"
+    context = spec["securityContext"]
+    # OpenShift chooses the user; its constraint refuses pods that name one.
+    for step in _openshift_patch("StatefulSet"):
+        name = step["path"].rpartition("/")[2]
+        context[name] = f"@@if not .Values.openshift @@{context[name]}"
