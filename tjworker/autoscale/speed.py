@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from tjworker.api.model import BatchSize
 from tjworker.api.progress import MAX_RATE, MAX_REPLICAS, Progress, SpeedSample
+from tjworker.autoscale.step_time import learn_step_time
 
 LEAST_RATE = 1e-9
 """Samples per second: one in thirty years."""
@@ -29,12 +30,15 @@ class SpeedCurve:
 
     points: tuple[tuple[int, float], ...] = ()
     """(replicas, speed), concave, both ascending; after (0, 0)."""
+    closed: bool = False
 
     def at(self, replicas: int) -> float:
         if not self.points or replicas <= self.points[0][0]:
             return float(replicas)
         last, speed = self.points[-1]
         if replicas > last:
+            if self.closed:
+                return speed
             return speed + self._last_slope() * (min(replicas, TRUSTED_TIMES * last) - last)
         high = bisect_left(self.points, (replicas, -1.0))
         (n0, s0), (n1, s1) = self.points[high - 1], self.points[high]
@@ -63,10 +67,36 @@ def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> Speed
         return learned_throughput(progress)
     newest = max(noisy, key=lambda s: s.last_seen)
     sqr, var = newest.grad_sqr or 0.0, newest.grad_var or 0.0
-    return _curve(_means((s.replicas, s.rate * efficiency(s.batch_size, batch, sqr, var), s.count) for s in samples))
+    step = learn_step_time(samples, batch)
+    if step is None:
+        return learned_throughput(progress)
+    observed = sorted({s.replicas for s in samples})
+    most = TRUSTED_TIMES * observed[-1]
+    sizes = sorted({*observed, most, *(n for n in _SIZES if n < most)})
+    return SpeedCurve(_curve([(n, _best_goodput(step, n, sqr, var)) for n in sizes]).points, closed=True)
 
 
-def efficiency(batch_size: int | None, batch: BatchSize, sqr: float, var: float) -> float:
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+
+
+def _best_goodput(step, replicas, sqr, var):
+    batch = step.batch
+    usable = min(replicas, max(1, batch.max // batch.per_replica_min))
+    low = max(batch.initial, usable * batch.per_replica_min)
+    high = max(low, batch.max)
+    best = 0.0
+    size = float(low)
+    while True:
+        best = max(best, size / step.seconds(usable, size) * efficiency(size, batch, sqr, var))
+        if size >= high:
+            return best
+        size = min(float(high), size * BATCH_STEP)
+
+
+BATCH_STEP = 1.4
+
+
+def efficiency(batch_size: float | None, batch: BatchSize, sqr: float, var: float) -> float:
     """What a sample brings, beside one of a batch of the initial size: gain / scale, at most 1."""
     scale = max(1.0, (batch_size or batch.initial) / batch.initial)
     # Only their ratio counts. Near the largest float their sum or product would be infinite, and the speed zero.

@@ -62,7 +62,7 @@ class _Speeds:
 
 def horizon(role: ElasticRole) -> float:
     left = role.progress.remaining_seconds if role.progress is not None else None
-    return HORIZON_SECONDS if left is None else max(1.0, left)
+    return HORIZON_SECONDS if left is None else max(1.0, min(HORIZON_SECONDS, left))
 
 
 def explain_by_speed(problem: Problem, made: Plan, role: ElasticRole, learn: Learn) -> Reason:

@@ -1,0 +1,100 @@
+"""How long a training step takes with another number of replicas and another batch size, learned from reports. Pure.
+
+The model is Pollux' (Qiao et al., OSDI 2021, section 3.2) without overlap of computation and synchronisation:
+
+    seconds of a step = micro-batches * (fixed + per_sample * micro-batch size) + sync(replicas)
+
+A replica that cannot hold its part of a batch computes it as several micro-batches and synchronises once
+(`perReplicaMax` of the job's batchSize says how much it holds). What was never observed is assumed to be as good as it
+can be: synchronisation takes no time at the smallest size observed, and beyond the largest it takes as long as there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tjworker.api.model import BatchSize
+from tjworker.api.progress import SpeedSample
+
+FIXED_PART = 0.1
+"""Prior: the fixed part of a micro-batch beside the rest of the largest one. In the measurements of Pollux' artifact it
+is 0.03 (cifar10) to 0.7 (yolov3)."""
+PRIOR_WEIGHT = 0.1
+"""Beside the weight 1 of an observation."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    batch: BatchSize
+    fixed: float
+    per_sample: float
+    sync: tuple[tuple[int, float], ...]
+    """(replicas, seconds), ascending, at least one."""
+
+    def seconds(self, replicas: int, batch_size: float) -> float:
+        return _compute(self.batch, self.fixed, self.per_sample, replicas, batch_size) + self.sync_seconds(replicas)
+
+    def sync_seconds(self, replicas: int) -> float:
+        points = self.sync
+        if replicas <= points[0][0]:
+            return points[0][1]
+        if replicas >= points[-1][0]:
+            return points[-1][1]
+        high = bisect_left(points, (replicas, -1.0))
+        (n0, s0), (n1, s1) = points[high - 1], points[high]
+        return s0 + (s1 - s0) * (replicas - n0) / (n1 - n0)
+
+
+def micro_batches(batch: BatchSize, replicas: int, batch_size: float) -> int:
+    """How many of them a replica needs for its part of a batch."""
+    return max(1, -int(-batch_size // (replicas * batch.per_replica_max)))
+
+
+def learn_step_time(samples: Sequence[SpeedSample], batch: BatchSize) -> StepTime | None:
+    """None without a sample that names its batch size."""
+    rows = [sample for sample in samples if sample.batch_size]
+    if not rows:
+        return None
+    least = min(sample.replicas for sample in rows)
+    fixed, per_sample = _fit([sample for sample in rows if sample.replicas == least], batch)
+    by_size: dict[int, SpeedSample] = {}
+    for sample in rows:
+        known = by_size.get(sample.replicas)
+        # A plan puts replicas on as few nodes as it can, and the newest batch is nearest to those to come.
+        if known is None or (-sample.nodes, sample.last_seen) > (-known.nodes, known.last_seen):
+            by_size[sample.replicas] = sample
+    sync = [(least, 0.0)]
+    for replicas, sample in sorted(by_size.items()):
+        if replicas > least:
+            size = float(sample.batch_size or 0)
+            computed = _compute(batch, fixed, per_sample, replicas, size)
+            sync.append((replicas, max(0.0, size / sample.rate - computed)))
+    return StepTime(batch, fixed, per_sample, tuple(sync))
+
+
+def _compute(batch: BatchSize, fixed: float, per_sample: float, replicas: int, batch_size: float) -> float:
+    return micro_batches(batch, replicas, batch_size) * fixed + per_sample * batch_size / replicas
+
+
+def _fit(rows: Sequence[SpeedSample], batch: BatchSize) -> tuple[float, float]:
+    """(fixed, per sample) by least squares of relative errors, neither below 0, without synchronisation."""
+    aa = ab = bb = at = bt = 0.0
+    for row in rows:
+        size = float(row.batch_size or 0)
+        seconds = size / row.rate
+        a, b = micro_batches(batch, row.replicas, size) / seconds, size / row.replicas / seconds
+        aa, ab, bb, at, bt = aa + a * a, ab + a * b, bb + b * b, at + a, bt + b
+    # The prior, as one more row: fixed - FIXED_PART * per_sample * largest = 0.
+    scale = PRIOR_WEIGHT * aa / len(rows)
+    slope = FIXED_PART * batch.per_replica_max
+    aa, ab, bb = aa + scale, ab - scale * slope, bb + scale * slope * slope
+    determinant = aa * bb - ab * ab
+    fixed = (at * bb - bt * ab) / determinant if determinant > 0 else 0.0
+    per_sample = (bt * aa - at * ab) / determinant if determinant > 0 else bt / bb
+    if fixed < 0:
+        return 0.0, bt / bb
+    if per_sample < 0:
+        return at / aa, 0.0
+    return fixed, per_sample
