@@ -40,10 +40,10 @@ class Values(Protocol):
     def steps(self, i: int, now: int) -> Sequence[int]:
         """Numbers of replicas above `now` that a role may go to in one step, ascending."""
 
-    def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
-        """What `high` replicas on so many nodes are worth beyond `low`. For each replica less, the higher it begins."""
+    def gain(self, i: int, low: int, high: int) -> float:
+        """What `high` replicas are worth beyond `low`. For each replica less, the higher it begins."""
 
-    def disturbance(self, i: int, replicas: int, nodes: int) -> float:
+    def disturbance(self, i: int) -> float:
         """What the first move of a plan costs a role, as it stands still meanwhile."""
 
 
@@ -91,13 +91,14 @@ class _Sharing:
         self.changed = set(range(len(jobs)))
         """Roles whose last replica may have changed since `tails` was brought up to date."""
         self.kinds = [_kind(size) for size in trial.sizes]
-        self.donors: dict[_Kind, list[tuple[float, int, int, int]]] = {}
-        """(what its last replica is worth for its share, role, replicas, their nodes), of roles that take the same
-        kinds of resources: a heap with outdated entries."""
-        self.offered: list[tuple[int, int] | None] = [None] * len(jobs)
-        """Replicas and nodes of each role's newest entry in `donors`."""
+        self.donors: dict[_Kind, list[tuple[float, int, int]]] = {}
+        """(what its last replica is worth for its share, role, replicas), of roles that take the same kinds of
+        resources: a heap with outdated entries."""
+        self.offered: list[int | None] = [None] * len(jobs)
+        """The replicas of each role's newest entry in `donors`."""
         self.to_offer: set[int] = set()
-        self.losses: dict[tuple[int, int, int, int], float] = {}
+        self.losses: dict[tuple[int, int], float] = {}
+        """(role, replicas) -> what its last replica is worth."""
         self.too_little: dict[tuple[int, int], tuple[float, int]] = {}
         """(size, replicas) -> the greatest gain for which no role gave room since the last step, and whose it was."""
         self.open: list[tuple[int, list[int]]] = [(-1, [])] * len(jobs)
@@ -136,50 +137,32 @@ class _Sharing:
     # -- worth -------------------------------------------------------------------------------------
     def _loss(self, i: int) -> float:
         """What the role loses with its last replica."""
-        now, before, after = self.trial.count(i), 1, 1
-        if self.compact:
-            on = self.trial.on[i]
-            before = len(on)
-            after = max(1, before - (on[self.trial.nodes[i][-1]] == 1))
-        key = (i, now, before, after)
-        loss = self.losses.get(key)
+        now = self.trial.count(i)
+        loss = self.losses.get((i, now))
         if loss is None:
-            loss = self.values.gain(i, now - 1, now, after, before) + self._first_move(i, now, before)
-            self.losses[key] = loss
+            loss = self.losses[i, now] = self.values.gain(i, now - 1, now) + self._first_move(i, now)
         return loss
 
-    def _first_move(self, i: int, now: int, nodes: int) -> float:
-        return self.values.disturbance(i, now, nodes) if now == self.was[i] and now else 0.0
-
-    def _spread(self, i: int) -> int:
-        """On how many nodes it is; 1 where that does not count."""
-        return len(self.trial.on[i]) or 1 if self.compact else 1
+    def _first_move(self, i: int, now: int) -> float:
+        return self.values.disturbance(i) if now == self.was[i] and now else 0.0
 
     def _best_step(self, i: int, tried: set[int]) -> tuple[float, int, float] | None:
         """(gain for what it takes of the cluster, replicas, gain)."""
         now, most = self.trial.count(i), self.most[i]
         best: tuple[float, int, float] | None = None
-        spread = self._spread(i)
-        moving = self._first_move(i, now, spread)
-        here = self._room_here(i) if self.compact else 0
+        moving = self._first_move(i, now)
         for to in self.values.steps(i, now):
             if to > most:
                 break
             if to in tried:
                 continue
-            # On how many nodes it will be, if the new nodes are empty.
-            left = to - now - here if self.compact else 0
-            after = (spread if now else 0) + -(-left // self.per_node(i)) if left > 0 else spread
-            gain = self.values.gain(i, now, to, spread, after) - moving
+            gain = self.values.gain(i, now, to) - moving
             rate = gain / ((to - now) * self.share[i])
             if gain > 0 and (best is None or rate > best[0]):
                 best = rate, to, gain
+            if not moving:
+                break  # each replica more gains less, so no larger step has a greater rate
         return best
-
-    def _room_here(self, i: int) -> int:
-        """How many more replicas the role's own nodes could hold."""
-        size = self.trial.sizes[i]
-        return sum(self._fitting(size, node) for node in self._open_nodes(i))
 
     def _open_nodes(self, i: int) -> list[int]:
         """Which of the role's own nodes have room for one more. Until some replica goes there can only be fewer."""
@@ -249,10 +232,9 @@ class _Sharing:
         self._catch_up()
         for i in self.to_offer:
             now = self.trial.count(i)
-            at = now, len(self.trial.on[i])
-            if now > max(self.least[i], 0) and self.offered[i] != at:
-                heapq.heappush(self.donors[self.kinds[i]], (self._loss(i) / self.share[i], i, *at))
-                self.offered[i] = at
+            if now > max(self.least[i], 0) and self.offered[i] != now:
+                heapq.heappush(self.donors[self.kinds[i]], (self._loss(i) / self.share[i], i, now))
+                self.offered[i] = now
         self.to_offer.clear()
 
     def _cheapest(self, most: int, but: int, helps: Callable[[_Kind], bool] = lambda _: True) -> list[int]:
@@ -261,12 +243,12 @@ class _Sharing:
         self._offer_changed()
         heaps = [heap for kind, heap in self.donors.items() if helps(kind)]
         found: list[int] = []
-        kept: dict[int, tuple[float, int, int, int]] = {}
+        kept: dict[int, tuple[float, int, int]] = {}
         while len(found) < most and (ripe := [heap for heap in heaps if heap]):
             entry = heapq.heappop(min(ripe, key=lambda heap: heap[0]))
             i = entry[1]
-            if entry[2:] != (self.trial.count(i), len(self.trial.on[i])):
-                if entry[2:] == self.offered[i]:
+            if entry[2] != self.trial.count(i):
+                if entry[2] == self.offered[i]:
                     self.offered[i] = None
                 continue
             if i not in kept:

@@ -11,6 +11,7 @@ can be: synchronisation takes no time at the smallest size observed, and beyond 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,18 +26,48 @@ PRIOR_WEIGHT = 0.1
 """Beside the weight 1 of an observation."""
 
 
+MOST_NOISE = 1e30
+"""At this noise every sample of any batch counts in full, and no sum or product of it overflows."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepTime:
     batch: BatchSize
     fixed: float
+    """Seconds of a micro-batch, whatever its size."""
     per_sample: float
+    """Seconds of a sample of a micro-batch."""
     sync: tuple[tuple[int, float], ...]
-    """(replicas, seconds), ascending, at least one."""
+    """(replicas, seconds), ascending, at least one: the sizes that were observed."""
 
-    def seconds(self, replicas: int, batch_size: float) -> float:
-        return _compute(self.batch, self.fixed, self.per_sample, replicas, batch_size) + self.sync_seconds(replicas)
+    def goodput(self, replicas: int, noise: float) -> float:
+        """Samples per second, each for what it is worth, at the batch size that is best for so many replicas."""
+        batch = self.batch
+        working = min(replicas, max(1, batch.max // batch.per_replica_min))  # others would have no sample of a batch
+        at_once = working * batch.per_replica_max
+        least, most = max(batch.initial, working * batch.per_replica_min), batch.max
+        sync = self._sync_seconds(working)
+        best = 0.0
+        for size in self._candidates(working, at_once, sync, noise):
+            tried = max(least, min(most, size))
+            parts = max(1, -int(-tried // at_once))
+            seconds = parts * self.fixed + self.per_sample * tried / working + sync
+            best = max(best, tried / seconds * efficiency(tried, batch.initial, noise))
+        return best
 
-    def sync_seconds(self, replicas: int) -> float:
+    def _candidates(self, replicas: int, at_once: int, sync: float, noise: float) -> Sequence[float]:
+        """Batch sizes of which one is the best. B / (c + b B) * 1 / (noise + B / initial) is greatest at
+        B = sqrt(c / b * noise * initial): once for batches that replicas compute at once, once for larger ones, of
+        which whole multiples are best."""
+        each = self.per_sample / replicas
+        scale = noise * self.batch.initial
+        once = min(at_once, math.sqrt((self.fixed + sync) / each * scale)) if each else at_once
+        each += self.fixed / at_once
+        parts = math.sqrt(sync / each * scale) // at_once if each else 1.0
+        return (once, max(1.0, parts) * at_once, (parts + 1.0) * at_once)
+
+    def _sync_seconds(self, replicas: int) -> float:
+        """A line between the sizes observed; beyond them as at the nearest."""
         points = self.sync
         if replicas <= points[0][0]:
             return points[0][1]
@@ -47,9 +78,10 @@ class StepTime:
         return s0 + (s1 - s0) * (replicas - n0) / (n1 - n0)
 
 
-def micro_batches(batch: BatchSize, replicas: int, batch_size: float) -> int:
-    """How many of them a replica needs for its part of a batch."""
-    return max(1, -int(-batch_size // (replicas * batch.per_replica_max)))
+def efficiency(batch_size: float, initial: int, noise: float) -> float:
+    """What a sample brings, beside one of a batch of the initial size: Pollux' gain / scale, at most 1. `noise`: the
+    gradient's variance by its squared norm."""
+    return (noise + 1.0) / (noise + max(1.0, batch_size / initial))
 
 
 def learn_step_time(samples: Sequence[SpeedSample], batch: BatchSize) -> StepTime | None:
@@ -69,13 +101,13 @@ def learn_step_time(samples: Sequence[SpeedSample], batch: BatchSize) -> StepTim
     for replicas, sample in sorted(by_size.items()):
         if replicas > least:
             size = float(sample.batch_size or 0)
-            computed = _compute(batch, fixed, per_sample, replicas, size)
+            computed = _micro_batches(batch, replicas, size) * fixed + per_sample * size / replicas
             sync.append((replicas, max(0.0, size / sample.rate - computed)))
     return StepTime(batch, fixed, per_sample, tuple(sync))
 
 
-def _compute(batch: BatchSize, fixed: float, per_sample: float, replicas: int, batch_size: float) -> float:
-    return micro_batches(batch, replicas, batch_size) * fixed + per_sample * batch_size / replicas
+def _micro_batches(batch: BatchSize, replicas: int, batch_size: float) -> int:
+    return max(1, -int(-batch_size // (replicas * batch.per_replica_max)))
 
 
 def _fit(rows: Sequence[SpeedSample], batch: BatchSize) -> tuple[float, float]:
@@ -84,7 +116,7 @@ def _fit(rows: Sequence[SpeedSample], batch: BatchSize) -> tuple[float, float]:
     for row in rows:
         size = float(row.batch_size or 0)
         seconds = size / row.rate
-        a, b = micro_batches(batch, row.replicas, size) / seconds, size / row.replicas / seconds
+        a, b = _micro_batches(batch, row.replicas, size) / seconds, size / row.replicas / seconds
         aa, ab, bb, at, bt = aa + a * a, ab + a * b, bb + b * b, at + a, bt + b
     # The prior, as one more row: fixed - FIXED_PART * per_sample * largest = 0.
     scale = PRIOR_WEIGHT * aa / len(rows)
