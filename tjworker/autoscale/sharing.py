@@ -114,11 +114,13 @@ class _Sharing:
         self.trial.add(i, node)
         self.changed.add(i)
         if self.compact:
-            freed, nodes = self.open[i]
-            if freed == self.trial.fleet.freed and node not in nodes:
-                nodes.append(node)
+            freed, known = self.open[i]
+            if freed == self.trial.fleet.freed and node not in known:
+                known.append(node)
 
     def _undo(self, mark: int) -> None:
+        if mark == self.trial.mark():
+            return
         self.changed.update(self.trial.touched(mark))
         self.trial.undo(mark)
 
@@ -148,7 +150,7 @@ class _Sharing:
 
     def _best_step(self, i: int, tried: set[int]) -> tuple[float, int, float] | None:
         """(gain for what it takes of the cluster, replicas, gain)."""
-        now, most = self.trial.count(i), self.most[i]
+        now, most, share = len(self.trial.nodes[i]), self.most[i], self.share[i]
         best: tuple[float, int, float] | None = None
         moving = self._first_move(i, now)
         for to in self.values.steps(i, now):
@@ -157,7 +159,7 @@ class _Sharing:
             if to in tried:
                 continue
             gain = self.values.gain(i, now, to) - moving
-            rate = gain / ((to - now) * self.share[i])
+            rate = gain / ((to - now) * share)
             if gain > 0 and (best is None or rate > best[0]):
                 best = rate, to, gain
             if not moving:
@@ -292,6 +294,7 @@ class _Sharing:
     def _share(self) -> bool:
         """One pass over all roles; whether anything has moved."""
         moved = False
+        trial, nodes = self.trial, self.trial.nodes
         tried: dict[int, set[int]] = defaultdict(set)
         heap: list[tuple[float, bool, int, int, float]] = []
         self.too_little.clear()
@@ -299,18 +302,18 @@ class _Sharing:
         """(size, replicas) -> the greatest rate that found no room since the last role gave some."""
 
         def offer(i: int) -> None:
-            if self.trial.count(i) < self.most[i] and (step := self._best_step(i, tried[i])) is not None:
-                held = self.trial.own_place(i) is None
-                heapq.heappush(heap, (-step[0], held, i, step[1], step[2]))
+            if len(nodes[i]) < self.most[i] and (step := self._best_step(i, tried[i])) is not None:
+                new = trial.own_place(i) is None
+                heapq.heappush(heap, (-step[0], new, i, step[1], step[2]))
 
-        for i in range(len(self.trial.roles)):
+        for i in range(len(trial.roles)):
             offer(i)
         while heap:
             rate, _, i, to, gain = heapq.heappop(heap)
-            now = self.trial.count(i)
-            key = (id(self.trial.sizes[i]), to - now)
-            known = hopeless.get(key)
-            if self.trial.own_place(i) is None and known is not None and -rate <= known:
+            new = trial.own_place(i) is None  # it may have given some since it was offered
+            key = (id(trial.sizes[i]), to - len(nodes[i]))
+            known = hopeless.get(key) if new else None
+            if known is not None and -rate <= known:
                 found = False
             else:
                 found, gave = self._reach(i, to, gain)
@@ -322,7 +325,7 @@ class _Sharing:
                 tried[i].clear()
             else:
                 tried[i].add(to)
-                if self.trial.own_place(i) is None and not self.compact:
+                if new and not self.compact:
                     hopeless[key] = max(hopeless.get(key, 0.0), -rate)
             offer(i)
         return moved
@@ -355,8 +358,9 @@ class _Sharing:
 
     def _place(self, i: int, to: int) -> bool:
         trial, size = self.trial, self.trial.sizes[i]
-        while (now := trial.count(i)) < to:
-            if trial.own_place(i) is not None or not self.compact:
+        nodes = trial.nodes[i]
+        while (now := len(nodes)) < to:
+            if not self.compact or trial.own_place(i) is not None:
                 if (node := trial.room(i)) == NO_ROOM:
                     return False
                 self._add(i, node)
@@ -377,6 +381,8 @@ class _Sharing:
 
     def _block(self, size: ReplicaSize, replicas: int) -> ReplicaSize:
         """Replicas that go to one node together, as one."""
+        if replicas == 1:
+            return size
         key = (id(size), replicas)
         if key not in self.blocks:
             more = tuple((free, amount * replicas) for free, amount in size.more)

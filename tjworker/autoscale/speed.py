@@ -10,12 +10,12 @@ would never be tried at a larger size again.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tjworker.api.model import BatchSize
 from tjworker.api.progress import MAX_RATE, MAX_REPLICAS, Progress, SpeedSample
-from tjworker.autoscale.step_time import MOST_NOISE, learn_step_time
+from tjworker.autoscale.step_time import MOST_NOISE, StepTime, learn_step_time
 
 LEAST_RATE = 1e-9
 """Samples per second: one in thirty years."""
@@ -52,9 +52,16 @@ class SpeedCurve:
 LINEAR = SpeedCurve()
 
 
-def learned_throughput(progress: Progress | None) -> SpeedCurve:
-    """Of samples per second."""
-    return _curve(_means((s.replicas, s.rate, s.count) for s in _usable(progress)))
+def learned_throughput(progress: Progress | None, batch: BatchSize | None = None) -> SpeedCurve:
+    """Of samples per second. For a job that adapts its batch size, with each replica's part of the newest batch: what
+    it reported of a size when its batches were small is not its speed there today."""
+    samples = _usable(progress)
+    step = learn_step_time(samples, batch) if batch is not None else None
+    if step is None:
+        return _curve(_means((s.replicas, s.rate, s.count) for s in samples))
+    newest = max((s for s in samples if s.batch_size), key=lambda s: s.last_seen)
+    part = (newest.batch_size or 0) / newest.replicas
+    return _modelled(step, lambda replicas: step.throughput(replicas, part * replicas))
 
 
 def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> SpeedCurve:
@@ -69,13 +76,17 @@ def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> Speed
     noisy = [s for s in samples if s.grad_sqr is not None and s.grad_var is not None and s.grad_sqr > 0]
     step = learn_step_time(samples, batch) if batch is not None else None
     if step is None or not noisy:
-        return learned_throughput(progress)
+        return learned_throughput(progress, batch)
     newest = max(noisy, key=lambda s: s.last_seen)
     noise = min(MOST_NOISE, (newest.grad_var or 0.0) / (newest.grad_sqr or 1.0))
+    return _modelled(step, lambda replicas: step.goodput(replicas, noise))
+
+
+def _modelled(step: StepTime, speed: Callable[[int], float]) -> SpeedCurve:
     observed = [replicas for replicas, _ in step.sync]
     most = TRUSTED_TIMES * observed[-1]
     sizes = sorted({*observed, *_sizes_below(most), most})
-    return replace(_curve([(n, step.goodput(n, noise)) for n in sizes]), known_to=most)
+    return replace(_curve([(n, speed(n)) for n in sizes]), known_to=most)
 
 
 def _sizes_below(most: int) -> Iterable[int]:

@@ -40,26 +40,38 @@ class StepTime:
     sync: tuple[tuple[int, float], ...]
     """(replicas, seconds), ascending, at least one: the sizes that were observed."""
 
+    def throughput(self, replicas: int, batch_size: float) -> float:
+        """Samples per second, with that batch size or the nearest that the job may have."""
+        batch = self.batch
+        working = self._working(replicas)
+        size = max(batch.initial, working * batch.per_replica_min, min(batch.max, batch_size))
+        return size / self._seconds(working, size)
+
     def goodput(self, replicas: int, noise: float) -> float:
         """Samples per second, each for what it is worth, at the batch size that is best for so many replicas."""
         batch = self.batch
-        working = min(replicas, max(1, batch.max // batch.per_replica_min))  # others would have no sample of a batch
+        working = self._working(replicas)
         at_once = working * batch.per_replica_max
         least, most = max(batch.initial, working * batch.per_replica_min), batch.max
-        sync = self._sync_seconds(working)
         best = 0.0
-        for size in self._candidates(working, at_once, sync, noise):
+        for size in self._candidates(working, at_once, noise):
             tried = max(least, min(most, size))
-            parts = max(1, -int(-tried // at_once))
-            seconds = parts * self.fixed + self.per_sample * tried / working + sync
-            best = max(best, tried / seconds * efficiency(tried, batch.initial, noise))
+            best = max(best, tried / self._seconds(working, tried) * efficiency(tried, batch.initial, noise))
         return best
 
-    def _candidates(self, replicas: int, at_once: int, sync: float, noise: float) -> Sequence[float]:
+    def _working(self, replicas: int) -> int:
+        """Replicas that have a sample of each batch; the others bring nothing."""
+        return min(replicas, max(1, self.batch.max // self.batch.per_replica_min))
+
+    def _seconds(self, replicas: int, batch_size: float) -> float:
+        parts = _micro_batches(self.batch, replicas, batch_size)
+        return parts * self.fixed + self.per_sample * batch_size / replicas + self._sync_seconds(replicas)
+
+    def _candidates(self, replicas: int, at_once: int, noise: float) -> Sequence[float]:
         """Batch sizes of which one is the best. B / (c + b B) * 1 / (noise + B / initial) is greatest at
         B = sqrt(c / b * noise * initial): once for batches that replicas compute at once, once for larger ones, of
         which whole multiples are best."""
-        each = self.per_sample / replicas
+        sync, each = self._sync_seconds(replicas), self.per_sample / replicas
         scale = noise * self.batch.initial
         once = min(at_once, math.sqrt((self.fixed + sync) / each * scale)) if each else at_once
         each += self.fixed / at_once
