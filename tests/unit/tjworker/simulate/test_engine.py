@@ -223,7 +223,7 @@ def test_without_progress_the_policy_sees_speeds_alone(reports_progress: bool, m
     scenario = Scenario(TWO_NODES, jobs, until=31, cooldown_seconds=0, reports_progress=reports_progress, **QUICK)  # type: ignore[arg-type]
     simulate(scenario, "fulfillment")
     newest = seen[-1]
-    assert [sample.replicas for sample in newest.samples] == [3]
+    assert [sample.replicas for sample in newest.samples] == [2, 3]
     assert (newest.percentage is not None, newest.remaining_seconds is not None) == (reports_progress,) * 2
 
 
