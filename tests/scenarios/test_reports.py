@@ -6,6 +6,7 @@ The pods are those that the operator makes, the tokens those that their volumes 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.scenarios.world import World, job, play, role, training_job
 from tests.support.guests import GUESTS, guest_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.rights import lacking
+from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.progress import read_progress
 from tjworker.api.reporting import audience
@@ -158,6 +160,27 @@ def test_the_end_of_the_server_loses_no_report_that_it_has_taken(reports: Report
     assert reports.told()["progressPercentage"] == 1
     reports.desk.write_all()
     assert reports.told()["progressPercentage"] == 2
+
+
+@pytest.mark.parametrize("look", ["write_due", "write_all"])
+def test_jobs_are_written_at_the_same_time(look: str, reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write waits for the API server, and thousands of jobs are due within the same ten seconds."""
+    reports.world.apply(job({"trainer": role(1)}, name="words")).run()
+    reports.world.advance(1)
+    for percentage in (1, 2):  # the first is written at once
+        for pod in ("digits-trainer-0", "words-trainer-0"):
+            assert reports.send(pod, progressPercentage=percentage) == Answer(200)
+        reports.world.advance(WRITE_SECONDS)
+    together, alone, patch = threading.Barrier(2), threading.Lock(), Desk._patch
+
+    def patched(desk: Desk, *of: Any) -> None:
+        together.wait(PATIENCE_SECONDS)  # raises where no other job is written meanwhile
+        with alone:  # the world is not made for two threads
+            patch(desk, *of)
+
+    monkeypatch.setattr(Desk, "_patch", patched)
+    getattr(reports.desk, look)()
+    assert [reports.told(name)["progressPercentage"] for name in ("digits", "words")] == [2, 2]
 
 
 def test_the_last_report_of_a_program_counts_though_it_comes_early_and_the_job_ends(tmp_path: Path) -> None:

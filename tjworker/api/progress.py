@@ -9,6 +9,7 @@ status. A refused report is data (`Refusal`) and changes nothing.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,9 +29,11 @@ MAX_METRICS_KEPT = 64
 MAX_METRIC_CHARS = 64
 """Of a name and of a value, as Trainer's schema has it."""
 MAX_SAMPLES = 16
-"""Rows of the speed table; the one that was seen least recently goes first."""
+"""Rows of the speed table."""
 MAX_COUNT = 100
 """Reports that the mean of a row rests on. Each later one weighs 1 %, so that a row follows a program that changes."""
+MAX_NOISE_COUNT = 5
+"""The same for the gradient, whose noise grows by orders of magnitude while a job trains."""
 MAX_INT32 = 2**31 - 1
 MAX_REPLICAS = 10_000
 MAX_RATE = 1e12
@@ -245,22 +248,24 @@ def _with_speed(progress: Progress, report: Report, at: float, placement: Placem
             return replace(progress, rescale_seconds=at - moved_at, rescale_measured_at=moved_at)
         if at - moved_at < (progress.rescale_seconds or 0.0):
             return progress
-    return replace(progress, samples=_with_sample(progress.samples, report, at, placement))
+    return replace(progress, samples=with_sample(progress.samples, report, at, placement))
 
 
-def _with_sample(
+def with_sample(
     samples: Sequence[SpeedSample], report: Report, at: float, placement: Placement
 ) -> tuple[SpeedSample, ...]:
+    """The table with one more report of a speed, received `at` (unix seconds)."""
     size = (report.replicas or placement.replicas, placement.nodes, report.batch_size)
     rows = {(s.replicas, s.nodes, s.batch_size): s for s in samples}
     old = rows.pop(size, None)
     before = min(old.count, MAX_COUNT - 1) if old else 0
+    before_noise = min(before, MAX_NOISE_COUNT - 1)
     rate = report.rate or 0.0
 
     def mean(was: float | None, now: float | None) -> float | None:
         if was is None or now is None:
             return was if now is None else now
-        return was + (now - was) / (before + 1)
+        return was + (now - was) / (before_noise + 1)
 
     new = SpeedSample(
         replicas=size[0],
@@ -272,8 +277,19 @@ def _with_sample(
         grad_sqr=mean(old.grad_sqr if old else None, report.grad_sqr),
         grad_var=mean(old.grad_var if old else None, report.grad_var),
     )
-    newest = sorted(rows.values(), key=lambda s: s.last_seen, reverse=True)[: MAX_SAMPLES - 1]
-    return tuple(sorted((new, *newest), key=lambda s: (s.replicas, s.nodes, s.batch_size or 0)))
+    return bounded_samples((*rows.values(), new))
+
+
+def bounded_samples(samples: Sequence[SpeedSample]) -> tuple[SpeedSample, ...]:
+    """At most MAX_SAMPLES of them, by replicas, nodes and batch size. Of the placement with most rows, the row that was
+    seen least recently goes first: a job that changes its batch size often would otherwise forget its speed at every
+    number of replicas but the present one."""
+    kept = sorted(samples, key=lambda s: s.last_seen)
+    while len(kept) > MAX_SAMPLES:
+        rows = Counter((s.replicas, s.nodes) for s in kept)
+        most = max(rows.values())
+        kept.remove(next(s for s in kept if rows[s.replicas, s.nodes] == most))
+    return tuple(sorted(kept, key=lambda s: (s.replicas, s.nodes, s.batch_size or 0)))
 
 
 def read_progress(status: JobStatus) -> Progress:

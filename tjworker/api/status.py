@@ -51,6 +51,8 @@ the number. '' is what a record without a cause means: an older worker wrote it.
 
 REPORT_REFUSED: ConditionType = "ReportRefused"
 FULL_SIZE: ConditionType = "FullSize"
+MAX_CONDITION_MESSAGE = 1024
+"""Characters."""
 REPORTED = ("trainerStatus", "speed", "rescaleSeconds", "rescaleMeasuredAt")
 """Fields of the status that the report server writes, with the condition above. No pass decides on them."""
 MAX_FAILURES = 10
@@ -81,6 +83,22 @@ class Condition(_Model):
     last_transition_time: str = Field(description="when status last changed")
     reason: str = Field(description="why, as one word for programs")
     message: str = Field("", description="why, for people")
+
+
+def renewed_condition(  # the six fields of metav1.Condition
+    old: Condition | None, type_: ConditionType, value: bool, reason: str, message: str, *, now: str, generation: int
+) -> Condition:
+    """The condition after `old`, as Kubernetes keeps them: its transition time moves with its status alone. `now` is
+    RFC 3339."""
+    status: Literal["True", "False"] = "True" if value else "False"
+    return Condition(
+        type=type_,
+        status=status,
+        observed_generation=generation,
+        last_transition_time=now if old is None or old.status != status else old.last_transition_time,
+        reason=reason,
+        message=message[:MAX_CONDITION_MESSAGE],
+    )
 
 
 class ReplicaStatus(_Model):
@@ -345,6 +363,9 @@ class JobStatus(_Model):
     @property
     def ended(self) -> bool:
         return self.phase in END_PHASES
+
+    def condition(self, type_: ConditionType) -> Condition | None:
+        return next((c for c in self.conditions if c.type == type_), None)
 
     @property
     def unusable_spec(self) -> str:

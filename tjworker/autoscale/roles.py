@@ -196,7 +196,7 @@ def _not_made_for_long(state: JobState, role: Role, now: float, rules: Rules) ->
     """The replicas without a pod have had none for the whole cool-down, because a quota, admission or a webhook refuses
     it. A replica that has no pod for another reason (its failed pod rests, its last one is just being replaced) is not
     meant."""
-    running = next((c for c in state.job.status.conditions if c.type == "Running"), None)
+    running = state.job.status.condition("Running")
     if running is None:
         return False
     if role.workload == "Job":

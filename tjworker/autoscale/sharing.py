@@ -40,10 +40,10 @@ class Values(Protocol):
     def steps(self, i: int, now: int) -> Sequence[int]:
         """Numbers of replicas above `now` that a role may go to in one step, ascending."""
 
-    def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
-        """What `high` replicas on so many nodes are worth beyond `low`. For each replica less, the higher it begins."""
+    def gain(self, i: int, low: int, high: int) -> float:
+        """What `high` replicas are worth beyond `low`. For each replica less, the higher it begins."""
 
-    def disturbance(self, i: int, replicas: int, nodes: int) -> float:
+    def disturbance(self, i: int) -> float:
         """What the first move of a plan costs a role, as it stands still meanwhile."""
 
 
@@ -91,13 +91,14 @@ class _Sharing:
         self.changed = set(range(len(jobs)))
         """Roles whose last replica may have changed since `tails` was brought up to date."""
         self.kinds = [_kind(size) for size in trial.sizes]
-        self.donors: dict[_Kind, list[tuple[float, int, int, int]]] = {}
-        """(what its last replica is worth for its share, role, replicas, their nodes), of roles that take the same
-        kinds of resources: a heap with outdated entries."""
-        self.offered: list[tuple[int, int] | None] = [None] * len(jobs)
-        """Replicas and nodes of each role's newest entry in `donors`."""
+        self.donors: dict[_Kind, list[tuple[float, int, int]]] = {}
+        """(what its last replica is worth for its share, role, replicas), of roles that take the same kinds of
+        resources: a heap with outdated entries."""
+        self.offered: list[int | None] = [None] * len(jobs)
+        """The replicas of each role's newest entry in `donors`."""
         self.to_offer: set[int] = set()
-        self.losses: dict[tuple[int, int, int, int], float] = {}
+        self.losses: dict[tuple[int, int], float] = {}
+        """(role, replicas) -> what its last replica is worth."""
         self.too_little: dict[tuple[int, int], tuple[float, int]] = {}
         """(size, replicas) -> the greatest gain for which no role gave room since the last step, and whose it was."""
         self.open: list[tuple[int, list[int]]] = [(-1, [])] * len(jobs)
@@ -113,11 +114,13 @@ class _Sharing:
         self.trial.add(i, node)
         self.changed.add(i)
         if self.compact:
-            freed, nodes = self.open[i]
-            if freed == self.trial.fleet.freed and node not in nodes:
-                nodes.append(node)
+            freed, known = self.open[i]
+            if freed == self.trial.fleet.freed and node not in known:
+                known.append(node)
 
     def _undo(self, mark: int) -> None:
+        if mark == self.trial.mark():
+            return
         self.changed.update(self.trial.touched(mark))
         self.trial.undo(mark)
 
@@ -136,50 +139,32 @@ class _Sharing:
     # -- worth -------------------------------------------------------------------------------------
     def _loss(self, i: int) -> float:
         """What the role loses with its last replica."""
-        now, before, after = self.trial.count(i), 1, 1
-        if self.compact:
-            on = self.trial.on[i]
-            before = len(on)
-            after = max(1, before - (on[self.trial.nodes[i][-1]] == 1))
-        key = (i, now, before, after)
-        loss = self.losses.get(key)
+        now = self.trial.count(i)
+        loss = self.losses.get((i, now))
         if loss is None:
-            loss = self.values.gain(i, now - 1, now, after, before) + self._first_move(i, now, before)
-            self.losses[key] = loss
+            loss = self.losses[i, now] = self.values.gain(i, now - 1, now) + self._first_move(i, now)
         return loss
 
-    def _first_move(self, i: int, now: int, nodes: int) -> float:
-        return self.values.disturbance(i, now, nodes) if now == self.was[i] and now else 0.0
-
-    def _spread(self, i: int) -> int:
-        """On how many nodes it is; 1 where that does not count."""
-        return len(self.trial.on[i]) or 1 if self.compact else 1
+    def _first_move(self, i: int, now: int) -> float:
+        return self.values.disturbance(i) if now == self.was[i] and now else 0.0
 
     def _best_step(self, i: int, tried: set[int]) -> tuple[float, int, float] | None:
         """(gain for what it takes of the cluster, replicas, gain)."""
-        now, most = self.trial.count(i), self.most[i]
+        now, most, share = len(self.trial.nodes[i]), self.most[i], self.share[i]
         best: tuple[float, int, float] | None = None
-        spread = self._spread(i)
-        moving = self._first_move(i, now, spread)
-        here = self._room_here(i) if self.compact else 0
+        moving = self._first_move(i, now)
         for to in self.values.steps(i, now):
             if to > most:
                 break
             if to in tried:
                 continue
-            # On how many nodes it will be, if the new nodes are empty.
-            left = to - now - here if self.compact else 0
-            after = (spread if now else 0) + -(-left // self.per_node(i)) if left > 0 else spread
-            gain = self.values.gain(i, now, to, spread, after) - moving
-            rate = gain / ((to - now) * self.share[i])
+            gain = self.values.gain(i, now, to) - moving
+            rate = gain / ((to - now) * share)
             if gain > 0 and (best is None or rate > best[0]):
                 best = rate, to, gain
+            if not moving:
+                break  # each replica more gains less, so no larger step has a greater rate
         return best
-
-    def _room_here(self, i: int) -> int:
-        """How many more replicas the role's own nodes could hold."""
-        size = self.trial.sizes[i]
-        return sum(self._fitting(size, node) for node in self._open_nodes(i))
 
     def _open_nodes(self, i: int) -> list[int]:
         """Which of the role's own nodes have room for one more. Until some replica goes there can only be fewer."""
@@ -249,10 +234,9 @@ class _Sharing:
         self._catch_up()
         for i in self.to_offer:
             now = self.trial.count(i)
-            at = now, len(self.trial.on[i])
-            if now > max(self.least[i], 0) and self.offered[i] != at:
-                heapq.heappush(self.donors[self.kinds[i]], (self._loss(i) / self.share[i], i, *at))
-                self.offered[i] = at
+            if now > max(self.least[i], 0) and self.offered[i] != now:
+                heapq.heappush(self.donors[self.kinds[i]], (self._loss(i) / self.share[i], i, now))
+                self.offered[i] = now
         self.to_offer.clear()
 
     def _cheapest(self, most: int, but: int, helps: Callable[[_Kind], bool] = lambda _: True) -> list[int]:
@@ -261,12 +245,12 @@ class _Sharing:
         self._offer_changed()
         heaps = [heap for kind, heap in self.donors.items() if helps(kind)]
         found: list[int] = []
-        kept: dict[int, tuple[float, int, int, int]] = {}
+        kept: dict[int, tuple[float, int, int]] = {}
         while len(found) < most and (ripe := [heap for heap in heaps if heap]):
             entry = heapq.heappop(min(ripe, key=lambda heap: heap[0]))
             i = entry[1]
-            if entry[2:] != (self.trial.count(i), len(self.trial.on[i])):
-                if entry[2:] == self.offered[i]:
+            if entry[2] != self.trial.count(i):
+                if entry[2] == self.offered[i]:
                     self.offered[i] = None
                 continue
             if i not in kept:
@@ -310,6 +294,7 @@ class _Sharing:
     def _share(self) -> bool:
         """One pass over all roles; whether anything has moved."""
         moved = False
+        trial, nodes = self.trial, self.trial.nodes
         tried: dict[int, set[int]] = defaultdict(set)
         heap: list[tuple[float, bool, int, int, float]] = []
         self.too_little.clear()
@@ -317,18 +302,18 @@ class _Sharing:
         """(size, replicas) -> the greatest rate that found no room since the last role gave some."""
 
         def offer(i: int) -> None:
-            if self.trial.count(i) < self.most[i] and (step := self._best_step(i, tried[i])) is not None:
-                held = self.trial.own_place(i) is None
-                heapq.heappush(heap, (-step[0], held, i, step[1], step[2]))
+            if len(nodes[i]) < self.most[i] and (step := self._best_step(i, tried[i])) is not None:
+                new = trial.own_place(i) is None
+                heapq.heappush(heap, (-step[0], new, i, step[1], step[2]))
 
-        for i in range(len(self.trial.roles)):
+        for i in range(len(trial.roles)):
             offer(i)
         while heap:
             rate, _, i, to, gain = heapq.heappop(heap)
-            now = self.trial.count(i)
-            key = (id(self.trial.sizes[i]), to - now)
-            known = hopeless.get(key)
-            if self.trial.own_place(i) is None and known is not None and -rate <= known:
+            new = trial.own_place(i) is None  # it may have given some since it was offered
+            key = (id(trial.sizes[i]), to - len(nodes[i]))
+            known = hopeless.get(key) if new else None
+            if known is not None and -rate <= known:
                 found = False
             else:
                 found, gave = self._reach(i, to, gain)
@@ -340,7 +325,7 @@ class _Sharing:
                 tried[i].clear()
             else:
                 tried[i].add(to)
-                if self.trial.own_place(i) is None and not self.compact:
+                if new and not self.compact:
                     hopeless[key] = max(hopeless.get(key, 0.0), -rate)
             offer(i)
         return moved
@@ -373,8 +358,9 @@ class _Sharing:
 
     def _place(self, i: int, to: int) -> bool:
         trial, size = self.trial, self.trial.sizes[i]
-        while (now := trial.count(i)) < to:
-            if trial.own_place(i) is not None or not self.compact:
+        nodes = trial.nodes[i]
+        while (now := len(nodes)) < to:
+            if not self.compact or trial.own_place(i) is not None:
                 if (node := trial.room(i)) == NO_ROOM:
                     return False
                 self._add(i, node)
@@ -395,6 +381,8 @@ class _Sharing:
 
     def _block(self, size: ReplicaSize, replicas: int) -> ReplicaSize:
         """Replicas that go to one node together, as one."""
+        if replicas == 1:
+            return size
         key = (id(size), replicas)
         if key not in self.blocks:
             more = tuple((free, amount * replicas) for free, amount in size.more)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import FULL_SIZE, Condition
+from tjworker.api.status import FULL_SIZE, Condition, renewed_condition
 from tjworker.autoscale.decide import Posed, why_no_more
 from tjworker.autoscale.rules import Rules
 from tjworker.autoscale.together import WrongPolicyName, policy_of
 
-MAX_MESSAGE = 1024
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _SIZES = re.compile(r"\b(\S+ has [0-9]+ of [0-9]+)\b")
 
@@ -38,16 +37,8 @@ def full_size_condition(
     grown = all(role.elastic.parallelism >= role.elastic.max_instance for role in roles)
     if grown:
         told.insert(0, f"{', '.join(f'{role.id.role} has {role.elastic.parallelism}' for role in roles)}, its maximum")
-    value = "True" if grown else "False"
-    moved = old.last_transition_time if old is not None and old.status == value else at
-    return Condition(
-        type=FULL_SIZE,
-        status=value,
-        observed_generation=job.generation,
-        last_transition_time=moved,
-        reason=policy_of(roles[0], rules.policy).capitalize(),
-        message="; ".join(told)[:MAX_MESSAGE],
-    )
+    policy = policy_of(roles[0], rules.policy).capitalize()
+    return renewed_condition(old, FULL_SIZE, grown, policy, "; ".join(told), now=at, generation=job.generation)
 
 
 def says_the_same(old: Condition | None, new: Condition) -> bool:

@@ -9,13 +9,13 @@ would never be tried at a larger size again.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from tjworker.api.model import BatchSize
 from tjworker.api.progress import MAX_RATE, MAX_REPLICAS, Progress, SpeedSample
+from tjworker.autoscale.step_time import MOST_NOISE, StepTime, learn_step_time
 
 LEAST_RATE = 1e-9
 """Samples per second: one in thirty years."""
@@ -29,12 +29,16 @@ class SpeedCurve:
 
     points: tuple[tuple[int, float], ...] = ()
     """(replicas, speed), concave, both ascending; after (0, 0)."""
+    known_to: int | None = None
+    """The points say all up to so many replicas; None: up to the last point, and beyond it they are extrapolated."""
 
     def at(self, replicas: int) -> float:
         if not self.points or replicas <= self.points[0][0]:
             return float(replicas)
         last, speed = self.points[-1]
         if replicas > last:
+            if self.known_to is not None:
+                return speed
             return speed + self._last_slope() * (min(replicas, TRUSTED_TIMES * last) - last)
         high = bisect_left(self.points, (replicas, -1.0))
         (n0, s0), (n1, s1) = self.points[high - 1], self.points[high]
@@ -48,31 +52,51 @@ class SpeedCurve:
 LINEAR = SpeedCurve()
 
 
-def learned_throughput(progress: Progress | None) -> SpeedCurve:
-    """Of samples per second."""
-    return _curve(_means((s.replicas, s.rate, s.count) for s in _usable(progress)))
+def learned_throughput(progress: Progress | None, batch: BatchSize | None = None) -> SpeedCurve:
+    """Of samples per second. For a job that adapts its batch size, with each replica's part of the newest batch: what
+    it reported of a size when its batches were small is not its speed there today."""
+    samples = _usable(progress)
+    step = learn_step_time(samples, batch) if batch is not None else None
+    if step is None:
+        return _curve(_means((s.replicas, s.rate, s.count) for s in samples))
+    newest = max((s for s in samples if s.batch_size), key=lambda s: s.last_seen)
+    part = (newest.batch_size or 0) / newest.replicas
+    return _modelled(step, lambda replicas: step.throughput(replicas, part * replicas))
 
 
 def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> SpeedCurve:
-    """Of the progress of the training: samples per second times what a sample of so large a batch is worth beside one
-    of a batch of the initial size. With the newest gradient noise that is known, as the noise changes while a job
-    trains. (Qiao et al., "Pollux", OSDI 2021: gain = (var + sqr) / (var / scale + sqr).)"""
+    """Of the progress of the training: samples per second times what each is worth, at the batch size that is best for
+    each number of replicas (Qiao et al., "Pollux", OSDI 2021).
+
+    A sample of a large batch is worth little while the gradient has little noise, and the noise grows by orders of
+    magnitude while a job trains. So the newest noise counts, and what a job once reported of a size is not its goodput
+    there today: with more noise it would choose a larger batch. Reports of jobs that name no batch size, or no noise,
+    say their throughput alone."""
     samples = _usable(progress)
     noisy = [s for s in samples if s.grad_sqr is not None and s.grad_var is not None and s.grad_sqr > 0]
-    if batch is None or not noisy:
-        return learned_throughput(progress)
+    step = learn_step_time(samples, batch) if batch is not None else None
+    if step is None or not noisy:
+        return learned_throughput(progress, batch)
     newest = max(noisy, key=lambda s: s.last_seen)
-    sqr, var = newest.grad_sqr or 0.0, newest.grad_var or 0.0
-    return _curve(_means((s.replicas, s.rate * efficiency(s.batch_size, batch, sqr, var), s.count) for s in samples))
+    noise = min(MOST_NOISE, (newest.grad_var or 0.0) / (newest.grad_sqr or 1.0))
+    return _modelled(step, lambda replicas: step.goodput(replicas, noise))
 
 
-def efficiency(batch_size: int | None, batch: BatchSize, sqr: float, var: float) -> float:
-    """What a sample brings, beside one of a batch of the initial size: gain / scale, at most 1."""
-    scale = max(1.0, (batch_size or batch.initial) / batch.initial)
-    # Only their ratio counts. Near the largest float their sum or product would be infinite, and the speed zero.
-    exponent = math.frexp(max(sqr, var))[1]
-    sqr, var = math.ldexp(sqr, -exponent), math.ldexp(var, -exponent)
-    return (var + sqr) / (var + sqr * scale) if var + sqr > 0 else 1.0
+def _modelled(step: StepTime, speed: Callable[[int], float]) -> SpeedCurve:
+    observed = [replicas for replicas, _ in step.sync]
+    most = TRUSTED_TIMES * observed[-1]
+    sizes = sorted({*observed, *_sizes_below(most), most})
+    return replace(_curve([(n, speed(n)) for n in sizes]), known_to=most)
+
+
+def _sizes_below(most: int) -> Iterable[int]:
+    """1, 2, 3, 4, 6, 8, 12, 16 and so on: goodput bends little between two of them."""
+    size = 1
+    while size < most:
+        yield size
+        if size > 1 and size + size // 2 < most:
+            yield size + size // 2
+        size *= 2
 
 
 def _usable(progress: Progress | None) -> Sequence[SpeedSample]:

@@ -35,6 +35,7 @@ SHOWN_COMPLAINTS = 10
 @click.option("--policy", "policies", multiple=True, help="A policy, off or tiresias; may be repeated (fulfillment).")
 @click.option("--from-cluster", is_flag=True, help="Begin with the jobs, pods and nodes of the live cluster.")
 @click.option("--until", type=click.FloatRange(1), help="With --from-cluster: how many seconds are simulated (3600).")
+@click.option("--no-progress", is_flag=True, help="Jobs report their speed, but not how far they have come.")
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw the result: FILE.svg or FILE.png.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the result.")
 @in_namespace
@@ -49,6 +50,7 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
     policies: tuple[str, ...],
     from_cluster: bool,
     until: float | None,
+    no_progress: bool,
     plot: str | None,
     output: str,
     namespace: str | None,
@@ -61,11 +63,15 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
     tj simulate --trace jobs.csv --nodes 16 --gpus 4 -o json
     tj simulate --from-cluster
     """
+    from dataclasses import replace
+
     from tjworker.simulate import ScenarioError
     from tjworker.simulate.movers import mover
 
     of_trace = (models, nodes, gpus, jobs) != (None, None, None, None)
     _check_usage(scenario, trace, from_cluster, plot, of_trace, until)
+    if no_progress and from_cluster:
+        raise click.UsageError("--no-progress belongs to SCENARIO or --trace; live jobs report what they report")
     chosen = tuple(dict.fromkeys(policies)) or ("fulfillment",)
     if plot is not None:
         _need_plots()
@@ -77,6 +83,7 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
             played = _of_trace(Path(trace), models, nodes or 16, gpus or 4, jobs, period or 60.0)
         else:
             played = _of_file(Path(scenario or ""), period)
+        played = replace(played, reports_progress=not no_progress)
         for policy in chosen:
             mover(policy, played)  # a wrong name is told before minutes of simulation, not after them
         outcomes = [_play(played, policy) for policy in chosen]

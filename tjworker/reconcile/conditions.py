@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tjworker.api.status import Condition, ConditionType, JobStatus
+from tjworker.api.status import Condition, ConditionType, JobStatus, renewed_condition
 
 
 def get_condition(status: JobStatus, type_: ConditionType) -> Condition | None:
-    return next((c for c in status.conditions if c.type == type_), None)
+    return status.condition(type_)
 
 
 def is_true(status: JobStatus, type_: ConditionType) -> bool:
@@ -14,22 +14,13 @@ def is_true(status: JobStatus, type_: ConditionType) -> bool:
     return condition is not None and condition.status == "True"
 
 
-def set_condition(  # the six fields of metav1.Condition
+def set_condition(
     status: JobStatus, type_: ConditionType, value: bool, reason: str, message: str, *, now: str, generation: int
 ) -> JobStatus:
     """The status with that condition; the same object when nothing but the generation would move on a quiet
     condition."""
     old = get_condition(status, type_)
-    wanted = "True" if value else "False"
-    moved = now if old is None or old.status != wanted else old.last_transition_time
-    new = Condition(
-        type=type_,
-        status="True" if value else "False",
-        observed_generation=generation,
-        last_transition_time=moved,
-        reason=reason,
-        message=message[:1024],
-    )
+    new = renewed_condition(old, type_, value, reason, message, now=now, generation=generation)
     if old == new:
         return status
     others = tuple(c for c in status.conditions if c.type != type_)

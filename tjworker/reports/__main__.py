@@ -19,7 +19,7 @@ import structlog
 from tjworker.base import Terminal
 from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport
-from tjworker.reports.desk import Desk
+from tjworker.reports.desk import WRITERS, Desk
 from tjworker.reports.server import THREADS, Certificate, ReportServer
 from tjworker.settings import Settings, settings_or_exit
 from tjworker.telemetry import metrics, scrape
@@ -107,7 +107,7 @@ def main() -> int:
         )
         return 2
     try:
-        transport = KubeTransport(pool_size=THREADS + 2, answered=metrics.count_request)
+        transport = KubeTransport(pool_size=THREADS + WRITERS, answered=metrics.count_request)
     except Terminal as error:
         log.error(error.message)
         return 2

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,6 +55,9 @@ FORGET_SECONDS = 600.0
 """A job that has not reported for so long is forgotten; its next report reads what the status says."""
 TRIES = 3
 """Of one write, against others that write the status at the same moment."""
+WRITERS = 16
+"""Jobs that are written at once. One after another, at 18 ms a job, 10,000 jobs took 180 s, and each is due every
+10 s."""
 MOST_WAITING = 32
 LOCK_SECONDS = 2.0
 """A report waits so long for the one before it, and for a write."""
@@ -109,6 +113,7 @@ class Desk:
         self._tokens = Tokens(kube, monotonic)
         self._lock = threading.Lock()
         self._books: dict[JobName, _Book] = {}
+        self._writers = ThreadPoolExecutor(WRITERS, "report-writer")
 
     def take(self, path: str, authorization: str, body: bytes) -> Answer:
         """One report. Never raises."""
@@ -155,7 +160,8 @@ class Desk:
             book.uid, book.waiting, book.written_at = job.uid, [], float("-inf")
         book.known = self._folded(book, job)
         answer = self._count(book, report, pod)
-        self._write_if_due(name, book)
+        if self._is_due(book):
+            self._write(name, book)
         return answer
 
     def _is_early(self, book: _Book, report: Report | Refusal) -> bool:
@@ -211,28 +217,38 @@ class Desk:
     # -- writes ------------------------------------------------------------------------------------
     def write_due(self) -> None:
         """Write what waits and whose time has come; forget jobs that report no more. Never raises."""
-        with self._lock:
-            every = list(self._books.items())
-        for name, book in every:
+        self._write_each(self._is_due)
+        for name, book in self._every_book():
             with book.lock:
-                if book.has_news:
-                    self._write_if_due(name, book)
-                elif self._monotonic() - max(book.reported_at, book.written_at) > FORGET_SECONDS:
+                if not book.has_news and self._is_idle(book):
                     with self._lock:
                         self._books.pop(name, None)
 
     def write_all(self) -> None:
         """At the end of the process: what waits, whether its time has come or not."""
-        with self._lock:
-            every = list(self._books.items())
-        for name, book in every:
+        self._write_each(lambda _: True)
+
+    def _write_each(self, wanted: Callable[[_Book], bool]) -> None:
+        """Writes the jobs with news, WRITERS of them at once, and returns when all are written."""
+
+        def write(job: tuple[JobName, _Book]) -> None:
+            name, book = job
             with book.lock:
-                if book.has_news:
+                if book.has_news and wanted(book):  # a report may have written it meanwhile
                     self._write(name, book)
 
-    def _write_if_due(self, name: JobName, book: _Book) -> None:
-        if self._monotonic() - book.written_at >= WRITE_SECONDS:
-            self._write(name, book)
+        news = [(name, book) for name, book in self._every_book() if book.has_news and wanted(book)]
+        list(self._writers.map(write, news))
+
+    def _every_book(self) -> list[tuple[JobName, _Book]]:
+        with self._lock:
+            return list(self._books.items())
+
+    def _is_due(self, book: _Book) -> bool:
+        return self._monotonic() - book.written_at >= WRITE_SECONDS
+
+    def _is_idle(self, book: _Book) -> bool:
+        return self._monotonic() - max(book.reported_at, book.written_at) > FORGET_SECONDS
 
     def _write(self, name: JobName, book: _Book) -> None:
         """A write that fails waits for the next one; that of a job that is gone, for none."""

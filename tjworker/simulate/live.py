@@ -175,7 +175,7 @@ def _speed(auto: AutoRole) -> Speed:
     if progress is None or not progress.samples:
         return LINEAR
     newest = max(progress.samples, key=lambda sample: sample.last_seen)
-    samples = learned_throughput(progress)
+    samples = learned_throughput(progress, auto.role.batch_size)
     at = samples.at(newest.replicas)
     return _Learned(
         learned_goodput(progress, auto.role.batch_size),

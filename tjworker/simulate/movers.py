@@ -14,7 +14,7 @@ from tjworker.api.kinds.aitrainingjob import RESOURCE
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord, PodRecord
-from tjworker.api.progress import Progress, SpeedSample
+from tjworker.api.progress import Placement, Progress, Report, with_sample
 from tjworker.api.status import JobStatus, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods
@@ -27,8 +27,6 @@ from tjworker.simulate.scenario import GPU, Amounts, Scenario, ScenarioError
 EPOCH = 1_767_225_600
 """Second 0 of a simulation, in Unix seconds: 2026-01-01T00:00:00Z."""
 BASELINES = ("off", "tiresias")
-MOST_SAMPLES = 16
-"""Of a job: the table of its speeds is bounded."""
 DEMOTED_AT_GPU_SECONDS = 16 * 3600
 
 
@@ -108,6 +106,7 @@ class Autoscaled:
         }
         self._used = {node.name: _requests(node.used, 0) for node in scenario.nodes}
         self._jobs: dict[str, _Record] = {}
+        self._reports_progress = scenario.reports_progress
 
     def targets(self, world: World, now: float) -> Mapping[str, int]:
         states = [self._state(run, world, now) for run in world.runs.values()]
@@ -139,7 +138,10 @@ class Autoscaled:
             known = self._jobs[run.job.name] = _Record(run)
         known.report(run, now)
         state = known.state(run, world.leaving.get(run.job.name, ()), now)
-        return replace(state, progress=known.progress)
+        progress = known.progress
+        if progress is not None and not self._reports_progress:
+            progress = replace(progress, percentage=None, remaining_seconds=None)
+        return replace(state, progress=progress)
 
 
 class _Record:
@@ -149,13 +151,10 @@ class _Record:
         job = run.job
         self.records: tuple[ScaleRecord, ...] = ()
         self.progress: Progress | None = job.reported
-        told = sorted(job.reported.samples if job.reported else (), key=lambda sample: sample.last_seen)
+        told = job.reported.samples if job.reported else ()
+        newest = max((sample.last_seen for sample in told), default=0.0)
         # Reports of before are older than those to come, whatever the date was.
-        self._samples: dict[tuple[int, int], SpeedSample] = {
-            (sample.replicas, sample.nodes): replace(sample, last_seen=EPOCH + sample.last_seen - told[-1].last_seen)
-            for sample in told
-        }
-        """By replicas and nodes, the one that was seen last at the end."""
+        self._samples = tuple(replace(sample, last_seen=EPOCH + sample.last_seen - newest) for sample in told)
         self._uid = f"uid-{job.name}"
         self._created = to_rfc3339(EPOCH + job.submitted_at)
         self._templates = {
@@ -170,21 +169,18 @@ class _Record:
         """One report of the job, as its training program would make it. None while it stands still."""
         if not run.running(now) or run.job.work is None or run.rate.work_per_second <= 0:
             return
-        key, rate = (sum(run.layout), len(run.layout)), run.rate
-        known = self._samples.pop(key, None)
-        count = known.count + 1 if known is not None else 1
-        mean = rate.samples_per_second
-        if known is not None and known.batch_size == rate.batch_size:
-            mean = known.rate + (mean - known.rate) / count
-        self._samples[key] = SpeedSample(*key, mean, count, EPOCH + now, rate.batch_size, rate.grad_sqr, rate.grad_var)
-        if len(self._samples) > MOST_SAMPLES:
-            del self._samples[next(iter(self._samples))]
+        rate = run.rate
+        report = Report(
+            rate=rate.samples_per_second, batch_size=rate.batch_size, grad_sqr=rate.grad_sqr, grad_var=rate.grad_var
+        )
+        placement = Placement(sum(run.layout), len(run.layout))
+        self._samples = with_sample(self._samples, report, EPOCH + now, placement)
         moved = run.outcome.pauses > 0
         self.progress = Progress(
             percentage=min(100.0, 100 * run.done / run.job.work),
             remaining_seconds=max(0.0, run.job.work - run.done) / rate.work_per_second,
             reported_at=EPOCH + now,
-            samples=tuple(self._samples.values()),
+            samples=self._samples,
             rescale_seconds=run.job.rescale_seconds if moved else None,
         )
 

@@ -125,6 +125,8 @@ class Scenario:
     placement: Placement = "spread"
     preempts: bool = True
     """A pod that finds no room takes it from pods of lower priority."""
+    reports_progress: bool = True
+    """Jobs report how far they have come. Without it they report their speed alone."""
 
     def largest(self) -> Amounts:
         """Sums over all nodes."""

@@ -37,10 +37,10 @@ class _Shares:
     def steps(self, i: int, now: int) -> Sequence[int]:
         return (now + 1,)
 
-    def gain(self, i: int, low: int, high: int, nodes_low: int, nodes_high: int) -> float:
+    def gain(self, i: int, low: int, high: int) -> float:
         return self._one[i] * sum((self._scale[i] / n) ** STEEPNESS for n in range(low + 1, high + 1))
 
-    def disturbance(self, i: int, replicas: int, nodes: int) -> float:
+    def disturbance(self, i: int) -> float:
         """A share is a right, whatever the move costs."""
         return 0.0
 

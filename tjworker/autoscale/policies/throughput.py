@@ -22,7 +22,7 @@ def explain(problem: Problem, made: Plan, role: ElasticRole) -> Reason:
 
 
 def _learn(role: ElasticRole) -> SpeedCurve:
-    return learned_throughput(role.progress)
+    return learned_throughput(role.progress, role.batch_size)
 
 
 def _weigh(problem: Problem, role: ElasticRole, curve: SpeedCurve) -> float:

@@ -203,6 +203,21 @@ def test_the_table_is_bounded_and_forgets_the_size_that_was_seen_least_recently(
     assert [s.replicas for s in known.samples] == list(range(2, MAX_SAMPLES + 2))
 
 
+def test_a_job_whose_batch_size_changes_often_keeps_its_speed_at_other_sizes() -> None:
+    known = folded(Progress(), Report(rate=1.0, batch_size=8), AT, Placement(1, 1))
+    for second in range(1, 40):
+        known = folded(known, Report(rate=3.0, batch_size=8 * second), AT + second, Placement(4, 1))
+    assert known.samples[0] == SpeedSample(1, 1, 1.0, 1, AT, 8)
+    assert [s.batch_size for s in known.samples[1:]] == [8 * n for n in range(41 - MAX_SAMPLES, 40)]
+
+
+def test_the_noise_of_the_gradient_follows_the_last_reports() -> None:
+    known = Progress(samples=(SpeedSample(2, 1, 10.0, MAX_COUNT, AT, 64, 1.0, 1.0),))
+    for second in range(10):
+        known = folded(known, Report(rate=10.0, batch_size=64, grad_sqr=1.0, grad_var=100.0), AT + second)
+    assert 85 < (known.samples[0].grad_var or 0) < 100
+
+
 @dataclass(frozen=True)
 class Move:
     """One report after a move at AT."""

@@ -102,6 +102,15 @@ def test_a_move_that_costs_more_than_it_gains_is_not_made(policy: str) -> None:
         assert counts(policy, replace(problem, roles=[known(problem.roles[0], {4: 40.0}, left)])) == {"a": want}
 
 
+@SPEED
+def test_a_move_pays_for_ten_minutes_at_most(policy: str) -> None:
+    """The fifth replica speeds it up by 4 % for three hours, and 30 s are 5 % of ten minutes."""
+    problem = cluster(a_job("a", 4, "aaaa", most=5))
+    for fifth, want in ((41.5, 4), (45.0, 5)):
+        role = known(problem.roles[0], {4: 40.0, 5: fifth}, 10_000.0)
+        assert counts(policy, replace(problem, roles=[role])) == {"a": want}
+
+
 def test_goodput_gives_more_to_the_job_that_ends_sooner() -> None:
     problem = cluster(a_job("long", 1, "a"), a_job("short", 1, "b"))
     speeds = {1: 10.0, 4: 30.0, 8: 45.0, 16: 60.0}

@@ -130,6 +130,7 @@ WRONG = {
     "two things": (("x.yaml", "--from-cluster"), "name one of SCENARIO, --trace FILE and --from-cluster"),
     "a trace's option": (("x.yaml", "--gpus", "4"), "--models, --nodes, --gpus and --jobs belong to --trace"),
     "an end of a trace": (("--trace", "x.csv", "--until", "9"), "--until belongs to --from-cluster"),
+    "live jobs without progress": (("--from-cluster", "--no-progress"), "--no-progress belongs to SCENARIO or --trace"),
     "a picture in a folder that is not there": (("x.yaml", "--plot", "none/x.svg"), "there is no folder none"),
     "a picture of another kind": (("x.yaml", "--plot", "x.gif"), "the name has to end with .svg or .png"),
 }

@@ -209,6 +209,24 @@ def test_a_speed_that_changes_between_two_decisions_counts_from_where_it_changes
     assert outcome.jobs[0].ended_at == 40
 
 
+@pytest.mark.parametrize("reports_progress", [True, False])
+def test_without_progress_the_policy_sees_speeds_alone(reports_progress: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Progress] = []
+    works = POLICIES["fulfillment"]
+
+    def plan(problem: Problem) -> Plan:
+        seen.extend(role.progress for role in problem.roles if role.progress is not None)
+        return works.plan(problem)
+
+    monkeypatch.setitem(POLICIES, "fulfillment", replace(works, plan=plan))
+    jobs = [elastic("a", 0, 2, 3, 100)]
+    scenario = Scenario(TWO_NODES, jobs, until=31, cooldown_seconds=0, reports_progress=reports_progress, **QUICK)  # type: ignore[arg-type]
+    simulate(scenario, "fulfillment")
+    newest = seen[-1]
+    assert [sample.replicas for sample in newest.samples] == [2, 3]
+    assert (newest.percentage is not None, newest.remaining_seconds is not None) == (reports_progress,) * 2
+
+
 def test_the_policy_sees_the_service_that_a_job_has_received(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in production, where it follows from the time at which all replicas ran first and from the moves since."""
     seen: list[float] = []
