@@ -78,6 +78,9 @@ def main(kubeconfig: str, programs: str) -> None:
     config.load_kube_config(kubeconfig)
     objects = client.CustomObjectsApi()
     for one in RUNTIMES:
+        for job in one["spec"]["template"]["spec"]["replicatedJobs"]:
+            # The client writes the function into a file, where the container works.
+            job["template"]["spec"]["template"]["spec"]["containers"][0]["workingDir"] = programs
         objects.create_cluster_custom_object(GROUP, VERSION, "clustertrainingruntimes", one)
     trainer = TrainerClient(KubernetesBackendConfig(namespace="default", config_file=kubeconfig))
     seen: dict[str, Any] = {}

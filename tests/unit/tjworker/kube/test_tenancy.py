@@ -27,6 +27,7 @@ from tests.support.tenancy import (
     of_kind,
     spoilt,
 )
+from tests.support.trainer import train_job
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds.base import JobKind
 from tjworker.kube.rbac import TENANCY
@@ -69,7 +70,9 @@ def test_a_kinds_templates_stand_where_the_policy_looks_for_them(kind: JobKind) 
         for name, field in kind.spec_model.model_fields.items()
         if (field.alias or name).endswith("eplicaSpecs")
     ]
-    assert len(fields) == (kind.resource != TRAININGJOBS), f"{fields}: name its templates in {TENANCY}"
+    assert len(fields) == (kind.resource != TRAININGJOBS and not kind.companions), (
+        f"{fields}: name its templates in {TENANCY}"
+    )
 
 
 # -- what a template may ask for -------------------------------------------------------------------
@@ -94,6 +97,16 @@ def test_what_a_template_of_any_kind_may_not_ask_for(kind: JobKind) -> None:
         for words, asked in FORBIDDEN.items():
             assert words.removeprefix("the account ") in said(spoilt(plain, asked)), words
         assert "kubedl.io/network-mode" in said(noted(plain, **{"kubedl.io/network-mode": "host"}))
+
+
+@pytest.mark.parametrize("words", FORBIDDEN)
+def test_what_a_patch_of_a_runtime_may_not_ask_for(words: str) -> None:
+    plain = train_job(runtimePatches=[{"manager": "a.io/x"}])
+    assert said(plain) == ""
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": FORBIDDEN[words]}}}}]
+    patch = {"manager": "b.io/x", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    plain["spec"]["runtimePatches"].append(patch)
+    assert words.removeprefix("the account ") in said(plain)
 
 
 # -- who may make, change and scale a job ----------------------------------------------------------
