@@ -75,12 +75,12 @@ def said(words: str, seen: Any) -> Any:
 
 
 def main(kubeconfig: str, programs: str) -> None:
-    config.load_kube_config(kubeconfig)
+    config.load_kube_config(kubeconfig)  # type: ignore[no-untyped-call]
     objects = client.CustomObjectsApi()
     for one in RUNTIMES:
-        for job in one["spec"]["template"]["spec"]["replicatedJobs"]:
+        for part in one["spec"]["template"]["spec"]["replicatedJobs"]:
             # The client writes the function into a file, where the container works.
-            job["template"]["spec"]["template"]["spec"]["containers"][0]["workingDir"] = programs
+            part["template"]["spec"]["template"]["spec"]["containers"][0]["workingDir"] = programs
         objects.create_cluster_custom_object(GROUP, VERSION, "clustertrainingruntimes", one)
     trainer = TrainerClient(KubernetesBackendConfig(namespace="default", config_file=kubeconfig))
     seen: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def main(kubeconfig: str, programs: str) -> None:
     trainer.train("torch-distributed", trainer=image, options=[Name("bad"), TrainerCommand(failing)])
     bad = said("trainer.wait_for_job_status('bad', {'Failed'})", trainer.wait_for_job_status("bad", {"Failed"}, **WAIT))
     seen["bad"] = bad.status
-    raw = objects.get_namespaced_custom_object(GROUP, VERSION, "default", "trainjobs", "bad")
+    raw: Any = objects.get_namespaced_custom_object(GROUP, VERSION, "default", "trainjobs", "bad")
     seen["why"] = said("kubectl get trainjob bad -o jsonpath={.status.conditions}", raw["status"]["conditions"])
 
     fetched = CustomTrainerContainer(image="trainer:1", num_nodes=1)
@@ -129,8 +129,8 @@ def main(kubeconfig: str, programs: str) -> None:
     )
 
     seen["listed"] = len(said("trainer.list_jobs()", trainer.list_jobs()))
-    for one in (name, "bad", "data"):
-        trainer.delete_job(one)
+    for made in (name, "bad", "data"):
+        trainer.delete_job(made)
     seen["left"] = said("trainer.list_jobs()", [one.name for one in trainer.list_jobs()])
     sys.stdout.write(json.dumps(seen) + "\n")
 
