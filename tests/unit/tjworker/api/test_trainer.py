@@ -13,9 +13,12 @@ from typing import Any
 import pytest
 
 from tests.support.trainer import RUNTIMES, Json, read, read_job, replicated, runtime, train_job
+from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.patches import merged
 from tjworker.api.model import After, InvalidJob, TrainingJob
+from tjworker.api.status import Metric, TrainerStatus
 from tjworker.reconcile.workloads.podbody import pod_body
+from tjworker.reports.desk import status_patch
 
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 MASTER = "digits-node-0-0.digits"
@@ -348,3 +351,14 @@ def test_a_runtime_too_large_for_a_status_is_refused() -> None:
     made = read(train_job(), of)
     assert isinstance(made, InvalidJob)
     assert "has more than 256 KiB" in str(made.errors[0])
+
+
+def test_progress_stands_where_the_clients_of_trainer_read_it() -> None:
+    raw = train_job(trainer={})
+    job = read_job(raw)
+    told = TrainerStatus(progress_percentage=40, metrics=(Metric(name="loss", value="0.5"),))
+    status = job.status.model_copy(update={"trainer_status": told})
+    want = {"progressPercentage": 40, "metrics": [{"name": "loss", "value": "0.5"}]}
+    assert trainjob.JOB_KIND.written_status(job, status)["trainerStatus"] == want
+    patch = status_patch(raw, job.name, status)
+    assert (patch["trainerStatus"], patch["operator"]) == (want, {"trainerStatus": want})
