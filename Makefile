@@ -73,12 +73,14 @@ test-real: control-plane  ## the tests that need the real control plane (some 12
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked $(PY) -m pytest -q tests/e2e/control_plane/test_rights.py
 
 # A folder of its own: the client must be the one that its users have, with what it wants.
-test-sdk: setup  ## Kubeflow's own Python client against a local stack (2 minutes; TJ_SDK_E2E=.../sdk/python/test/e2e: its own e2e tests, too)
-	@if [ "$$(cat .venv/sdk/.stamp 2>/dev/null)" != "$$(cksum < requirements/sdk.txt)" ]; then \
-	  rm -rf .venv/sdk && $(PY) -m venv .venv/sdk && \
-	  .venv/sdk/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/sdk.txt && \
-	  cksum < requirements/sdk.txt > .venv/sdk/.stamp; \
-	fi
+test-sdk: setup  ## Kubeflow's own Python clients against a local stack (4 minutes; TJ_SDK_E2E=.../sdk/python/test/e2e: its own e2e tests, too)
+	@for sdk in sdk sdk-trainer; do \
+	  if [ "$$(cat .venv/$$sdk/.stamp 2>/dev/null)" != "$$(cksum < requirements/$$sdk.txt)" ]; then \
+	    rm -rf .venv/$$sdk && $(PY) -m venv .venv/$$sdk && \
+	    .venv/$$sdk/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/$$sdk.txt && \
+	    cksum < requirements/$$sdk.txt > .venv/$$sdk/.stamp || exit 1; \
+	  fi; \
+	done
 	@TJ_SDK=1 $(PY) -m pytest -q tests/sdk $(PYTEST_ARGS)
 
 test-compose: setup  ## docker-compose.yml on a real container engine, images included (about 8 minutes; skipped without an engine)

@@ -9,13 +9,15 @@ import time
 import pytest
 
 from tests.integration.test_crd import DEFINITIONS, NOW, REAL_KUBECONFIG, Send, _local, _real
+from tests.support.guests import KIND_OF
 from tests.unit.tjworker.api.refusals import Json
 from tjworker.api import crd
-from tjworker.api.kinds import GUEST_KINDS, parse
+from tjworker.api.kinds import parse
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
 
+GUEST_KINDS = tuple(KIND_OF.values())
 WHERE = {kind.resource: f"/apis/{kind.api_versions[0]}/namespaces/default/{kind.plural}" for kind in GUEST_KINDS}
 PATIENCE_SECONDS = 120
 NEEDED = {

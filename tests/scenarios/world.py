@@ -28,7 +28,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.paths import ROOT
 from tests.support.rights import lacking
 from tests.support.seeds import the_seed
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.api.resources import EVENTS, POD_GROUPS, PODS, SERVICES
 from tjworker.base import GroupResource, JobKey
 from tjworker.controllers.jobs import JobReconciler
@@ -44,9 +44,15 @@ CRD = CRDS[0]  # that of AITrainingJob
 
 
 @cache
-def guest_crd(kind: str) -> Json:
-    loaded: Json = yaml.load((ROOT / f"k8s/kinds/{kind}/crd.yaml").read_text(), yaml.CSafeLoader)
+def guest_crd(kind: str, file: str = "crd.yaml") -> Json:
+    loaded: Json = yaml.load((ROOT / f"k8s/kinds/{kind}/{file}").read_text(), yaml.CSafeLoader)
     return loaded
+
+
+def guest_crds(kind: str) -> list[Json]:
+    """With those of the objects that its jobs name."""
+    named = (f"{of.plural}.yaml" for of in KNOWN_KINDS[GroupResource(kind)].companions)
+    return [guest_crd(kind, file) for file in ("crd.yaml", *named)]
 
 
 class CountingTransport(InProcessTransport):
@@ -119,7 +125,7 @@ class World:
             self.cluster = beside.cluster
         else:
             self.cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
-            for crd in (*self.crds, *(guest_crd(kind) for kind in self.settings.kind_list)):
+            for crd in (*self.crds, *(crd for kind in self.settings.kind_list for crd in guest_crds(kind))):
                 self.cluster.client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         self._applied: dict[str, GroupResource] = {}
         self.store = self.make_store()

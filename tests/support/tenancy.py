@@ -163,8 +163,9 @@ FORBIDDEN: dict[str, Json] = {
     "nodeName must not be set": {"nodeName": "node-0"},
 }
 """Words of the refusal -> what the template asks for."""
-KINDS = [kind for kind in KNOWN_KINDS.values() if kind.resource != TRAININGJOBS]
-"""That of PaddlePaddle EDL has no templates; test_tenancy.py has its cases."""
+KINDS = [kind for kind in KNOWN_KINDS.values() if kind.resource != TRAININGJOBS and not kind.companions]
+"""That of PaddlePaddle EDL has no templates, and those of a TrainJob stand in its runtime; test_tenancy.py has their
+cases."""
 
 
 def of_kind(kind: JobKind, roles: tuple[str, ...]) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tjworker.api.kinds.base import JobKind
+from tjworker.api.kinds.base import Companion, JobKind
 from tjworker.api.schema import Schema, structural
 from tjworker.api.status import JobStatus
 
@@ -51,6 +51,34 @@ def build(job_kind: JobKind) -> dict[str, Any]:
             },
             "scope": "Namespaced",
             "versions": [_version(job_kind, version) for version in job_kind.versions],
+        },
+    }
+
+
+def build_companion(kind: Companion) -> dict[str, Any]:
+    """Of objects that jobs name: they have a spec alone."""
+    described = {
+        "description": kind.description,
+        "type": "object",
+        "required": ["spec"],
+        "properties": {
+            "apiVersion": {"type": "string", "description": "group and version of this kind"},
+            "kind": {"type": "string", "description": "name of this kind"},
+            "metadata": {"type": "object"},
+            "spec": structural(kind.spec_model, defaults=True),
+        },
+    }
+    names = {"plural": kind.plural, "singular": kind.singular, "kind": kind.kind, "listKind": f"{kind.kind}List"}
+    version = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": described}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.resource},
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [version],
         },
     }
 

@@ -39,19 +39,26 @@ def outputs() -> dict[str, str]:
         _file(kind): HEAD + yaml.dump(crd.build(kind), Dumper=_Dumper, sort_keys=False, width=120)
         for kind in (*JOB_KINDS, *GUEST_KINDS)
     }
+    companions = {
+        f"k8s/kinds/{kind.resource}/{of.plural}.yaml": HEAD
+        + yaml.dump(crd.build_companion(of), Dumper=_Dumper, sort_keys=False, width=120)
+        for kind in GUEST_KINDS
+        for of in kind.companions
+    }
     pages = {"docs/api.md": reference.page(JOB_KINDS), "docs/api-kinds.md": reference.page(GUEST_KINDS)}
     folders = {f"k8s/kinds/{kind.resource}/kustomization.yaml": _folder(kind) for kind in GUEST_KINDS}
-    return files | folders | {INSTALLATION: _installation()} | pages
+    return files | companions | folders | {INSTALLATION: _installation()} | pages
 
 
 def _folder(kind: JobKind) -> str:
     """A guest's kind is installed by itself."""
     head = f"# {kind.kind} ({kind.group}): its CRD and the rights on it. TJ_KINDS={kind.resource} serves it.\n"
+    files = ("crd.yaml", *(f"{of.plural}.yaml" for of in kind.companions), "rbac.yaml")
     return (
         HEAD
         + head
         + "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n"
-        + ("  - crd.yaml\n  - rbac.yaml\n")
+        + "".join(f"  - {file}\n" for file in files)
     )
 
 

@@ -52,7 +52,19 @@ KUBEFLOW = "training.kubeflow.org/"
 _OPERATOR_NAME = "operator-name"
 _TOLD_TWICE = (JOB_NAME, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE)
 """Those of ours that stand there by another operator's names, too."""
-_KEPT = frozenset(OURS) | {KUBEFLOW + name for name in (*_TOLD_TWICE, _OPERATOR_NAME)}
+JOBSET = "jobset.sigs.k8s.io/"
+"""Prefix of JobSet's labels, by which users of Kubeflow Trainer find pods."""
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+"""Label and annotation that Kubernetes gives each pod of an Indexed batch Job."""
+JOBSET_NAMES: Mapping[str, str] = {
+    JOB_NAME: f"{JOBSET}jobset-name",
+    REPLICA_INDEX: COMPLETION_INDEX,
+    RESTART_ATTEMPT: f"{JOBSET}{RESTART_ATTEMPT}",
+}
+"""Labels of ours -> their names under JobSet."""
+_KEPT = (
+    frozenset(OURS) | {KUBEFLOW + name for name in (*_TOLD_TWICE, _OPERATOR_NAME)} | frozenset(JOBSET_NAMES.values())
+)
 
 ANNOTATION_PREEMPTED = "Preempted"
 ANNOTATION_FAILED = "Failed"
@@ -136,9 +148,12 @@ COUNTED_PREFIX = "aitj-"
 def of_guest(job: TrainingJob, ours: Mapping[str, str]) -> dict[str, str]:
     """These of our labels by the names that another operator gives them; none where they are the same."""
     guest = job.guest_labels
-    if guest is None or not guest.prefix:
+    if guest is None:
         return {}
-    told = {guest.prefix + name: ours[name] for name in _TOLD_TWICE if name in ours}
+    named = {theirs: ours[name] for name, theirs in guest.names.items() if name in ours}
+    if not guest.prefix:
+        return named
+    told = named | {guest.prefix + name: ours[name] for name in _TOLD_TWICE if name in ours}
     if (role := guest.prefix + REPLICA_TYPE) in told:
         told[role] = told[role].lower()
         if guest.job_role_is_type:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tjworker.api.status import HostPorts, JobStatus
-from tjworker.base import JobKey, JobName, with_article
+from tjworker.base import GroupResource, JobKey, JobName, with_article
 
 Workload = Literal["Pod", "ReplicaSet", "Job"]
 RestartPolicy = Literal["Never", "Always", "OnFailure", "OnNodeFail", "ExitCode", "OnNodeFailWithExitCode"]
@@ -33,6 +33,29 @@ class BatchSize:
     max: int
     per_replica_min: int
     per_replica_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object that a job names, and without which its pods cannot be known."""
+
+    resource: GroupResource
+    kind: str
+    name: str
+    path: str
+    """The field that names it, as kubectl prints it."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """What a role waits for before its pods are made."""
+
+    role: str
+    status: Literal["Ready", "Complete"]
+    """Ready: each pod of that role is ready or has ended. Complete: each has succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +93,9 @@ class Role:
     """False: what its pods are made of cannot be used. Those that are there stay, and no more are made."""
     batch_size: BatchSize | None = None
     """None: it trains with one batch size, whatever the number of replicas."""
+    helper: bool = False
+    """Its pods do not train: they prepare data, for example. No rank, world size or gang counts them."""
+    after: tuple[After, ...] = ()
 
     @property
     def elastic(self) -> bool:
@@ -116,6 +142,10 @@ class LabelsOfGuest:
     """Value of the label `operator-name`."""
     job_role_is_type: bool = False
     """The label `job-role` says the pod's role, not that it is the master."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Label of ours -> the name that the other operator gives it. The pods carry both."""
+    index_annotation: str = ""
+    """The annotation that holds the index of a pod; '' for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +207,11 @@ class TrainingJob:
     time_limit_field: str = "spec.timeLimit"
     """Where the manifest sets it, for messages."""
     active_deadline_seconds: int | None = None
+    deadline_begins_anew: bool = False
+    """activeDeadlineSeconds counts from the last resume. (Else from the start, without the suspensions.)"""
     ttl_seconds_after_finished: int | None = None
+    ttl_keeps_job: bool = False
+    """The TTL deletes the pods and services, and the job with its status stays."""
     backoff_limit: int | None = None
     min_available: int | None = None
     """Pods that a gang scheduler starts together or not at all; None: all that the job cannot do without."""
@@ -231,6 +265,11 @@ class TrainingJob:
     @property
     def key(self) -> JobKey:
         return self.name.key
+
+    @property
+    def trainers(self) -> tuple[Role, ...]:
+        """The roles that train: ranks, world size and gang count their pods."""
+        return tuple(role for role in self.roles if not role.helper)
 
     @property
     def autoscaled(self) -> bool:
@@ -319,6 +358,8 @@ class InvalidJob:
     """The job as far as it can be used. None: not even its roles can be told."""
     for_good: bool = False
     """No edit makes it usable: it has to be created again."""
+    missing: Reference | None = None
+    """The job cannot be judged before this object is read; it may not exist yet."""
 
     @classmethod
     def of(cls, job: TrainingJob | InvalidJob, errors: tuple[FieldError, ...]) -> InvalidJob:
@@ -339,3 +380,7 @@ class InvalidJob:
     @property
     def ttl_seconds_after_finished(self) -> int | None:
         return None if self.rest is None else self.rest.ttl_seconds_after_finished
+
+    @property
+    def ttl_keeps_job(self) -> bool:
+        return self.rest is not None and self.rest.ttl_keeps_job

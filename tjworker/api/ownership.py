@@ -37,7 +37,7 @@ def own_pods(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodReco
     return tuple(sorted(mine, key=lambda p: p.name))
 
 
-def own_services(job: TrainingJob, observed: Observed) -> tuple[ServiceRecord, ...]:
+def own_services(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[ServiceRecord, ...]:
     """By name, without those that are being deleted, and that of its TensorBoard."""
     board = _tensorboard(job)
     mine = (s for s in observed.services if s.owner_uid == job.uid and not s.deleted_at and s.name != board)

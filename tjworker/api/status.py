@@ -39,6 +39,7 @@ ConditionType = Literal[
     "Succeeded",
     "Failed",
     "Stalled",
+    "Waiting",
     "TensorBoard",
     "FullSize",
     "ReportRefused",
@@ -73,9 +74,9 @@ class Condition(_Model):
 
     type: str = Field(
         description=(
-            "Created, Running, Restarting, Scaling, Suspended, Stalled, TensorBoard, FullSize (the roles that the"
-            " autoscaler scales have maxReplicas; its reason is the policy that decides), ReportRefused, Succeeded or"
-            " Failed"
+            "Created, Running, Restarting, Scaling, Suspended, Stalled, Waiting (an object that the spec names is not"
+            " there yet), TensorBoard, FullSize (the roles that the autoscaler scales have maxReplicas; its reason is"
+            " the policy that decides), ReportRefused, Succeeded or Failed"
         )
     )
     status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
@@ -352,6 +353,10 @@ class JobStatus(_Model):
         None, ge=0, description="time from the last measured change of the number of replicas to the next report"
     )
     rescale_measured_at: str | None = Field(None, description="the change that rescaleSeconds was measured at")
+    snapshot: dict[str, Any] = Field(
+        default_factory=dict,
+        description="the object that the spec names, as it was when the job began; later edits of it do not count",
+    )
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")
     message: str = Field("", description="why the job is in its phase, in one line")

@@ -119,6 +119,8 @@ def errors(manifest: Manifest) -> list[FieldError]:
     if kind is trainingjob.JOB_KIND:
         found += _edl_errors(spec)
     parsed = parse(kind.resource, manifest.raw)
+    if isinstance(parsed, InvalidJob) and parsed.missing is not None:
+        return found  # what its runtime makes of it, the cluster says
     if isinstance(parsed, InvalidJob):
         known_paths = {error.path for error in found}
         found += [error for error in parsed.errors if error.path not in known_paths]

@@ -12,10 +12,8 @@ from typing import Any
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.cli.kinds import known_words
 
-TRAINER_GROUP = "trainer.kubeflow.org"
-"""Of Kubeflow Trainer 2."""
 CLOSE = 0.8
-"""Of two names (difflib's ratio): `AITrainJob` is close to AITrainingJob; batch's `Job` is not close to TFJob."""
+"""Of two names (difflib's ratio): `AITrainngJob` is close to AITrainingJob; batch's `Job` is not close to TFJob."""
 
 
 def foreign(raw: Mapping[str, Any]) -> str:
@@ -25,11 +23,6 @@ def foreign(raw: Mapping[str, Any]) -> str:
 
     if convert.find(raw) is not None:
         return "is another operator's job: `tj convert FILE` translates it into an AITrainingJob (docs/convert.md)"
-    if raw.get("kind") == "TrainJob" and str(raw.get("apiVersion")).startswith(f"{TRAINER_GROUP}/"):
-        return (
-            "is a job of Kubeflow Trainer 2, which is not supported yet; the kinds of Kubeflow's training-operator are,"
-            " such as PyTorchJob (kubeflow.org/v1), and AITrainingJob (elasticdeeplearning.ai/v1)"
-        )
     return ""
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import orjson
 
@@ -18,12 +19,13 @@ from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
 from tjworker.api.status import SUSPENDED
-from tjworker.base import MOST_KEPT_OF_A_JOB, JobKey, Terminal, parse_key
+from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, Terminal, parse_key
 from tjworker.controllers.result import Result
 from tjworker.kube.client import KubeClient
 from tjworker.priorities import PriorityClasses
 from tjworker.reconcile import take_up
 from tjworker.reconcile.plan import Plan
+from tjworker.references import References
 from tjworker.store.port import Store
 from tjworker.store.projection import View
 
@@ -58,6 +60,7 @@ class Observing:
         self._queue = store.queue
         self._kube = kube
         self._priorities = priorities
+        self._references = References(kube)
 
     def read(self, key: JobKey, view: View, *, ask: bool = True) -> Observation | Result | None:
         """Without nodes. A Result when there is nothing to decide on; None when the API server must be asked, and
@@ -86,12 +89,25 @@ class Observing:
             return Result("the job is gone")
         if name.resource not in kinds.KNOWN_KINDS:
             raise Terminal(f"{name.resource} is no job kind of this operator")
-        job = take_up(kinds.parse(name.resource, raw), observed)
-        if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
-            if not ask:
-                return None
-            job = replace(job, priority_class=self._priorities.find(job.priority))
-        return Observation(job, observed)
+        parsed = self._parse(name.resource, raw, ask=ask)
+        job = None if parsed is None else self._with_priority_class(take_up(parsed, observed), ask=ask)
+        return None if job is None else Observation(job, observed)
+
+    def _with_priority_class(self, job: TrainingJob | InvalidJob, *, ask: bool) -> TrainingJob | InvalidJob | None:
+        """None when the API server must be asked for it, and `ask` is not set."""
+        if isinstance(job, InvalidJob) or not job.priority or job.status.ended:
+            return job
+        return replace(job, priority_class=self._priorities.find(job.priority)) if ask else None
+
+    def _parse(self, resource: GroupResource, raw: Mapping[str, Any], *, ask: bool) -> TrainingJob | InvalidJob | None:
+        """With the object that its spec names. None when the API server must be asked for it, and `ask` is not set."""
+        job = kinds.parse(resource, raw)
+        if isinstance(job, TrainingJob) or job.missing is None or job.status.ended:
+            return job
+        found = self._references.known(job) or (self._references.find(job) if ask else None)
+        if found is None:
+            return job if ask else None
+        return kinds.parse(resource, kinds.resolved(resource, raw, found))
 
     def rests(self, key: JobKey, view: View) -> bool:
         """The job is suspended, or the API server has refused its first pods; none of its objects is there, and a pass

@@ -45,7 +45,8 @@ def _sources(kinds: Iterable[JobKind]) -> Iterable[Source]:
 
 
 SOURCES: tuple[Source, ...] = (
-    *_sources(GUEST_KINDS),
+    # What a TrainJob is stands in its runtime, which no manifest of it has.
+    *_sources(kind for kind in GUEST_KINDS if not kind.companions),
     *_sources([trainingjob.JOB_KIND]),
     Source("Job", volcano.API_VERSIONS, volcano.convert),
 )

@@ -45,7 +45,7 @@ SERVED = tuple(
 GUESTS = tuple(row for row in RESOURCES.values() if row.guest)
 GANGS = tuple(row for row in RESOURCES.values() if row.gang)
 """The PodGroups of each gang scheduler."""
-NODES = tuple(row for row in RESOURCES.values() if not row.namespaced)
+NODES = tuple(row for row in RESOURCES.values() if not row.namespaced and not row.needed_by)
 """What is the cluster's: nodes, and a little more. The operator only reads of it."""
 TENANCY = "k8s/tenancy/policy.yaml"
 VIEW = ("get", "list", "watch")
@@ -177,9 +177,14 @@ def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> li
             if names
         ]
 
+    # What jobs name is read by who makes jobs: the clients of these kinds do. To write it is for its owners.
+    named = [of for row in kinds for of in KNOWN_KINDS[row.name].companions]
+    reads = [{"apiGroups": [of.group], "resources": [of.plural], "verbs": list(VIEW)} for of in named]
     write = ("create", "update", "patch", "delete", "deletecollection")
     return [
-        _aggregated(f"{prefix}-view", ("view", "edit", "admin"), allowed(VIEW, ("status", "scale"), ("get",))),
+        _aggregated(
+            f"{prefix}-view", ("view", "edit", "admin"), [*allowed(VIEW, ("status", "scale"), ("get",)), *reads]
+        ),
         _aggregated(f"{prefix}-edit", ("edit", "admin"), allowed(write, ("scale",), ("update", "patch"))),
     ]
 

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tjworker.api.kinds import KINDS, KNOWN_KINDS
+from tjworker.api.kinds import GUEST_KINDS, KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 
 Process = Literal["watcher", "worker", "reporter"]
@@ -107,8 +107,24 @@ _JOBS = tuple(
     )
     for kind in KNOWN_KINDS.values()
 )
+_COMPANIONS = tuple(
+    Resource(
+        of.plural,
+        of.group,
+        of.version,
+        of.kind,
+        namespaced=of.namespaced,
+        optional=True,
+        needed_by=(kind.resource,),
+        # A list of the one of a name: its version is that of the cluster (tjworker/references.py).
+        verbs={"worker": ("list",)},
+    )
+    for kind in GUEST_KINDS
+    for of in kind.companions
+)
 _ROWS = (
     *_JOBS,
+    *_COMPANIONS,
     Resource(
         "pods",
         "",
@@ -181,7 +197,11 @@ _ROWS = (
         "",
         "v1",
         "Secret",
-        needed_by=(GroupResource("mpijobs.kubeflow.org"), GroupResource("mpijobs.training.kubedl.io")),
+        needed_by=(
+            GroupResource("mpijobs.kubeflow.org"),
+            GroupResource("mpijobs.training.kubedl.io"),
+            GroupResource("trainjobs.trainer.kubeflow.org"),
+        ),
         verbs={"worker": ("create",)},
     ),
     Resource("events", "", "v1", "Event", verbs={"worker": ("get", "create", "patch")}),

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from tjworker.api import labels
-from tjworker.api.observed import ENDED_PHASES, PodGroupRecord, PodRecord
-from tjworker.api.ownership import own_services, own_tensorboard
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.naming import service_name
+from tjworker.api.observed import ENDED_PHASES, Observed, PodGroupRecord, PodRecord
+from tjworker.api.ownership import own_pods, own_services, own_tensorboard
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
 from tjworker.reconcile.gangs import GANGS, find_gang
@@ -135,6 +137,24 @@ CHILDREN: tuple[Child, ...] = (
         goes_always=True,
     ),
 )
+
+
+def service_names(job: TrainingJob | InvalidJob) -> list[str]:
+    """Of the services that the job may have at its end."""
+    if not isinstance(job, TrainingJob) or job.subdomain:
+        return [job.subdomain if isinstance(job, TrainingJob) else job.name.name]
+    return [service_name(job.name.name, role.name, i) for role in job.roles for i in range(role.replicas)]
+
+
+def delete_children(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> list[Write]:
+    """Deletes of all pods and services of an ended job, and of its group; [] when none is left or all are on their
+    way."""
+    groups = ((of, one) for of, found in observed.pod_groups.items() for one in found)
+    return [
+        *(delete_pod(pod, why) for pod in own_pods(job, observed) if to_delete(pod)),
+        *(delete_service(service, why) for service in own_services(job, observed)),
+        *(delete_group(of, one, why) for of, one in groups if one.owner_uid == job.uid and not one.deleted_at),
+    ]
 
 
 def collected(gang: str) -> tuple[GroupResource, ...]:

@@ -19,12 +19,11 @@ from tjworker.api.naming import owner_name
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.api.status import JobStatus, RoleAttempts
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import Create, Plan
+from tjworker.reconcile.plan import ALL_PODS, Create, Plan
 from tjworker.reconcile.policies.creating import stuck_container
 from tjworker.reconcile.policies.restart_failed import was_there
 from tjworker.reconcile.replicas import Replica, RoleView
 
-ALL_PODS = f"{PODS}/*"
 _OWNERS = {"ReplicaSet": REPLICASETS, "Job": BATCH_JOBS}
 
 

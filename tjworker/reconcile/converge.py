@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import islice
 
 from tjworker.api import labels
+from tjworker.api.model import After
 from tjworker.api.resources import PODS
 from tjworker.api.status import ALL_RUN, FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
@@ -25,7 +26,7 @@ from tjworker.reconcile.pod_group import GangPass, is_withheld, see_gang
 from tjworker.reconcile.policies.backoff import find_resting
 from tjworker.reconcile.policies.limits import seconds_to_deadline
 from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_deletions
-from tjworker.reconcile.replicas import Replica
+from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.unusable import find_kept, is_of_old_attempt
 from tjworker.reconcile.workloads import WORKLOADS, jobwide
 from tjworker.reconcile.workloads.owner import unjudged
@@ -104,13 +105,23 @@ def _held(p: Pass, gang: GangPass) -> dict[str, str]:
         if not role.makes_pods:
             held[role.name] = "is made when the spec is mended: the condition Failed says what is wrong"
             continue
-        for name in framework.waits_for(p.job, role):
-            replicas = p.roles[name].replicas
-            ready, ended = sum(map(_is_ready, replicas)), sum(map(_has_ended, replicas))
-            if ready + ended < len(replicas):
-                told = f" and {ended} ended" if ended else ""
-                held[role.name] = f"is made when the role {name} is ready: {ready} of {len(replicas)} are{told}"
+        for after in (*role.after, *(After(name, "Ready") for name in framework.waits_for(p.job, role))):
+            if why := _still_awaited(p.roles[after.role], after):
+                held[role.name] = why
     return held
+
+
+def _still_awaited(view: RoleView, after: After) -> str:
+    """What `after` waits for, for people; '' when it has come about."""
+    every = len(view.replicas)
+    if after.status == "Complete":
+        done = view.count("succeeded")
+        return f"is made when the role {after.role} has succeeded: {done} of {every} have" if done < every else ""
+    ready, ended = sum(map(_is_ready, view.replicas)), sum(map(_has_ended, view.replicas))
+    if ready + ended >= every:
+        return ""
+    told = f" and {ended} ended" if ended else ""
+    return f"is made when the role {after.role} is ready: {ready} of {every} are{told}"
 
 
 def _is_ready(replica: Replica) -> bool:

@@ -13,6 +13,7 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import JobStatus
 from tjworker.reconcile.attempts import record_successes
+from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.confirm import to_confirm
 from tjworker.reconcile.converge import converge
 from tjworker.reconcile.ending import after_the_end, finish, resume_end
@@ -26,7 +27,7 @@ from tjworker.reconcile.policies.creating import replace_stuck_creating
 from tjworker.reconcile.policies.died_passes import tell_died_passes
 from tjworker.reconcile.policies.limits import end_by_deadline
 from tjworker.reconcile.policies.restart_failed import restart_failed
-from tjworker.reconcile.refusals import is_mended, judge, leave_refused, refuse_spec
+from tjworker.reconcile.refusals import is_mended, judge, leave_refused, refuse_spec, wait_for_reference
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.spec_errors import tell_errors
 from tjworker.reconcile.suspend import suspend
@@ -55,11 +56,15 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     if job.status.ended and not job.status.refused:
         return after_the_end(job, observed, now)
     job = judge(job, observed, rules)
+    if isinstance(job, InvalidJob) and job.missing is not None:
+        return wait_for_reference(job, observed, now)
     if isinstance(job, InvalidJob):
         return refuse_spec(job, observed, now)
     if job.status.refused and not is_mended(job, observed):
         return leave_refused(Pass.begin(job, observed, now, rules), now)
-    return _pass(replace(job, status=JobStatus()) if job.status.refused else job, observed, now, rules)
+    if job.status.refused or get_condition(job.status, "Waiting") is not None:
+        job = replace(job, status=JobStatus(snapshot=job.status.snapshot))
+    return _pass(job, observed, now, rules)
 
 
 def _pass(job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Plan:

@@ -13,16 +13,16 @@ from typing import get_args
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_workloads
-from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, SERVICES
 from tjworker.api.status import ALL_RUN, FAILED_DELETE, FULL_SIZE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome
 from tjworker.reconcile.addons import tensorboard
 from tjworker.reconcile.attempts import forget_rests
-from tjworker.reconcile.children import clean_up, remain
+from tjworker.reconcile.children import clean_up, delete_children, remain, service_names
 from tjworker.reconcile.conditions import clear_condition, drop_condition, get_condition, see_generation, set_condition
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import Delete, Patch, Plan, Write
+from tjworker.reconcile.plan import ALL_PODS, Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import cleaning_at
 from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
 
@@ -100,7 +100,14 @@ def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float)
     that of its TensorBoard, which goes then. Whatever else of the spec cannot be read, a ttl that can be counts."""
     plan = see_the_spec(job)
     deletion, left = delete_after_ttl(job, now)
-    if deletion is not None:
+    if deletion is not None and job.ttl_keeps_job:
+        # The projection keeps no children of an ended job.
+        asked = {ALL_PODS, *(f"{SERVICES}/{name}" for name in service_names(job))}
+        if not asked <= observed.confirmed:
+            return Plan(confirm=tuple(sorted(asked)))
+        if gone := delete_children(job, observed, "; ".join(deletion.decisions)):
+            return replace(deletion, status=plan.status, writes=tuple(gone))
+    elif deletion is not None:
         return deletion
     if plan.empty:
         plan = tensorboard.after_the_end(job, observed, now) or plan

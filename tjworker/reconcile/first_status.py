@@ -45,4 +45,7 @@ def _is_new(p: Pass) -> bool:
     seen = p.observed
     if seen.left_out_bytes:  # an event tells of it, once: the status remembers
         return False
-    return p.job.status == JobStatus() and seen.untouched and not (seen.died_passes or seen.pods or seen.services)
+    # The object that the job names was read again in this pass: the next one reads the same, unless its owner edits it
+    # within this second.
+    told = p.job.status.model_copy(update={"snapshot": {}}) if p.job.status.snapshot else p.job.status
+    return told == JobStatus() and seen.untouched and not (seen.died_passes or seen.pods or seen.services)

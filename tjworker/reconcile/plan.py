@@ -12,8 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tjworker.api.resources import PODS
 from tjworker.api.status import JobStatus
 from tjworker.base import GroupResource
+
+ALL_PODS = f"{PODS}/*"
+"""In `Plan.confirm`: every pod of the job."""
 
 
 @dataclass(frozen=True, slots=True)

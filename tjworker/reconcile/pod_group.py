@@ -97,7 +97,10 @@ def more_than_all(job: TrainingJob) -> bool:
 
 
 def _starts_at_once(job: TrainingJob, role: Role) -> bool:
-    return not find_framework(job).waits_for(job, role)
+    """A role that waits for others cannot be counted: they would wait in the gang for it. A role that waits for helpers
+    alone is what the gang is for: helpers are in no gang."""
+    names = (*find_framework(job).waits_for(job, role), *(after.role for after in role.after))
+    return not role.helper and all(job.role(name).helper for name in names)
 
 
 def see_gang(p: Pass) -> GangPass:

@@ -18,7 +18,7 @@ from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_pods, own_workloads
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, INVALID_SPEC, JobStatus
-from tjworker.api.timefmt import to_rfc3339
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.addons import ADDONS, reports, tensorboard
 from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
@@ -122,6 +122,31 @@ def refuse_spec(job: InvalidJob, observed: Observed, now: float) -> Plan:
         status = set_condition(job.status, "Failed", False, INVALID_SPEC, message, now=at, generation=job.generation)
         return _tell(job, see_generation(status, job.generation).summarised(), at)
     return _refuse(job, "" if job.for_good else "Spec", message, now)
+
+
+WAIT_LEAST_SECONDS, WAIT_MOST_SECONDS = 1.0, 60.0
+"""Between two looks for an object that a job names."""
+
+
+def wait_for_reference(job: InvalidJob, observed: Observed, now: float) -> Plan:
+    """The job cannot be judged before the object that it names is there. Nothing is made, and nothing is refused: the
+    object may come a moment after the job, as from one `kubectl apply`. It is looked for again after as long as the
+    job has waited, between the two bounds above. A job that has begun keeps its pods meanwhile."""
+    missing, at = job.missing, to_rfc3339(now)
+    assert missing is not None  # noqa: S101  the caller has looked
+    message = "; ".join(map(str, job.errors))
+    told = JobStatus() if job.status.refused else job.status
+    reason = f"{missing.kind}NotFound"
+    status = set_condition(told, "Waiting", True, reason, message, now=at, generation=job.generation)
+    status = see_generation(status, job.generation).summarised()
+    since = next(c.last_transition_time for c in status.conditions if c.type == "Waiting")
+    waited = max(0.0, now - (from_rfc3339(since) or now))
+    plan = Plan(requeue_after_seconds=min(max(waited, WAIT_LEAST_SECONDS), WAIT_MOST_SECONDS))
+    if status == job.status:
+        return plan
+    status = status.model_copy(update={"last_reconcile_time": at})
+    events = () if is_true(job.status, "Waiting") else (Event("Warning", reason, message),)
+    return replace(plan, status=status, events=events, decisions=(f"wait: {message}",))
 
 
 def refuse_child(

@@ -74,7 +74,7 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
         generation=meta.get("generation") or 0,
     )
     return Projected(
-        change, phase=phase, decisive=decisive, expires_at=_expiry(resource, record, status) if finished else None
+        change, phase=phase, decisive=decisive, expires_at=_expiry(resource, obj, status) if finished else None
     )
 
 
@@ -103,9 +103,9 @@ def _may_begin(status: Json) -> bool:
     return bool(status.get("refused"))
 
 
-def _expiry(resource: GroupResource, record: Json, status: Json) -> float | None:
+def _expiry(resource: GroupResource, obj: Json, status: Json) -> float | None:
     """When something of it is due: it goes itself, or its TensorBoard does."""
-    ttl = _ttl_seconds(resource, record)
+    ttl = _ttl_seconds(resource, obj)
     completed = from_rfc3339(text(status.get("completionTime")))
     own = None if ttl is None or completed is None else completed + ttl
     due = (own, from_rfc3339(text(status.get("tensorboardUntil"))))
@@ -114,8 +114,7 @@ def _expiry(resource: GroupResource, record: Json, status: Json) -> float | None
 
 def _ttl_seconds(resource: GroupResource, job: Json) -> int | None:
     """Of any job, also of one that is older than its CRD's schema."""
-    ttl = KNOWN_KINDS[resource].run_policy(job).get("ttlSecondsAfterFinished")
-    return ttl if isinstance(ttl, int) else None
+    return KNOWN_KINDS[resource].ttl_seconds(job)
 
 
 def _job_record(obj: Json, meta: Json) -> dict[str, Any]:
@@ -147,12 +146,9 @@ def _record_without_spec(resource: GroupResource, record: Json, status: Json, si
 
 def _finished_record(resource: GroupResource, obj: Json, status: Json) -> dict[str, Any]:
     """Marked `finished`; with what a TTL needs and no more. Who needs the rest asks the API server."""
-    ttl = _ttl_seconds(resource, obj)
-    return {
-        "finished": True,
-        **_small_record(resource, obj, status),
-        **({} if ttl is None else KNOWN_KINDS[resource].with_run_policy({"ttlSecondsAfterFinished": ttl})),
-    }
+    kind, ttl = KNOWN_KINDS[resource], _ttl_seconds(resource, obj)
+    kept = {} if ttl is None or kind.ttl_path else kind.with_run_policy({"ttlSecondsAfterFinished": ttl})
+    return {"finished": True, **_small_record(resource, obj, status), **kept}
 
 
 def _small_record(resource: GroupResource, obj: Json, status: Json) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from tjworker.api import labels
-from tjworker.api.kinds import aitrainingjob, kubedl, kubeflow, trainingjob
-from tjworker.api.kinds.base import UNREADABLE, JobKind, Parsed, unreadable
+from tjworker.api.kinds import aitrainingjob, kubedl, kubeflow, trainer, trainingjob
+from tjworker.api.kinds.base import RESOLVED, UNREADABLE, Companion, JobKind, Parsed, unreadable
 from tjworker.api.kinds.salvage import salvage
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.status import JobStatus
@@ -22,11 +22,15 @@ from tjworker.base import GroupResource, Terminal
 
 JOB_KINDS: tuple[JobKind, ...] = (aitrainingjob.JOB_KIND, trainingjob.JOB_KIND)
 """Our own, which every installation serves."""
-GUEST_KINDS: tuple[JobKind, ...] = (*kubeflow.JOB_KINDS, *kubedl.JOB_KINDS)
+GUEST_KINDS: tuple[JobKind, ...] = (*kubeflow.JOB_KINDS, *kubedl.JOB_KINDS, *trainer.JOB_KINDS)
 """Those of other operators. A cluster may still run these, so a setting says which are served."""
 KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in JOB_KINDS}
 """Our own by resource, as it stands in a JobKey."""
 KNOWN_KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in (*JOB_KINDS, *GUEST_KINDS)}
+COMPANIONS: Mapping[GroupResource, Companion] = {
+    companion.resource: companion for kind in KNOWN_KINDS.values() for companion in kind.companions
+}
+"""Kinds of the objects that jobs name."""
 EVERY_KIND = "all"
 """In TJ_KINDS: every guest."""
 Owners = Mapping[tuple[str, str], GroupResource]
@@ -101,8 +105,13 @@ def parse(resource: GroupResource, raw: Mapping[str, Any]) -> TrainingJob | Inva
     job = unreadable(raw, kind) if UNREADABLE in raw else kind.parse(raw)
     if isinstance(job, TrainingJob):
         return job.with_targets()
-    rest = None if job.for_good else salvage(kind, raw, job.status)
+    rest = None if job.for_good or job.missing else kind.rest(raw) if kind.rest else salvage(kind, raw, job.status)
     return replace(job, rest=rest and rest.with_targets())
+
+
+def resolved(resource: GroupResource, raw: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    """The job with the object `found` that its spec names: for `parse`."""
+    return {**raw, RESOLVED: KNOWN_KINDS[resource].snapshot(found)}
 
 
 def written_status(job: Parsed, status: JobStatus) -> dict[str, Any]:

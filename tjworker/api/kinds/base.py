@@ -28,6 +28,8 @@ MEMORY = "operator"
 """Field of the status of a guest's kind that holds our own status."""
 UNREADABLE = "unreadable"
 """Field of a projected job whose spec could not be kept: why."""
+RESOLVED = "resolved"
+"""Field of a job that a worker has just read: what it keeps of the object that the spec names."""
 LEFT_OUT = "leftOut"
 """Field of a projected job without its spec: the bytes that were left out. A worker reads it from the API server."""
 MAX_DEPTH = 16
@@ -59,6 +61,26 @@ class Guest:
     """Of the scale subresource in the status: replicas and selector."""
     is_for_another: Callable[[Json], bool]
     """The job says that another controller has it (`managedBy`)."""
+    mirrored: tuple[str, ...] = ()
+    """Fields of our own status that its users read beside MEMORY, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A kind of objects that jobs name in their spec. The operator only reads them."""
+
+    plural: str
+    singular: str
+    kind: str
+    group: str
+    version: str
+    namespaced: bool
+    description: str
+    spec_model: type[BaseModel]
+
+    @property
+    def resource(self) -> GroupResource:
+        return GroupResource(f"{self.plural}.{self.group}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +119,15 @@ class JobKind:
     """Of the field that suspends a job."""
     guest: Guest | None = None
     """Of a kind of another operator's: how its users read a status."""
+    companions: tuple[Companion, ...] = ()
+    """Kinds of the objects that its jobs name. `parse` answers an InvalidJob with `missing` until the named one is
+    there; what `snapshot` keeps of it then stays in the status for the life of the job."""
+    snapshot: Callable[[Json], Json] = lambda found: {}
+    """(the named object) -> what a job keeps of it."""
+    rest: Callable[[Json], TrainingJob | None] | None = None
+    """(a job whose spec cannot be used) -> the job as far as it can be; None: `salvage`, which knows maps of roles."""
+    ttl_path: tuple[str, ...] = ()
+    """Of the field that says how long an ended job is kept; empty: ttlSecondsAfterFinished of the run policy."""
     version_defaults: Mapping[str, Json] = field(default_factory=dict)
     """Version -> fields of the spec that the API server fills in where a manifest of that version lacks them."""
 
@@ -128,6 +159,13 @@ class JobKind:
             found = mapping(found).get(step)
         return mapping(found)
 
+    def ttl_seconds(self, raw: Json) -> int | None:
+        """How long an ended job is kept. Of any object, raw."""
+        found: object = raw
+        for step in self.ttl_path or (*self.run_policy_path, "ttlSecondsAfterFinished"):
+            found = mapping(found).get(step)
+        return found if isinstance(found, int) else None
+
     def with_run_policy(self, policy: Json) -> dict[str, Any]:
         """An object of nothing but that."""
         made = dict(policy)
@@ -142,7 +180,9 @@ class JobKind:
 
     def placed(self, status: Json) -> dict[str, Any]:
         """Our own status, or a part of it, where it stands in the status of an object."""
-        return {MEMORY: status} if self.guest else dict(status)
+        if self.guest is None:
+            return dict(status)
+        return {MEMORY: status, **{name: status[name] for name in self.guest.mirrored if name in status}}
 
     def written_status(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
         """The whole status of an object, as it is written to the API server."""

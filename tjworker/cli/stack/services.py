@@ -229,7 +229,12 @@ def _of_cluster(plan: StackPlan, name: str, argv: tuple[str, ...], **options: An
 # -- the operator ------------------------------------------------------------------------------------
 def _crds(plan: StackPlan, cluster: str) -> Service:
     chosen = Settings(kinds=plan.environment.get("TJ_KINDS", "")).kind_list
-    guests = [plan.root / "k8s" / "kinds" / kind / "crd.yaml" for kind in served(chosen) if kind not in KINDS]
+    guests = [
+        plan.root / "k8s" / "kinds" / resource / file
+        for resource, kind in served(chosen).items()
+        if resource not in KINDS
+        for file in ("crd.yaml", *(f"{of.plural}.yaml" for of in kind.companions))
+    ]
     files = [word for path in (plan.root / "k8s" / "crds", *guests) for word in ("-f", str(path))]
     argv = (str(kubectl_path()), "apply", "--server-side", "--force-conflicts", *files)
     return Service("crds", argv, operator_environment(plan), plan.root, (cluster,), one_shot=True)

@@ -74,12 +74,15 @@ class Framework:
                 )
 
     def ordered(self, job: TrainingJob) -> list[Role]:
-        """All roles, in the order in which their objects are made, and in which their replicas are counted."""
+        """The roles that train, in the order in which their objects are made, and in which their replicas are
+        counted."""
         places = {name: place for place, name in enumerate(self.first)}
-        return sorted(job.roles, key=lambda role: places.get(role.name.lower(), len(places)))
+        return sorted(job.trainers or job.roles, key=lambda role: places.get(role.name.lower(), len(places)))
 
     def order(self, job: TrainingJob) -> Sequence[str]:
-        return [role.name for role in self.ordered(job)]
+        """All roles, in the order in which their objects are made. Helpers come first: trainers may wait for them."""
+        trainers = [role.name for role in self.ordered(job)]
+        return [*(role.name for role in job.roles if role.name not in trainers), *trainers]
 
     def ports(self, role: Role) -> tuple[Port, ...]:
         """By which the role's replicas are found: the counted ports of its template, else the one of the framework's
@@ -132,11 +135,13 @@ class Framework:
 
 
 def host(job: TrainingJob, role: Role, index: int) -> str:
-    return service_name(job.name.name, role.name, index)
+    """By which the others find the replica: the name of its own service, or its place in the service of all."""
+    name = service_name(job.name.name, role.name, index)
+    return f"{name}.{job.subdomain}" if job.subdomain else name
 
 
 def world_size(job: TrainingJob) -> int:
-    return sum(role.replicas for role in job.roles)
+    return sum(role.replicas for role in job.trainers)
 
 
 def least_world(roles: Sequence[Role]) -> int:

@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files as package_files
 
 from tjworker.api.model import MPILaunch, Role, TrainingJob
+from tjworker.api.naming import service_name
 from tjworker.reconcile.frameworks.framework import Env, host
 
 HOSTFILE, DISCOVER, AGENT, REMOTE = (
@@ -84,7 +85,7 @@ def _host(job: TrainingJob, role: Role, index: int) -> str:
     """With a subdomain, as a pod calls itself; so mpirun knows its own."""
     if not job.subdomain:
         return host(job, role, index)
-    pod = role.template["spec"].get("hostname") or host(job, role, index)
+    pod = role.template["spec"].get("hostname") or service_name(job.name.name, role.name, index)
     return f"{pod}.{job.subdomain}.{job.name.namespace}.svc"
 
 

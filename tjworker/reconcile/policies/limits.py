@@ -6,6 +6,7 @@ from __future__ import annotations
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import DEADLINE_EXCEEDED, JobStatus
 from tjworker.api.timefmt import from_rfc3339
+from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.one_pass import Pass
 
 
@@ -27,10 +28,17 @@ def seconds_to_deadline(job: TrainingJob, status: JobStatus, now: float) -> floa
 def time_left(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | None, float | None]:
     """Seconds left of (timeLimit, activeDeadlineSeconds); None for what is not set or has not begun."""
     suspended_since_running = status.suspended_seconds - status.suspended_seconds_before_running
-    return (
-        _left(job.time_limit_seconds, status.start_running_time, suspended_since_running, now),
-        _left(job.active_deadline_seconds, status.start_time, status.suspended_seconds, now),
-    )
+    running = _left(job.time_limit_seconds, status.start_running_time, suspended_since_running, now)
+    if job.deadline_begins_anew:
+        return running, _left(job.active_deadline_seconds, _active_since(status), 0, now)
+    return running, _left(job.active_deadline_seconds, status.start_time, status.suspended_seconds, now)
+
+
+def _active_since(status: JobStatus) -> str | None:
+    """When the job last began: at its start, or with its last resume."""
+    suspended = get_condition(status, "Suspended")
+    resumed = suspended is not None and suspended.status == "False"
+    return suspended.last_transition_time if suspended is not None and resumed else status.start_time
 
 
 def _left(limit: int | None, since: str | None, suspended: int, now: float) -> float | None:

@@ -62,6 +62,10 @@ def pod_body(
     metadata, name = template["metadata"], pod_name(job.name.name, role.name, index)
     if job.subdomain:
         template["spec"].setdefault("hostname", name)  # DNS has no pod of a subdomain without it
+    if job.guest_labels is not None and job.guest_labels.index_annotation:
+        # The downward API of the other operator's pods reads their index from here.
+        own = {job.guest_labels.index_annotation: str(index)}
+        metadata = {**metadata, "annotations": {**metadata.get("annotations", {}), **own}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -111,7 +115,7 @@ def pod_template(
     }
     ours = {**role_labels(job, role.name), **_master_label(job, role, index)}
     metadata = {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})}
-    if gang is not None:
+    if gang is not None and not role.helper:
         _join(job, gang, metadata, spec)
     return {"metadata": metadata, "spec": spec}
 

@@ -16,6 +16,8 @@ from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder, make_job, make_training_job
 from tests.support.guests import guest_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
+from tests.support.trainer import RESOURCE as TRAINJOBS
+from tests.support.trainer import RUNTIMES, Json, train_job
 from tjworker.api import crd
 from tjworker.api.kinds import GUEST_KINDS, KINDS
 from tjworker.api.kinds.base import JobKind
@@ -375,3 +377,35 @@ def test_which_replicas_can_be_asked_for(job: JobBuilder, role: str | None, inde
     with pytest.raises(UserError) as refused:
         check_replica(found, role, index)
     assert str(refused.value) == says
+
+
+# -- TrainJobs, whose numNodes cannot change
+BOUNDS_OF_NODES = {"elasticdeeplearning.ai/max-nodes": "4"}
+OF_TRAINJOBS: dict[str, tuple[Json, str | None, int, Json | str]] = {
+    "an elastic one is scaled by its annotation": (
+        train_job(trainer={}, annotations=BOUNDS_OF_NODES),
+        None,
+        3,
+        {"metadata": {"annotations": {"elasticdeeplearning.ai/num-nodes": "3"}}},
+    ),
+    "beyond its bounds it is not": (train_job(trainer={}, annotations=BOUNDS_OF_NODES), None, 9, "has 1 to 4 replicas"),
+    "another role than the training nodes is not": (
+        train_job("torchtune-llama3.2-1b", trainer={}, annotations=BOUNDS_OF_NODES),
+        "model-initializer-0",
+        2,
+        "role model-initializer-0 of digits is not scaled: only node-0 is",
+    ),
+    "one that is not elastic is not": (train_job(trainer={}), None, 3, "digits is not scaled: no role of this job is"),
+}
+
+
+@pytest.mark.parametrize(("made", "role", "replicas", "want"), OF_TRAINJOBS.values(), ids=OF_TRAINJOBS.keys())
+def test_how_a_trainjob_is_scaled(made: Json, role: str | None, replicas: int, want: Json | str) -> None:
+    runtime = RUNTIMES[made["spec"]["runtimeRef"]["name"]]
+    found = FoundJob(TRAINJOBS, {**made, "status": {"operator": {"snapshot": {"spec": runtime["spec"]}}}})
+    if isinstance(want, str):
+        with pytest.raises(UserError, match=want):
+            scaling(found, role, replicas)
+    else:
+        asked = scaling(found, role, replicas)
+        assert (asked.patch, asked.subresource) == (want, "")

@@ -137,12 +137,12 @@ STRANGERS: dict[str, tuple[str, str, str]] = {
         "Job",
         "Job (batch.volcano.sh/v1alpha1) is another operator's job: `tj convert FILE` translates it",
     ),
-    "a job of Kubeflow Trainer 2 is not supported yet": (
-        "trainer.kubeflow.org/v1alpha1",
+    "a TrainJob of another version": (
+        "trainer.kubeflow.org/v2",
         "TrainJob",
-        "TrainJob (trainer.kubeflow.org/v1alpha1) is a job of Kubeflow Trainer 2, which is not supported yet",
+        "did you mean TrainJob (trainer.kubeflow.org/v1alpha1)?",
     ),
-    "a misspelt kind": ("v1", "AITrainJob", "did you mean AITrainingJob (elasticdeeplearning.ai/v1)?"),
+    "a misspelt kind": ("v1", "AITrainngJob", "did you mean AITrainingJob (elasticdeeplearning.ai/v1)?"),
     "no group": ("v1", "AITrainingJob", "did you mean AITrainingJob (elasticdeeplearning.ai/v1)?"),
     "a kind in other letters": ("kubeflow.org/v1", "PytorchJob", "did you mean PyTorchJob (kubeflow.org/v1)?"),
     "an old version of a guest": ("kubeflow.org/v1beta2", "TFJob", "did you mean TFJob (kubeflow.org/v1)?"),

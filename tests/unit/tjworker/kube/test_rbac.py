@@ -54,7 +54,7 @@ def test_roles_grant_exactly_what_the_table_says(process: Process) -> None:
     assert granted(rbac.apart(), process) == tabled(process, [lease])
     in_namespaces = [row for row in own if row.namespaced and row != lease]
     assert granted(rbac.served(), process) == tabled(process, in_namespaces)
-    assert granted(rbac.nodes(), process) == tabled(process, [r for r in RESOURCES.values() if not r.namespaced])
+    assert granted(rbac.nodes(), process) == tabled(process, [r for r in own if not r.namespaced])
     for guest in rbac.GUESTS:
         assert granted(rbac.of_guest(guest), process) == tabled(process, rbac.with_needs([guest]))
     for gang in rbac.GANGS:
@@ -63,9 +63,10 @@ def test_roles_grant_exactly_what_the_table_says(process: Process) -> None:
     assert with_guests == tabled(process, [*in_namespaces, *rbac.with_needs(rbac.GUESTS)])
 
 
-def test_only_an_mpijobs_worker_makes_secrets_and_nobody_reads_one() -> None:
+def test_only_the_worker_of_a_kind_with_mpi_makes_secrets_and_nobody_reads_one() -> None:
     may = {path for path, text in FILES.items() if "secrets" in text}
-    assert may == {f"k8s/kinds/mpijobs.{group}/rbac.yaml" for group in ("kubeflow.org", "training.kubedl.io")}
+    kinds = ("mpijobs.kubeflow.org", "mpijobs.training.kubedl.io", "trainjobs.trainer.kubeflow.org")
+    assert may == {f"k8s/kinds/{kind}/rbac.yaml" for kind in kinds}
     for path in may:
         rights = {process: granted(list(yaml.safe_load_all(FILES[path])), process) for process in rbac.PROCESSES}
         assert {right for right in rights["worker"] if right[1] == "secrets"} == {("", "secrets", "create")}

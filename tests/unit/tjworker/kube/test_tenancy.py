@@ -27,6 +27,7 @@ from tests.support.tenancy import (
     of_kind,
     spoilt,
 )
+from tests.support.trainer import train_job
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds.base import JobKind
 from tjworker.kube.rbac import TENANCY
@@ -57,9 +58,11 @@ def test_every_kind_is_judged_and_so_is_who_scales_it(kind: JobKind) -> None:
         rules = POLICIES[name]["matchConstraints"]["resourceRules"]
         mine = [rule for rule in rules if kind.group in rule["apiGroups"]]
         there = not subresource or bool(kind.scale_spec_path)
-        assert [kind.plural + subresource in rule["resources"] for rule in mine] == [there], f"{name}: make generate"
-        assert set(mine[0]["operations"]) == operations
-        assert mine[0]["apiVersions"] == ["*"]
+        asked = not subresource or any(of.scale_spec_path for of in KNOWN_KINDS.values() if of.group == kind.group)
+        want = [there] if asked else []
+        assert [kind.plural + subresource in rule["resources"] for rule in mine] == want, f"{name}: make generate"
+        assert all(set(rule["operations"]) == operations for rule in mine)
+        assert all(rule["apiVersions"] == ["*"] for rule in mine)
 
 
 @pytest.mark.parametrize("kind", KNOWN_KINDS.values(), ids=lambda kind: str(kind.resource))
@@ -69,7 +72,9 @@ def test_a_kinds_templates_stand_where_the_policy_looks_for_them(kind: JobKind) 
         for name, field in kind.spec_model.model_fields.items()
         if (field.alias or name).endswith("eplicaSpecs")
     ]
-    assert len(fields) == (kind.resource != TRAININGJOBS), f"{fields}: name its templates in {TENANCY}"
+    assert len(fields) == (kind.resource != TRAININGJOBS and not kind.companions), (
+        f"{fields}: name its templates in {TENANCY}"
+    )
 
 
 # -- what a template may ask for -------------------------------------------------------------------
@@ -94,6 +99,16 @@ def test_what_a_template_of_any_kind_may_not_ask_for(kind: JobKind) -> None:
         for words, asked in FORBIDDEN.items():
             assert words.removeprefix("the account ") in said(spoilt(plain, asked)), words
         assert "kubedl.io/network-mode" in said(noted(plain, **{"kubedl.io/network-mode": "host"}))
+
+
+@pytest.mark.parametrize("words", FORBIDDEN)
+def test_what_a_patch_of_a_runtime_may_not_ask_for(words: str) -> None:
+    plain = train_job(runtimePatches=[{"manager": "a.io/x"}])
+    assert said(plain) == ""
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": FORBIDDEN[words]}}}}]
+    patch = {"manager": "b.io/x", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    plain["spec"]["runtimePatches"].append(patch)
+    assert words.removeprefix("the account ") in said(plain)
 
 
 # -- who may make, change and scale a job ----------------------------------------------------------

@@ -141,7 +141,7 @@ def test_the_pods_of_a_training_job_have_it_too() -> None:
     assert cloner(make_training_job().annotate(config()).build())["image"].endswith("git:2.47.2")
 
 
-@pytest.mark.parametrize("resource", sorted(r for r, kind in KNOWN_KINDS.items() if kind.guest))
+@pytest.mark.parametrize("resource", sorted(r for r, kind in KNOWN_KINDS.items() if kind.guest and not kind.companions))
 def test_the_pods_of_guests_have_it_too(resource: GroupResource) -> None:
     """Some have more, as every container of an MPIJob has its hostfile."""
     assert {"name": VOLUME, "mountPath": "/code"} in cloner(guest(resource, config()))["volumeMounts"]

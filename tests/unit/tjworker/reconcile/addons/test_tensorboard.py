@@ -129,7 +129,7 @@ def test_its_service_finds_it_and_no_replica() -> None:
     "job",
     [
         make_training_job().annotate(config()).build(),
-        *(guest(r, config()) for r, k in sorted(KNOWN_KINDS.items()) if k.guest),
+        *(guest(r, config()) for r, k in sorted(KNOWN_KINDS.items()) if k.guest and not k.companions),
     ],
     ids=lambda job: job.kind,
 )

@@ -1,0 +1,364 @@
+"""A TrainJob and its runtime -> the internal job: names, numbers, variables and volumes as Trainer 2.3 and JobSet make
+them (plugins/torch, jax, xgboost, mpi, jobset of kubeflow/trainer, each with its `*_test.go`; JobSet's
+labelAndAnnotateObject)."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.support.trainer import RUNTIMES, Json, read, read_job, replicated, runtime, train_job
+from tjworker.api.kinds.trainer import trainjob
+from tjworker.api.kinds.trainer.patches import merged
+from tjworker.api.model import After, InvalidJob, TrainingJob
+from tjworker.api.status import Metric, TrainerStatus
+from tjworker.reconcile.workloads.podbody import pod_body
+from tjworker.reports.desk import status_patch
+
+INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+MASTER = "digits-node-0-0.digits"
+
+
+def container(job: TrainingJob, role: str = "node-0", name: str = "node") -> Json:
+    listed = job.role(role).template["spec"]["containers"]
+    return next(dict(one) for one in listed if one["name"] == name)
+
+
+def variables(of: Json) -> dict[str, str]:
+    """What a variable takes from the pod stands for its value."""
+    told = {one["name"]: one.get("value") or one["valueFrom"]["fieldRef"]["fieldPath"] for one in of.get("env", ())}
+    assert len(told) == len(of.get("env", ())), "no variable is there twice"
+    return told
+
+
+@dataclass(frozen=True)
+class Env:
+    spec: Json
+    want: Json
+    runtime: str = "torch-distributed"
+    of: Json | None = None
+    role: str = "node-0"
+
+
+def torch(nodes: int = 1, procs: str = "1", **more: str) -> Json:
+    return {
+        "PET_NNODES": str(nodes),
+        "PET_NPROC_PER_NODE": procs,
+        "PET_NODE_RANK": INDEX,
+        "PET_MASTER_ADDR": MASTER,
+        "PET_MASTER_PORT": "29500",
+        **more,
+    }
+
+
+def sized(policy: Json | None = None, **resources: Json) -> Json:
+    pod = {"containers": [{"name": "node", "image": "a", "resources": resources}]}
+    return runtime(replicated("node", step="trainer", pod=pod), policy=policy)
+
+
+GPUS: Json = {"limits": {"nvidia.com/gpu": 4}}
+ENVS: dict[str, Env] = {
+    "torch: one node, one process": Env({"trainer": {}}, torch()),
+    "torch: the job's number of nodes": Env({"trainer": {"numNodes": 3}}, torch(3)),
+    "torch: the runtime's number of nodes": Env(
+        {"trainer": {}}, torch(5), of=runtime(policy={"numNodes": 5, "torch": {}})
+    ),
+    "torch: a job without spec.trainer has no variable": Env({}, {}),
+    "torch: GPUs make it auto": Env({"trainer": {"resourcesPerNode": GPUS}}, torch(1, "auto")),
+    "torch: GPUs of the runtime, too": Env({"trainer": {}}, torch(1, "auto"), of=sized(**GPUS)),
+    "torch: CPUs are rounded up, requests before limits": Env(
+        {"trainer": {"resourcesPerNode": {"requests": {"cpu": "2500m"}, "limits": {"cpu": 8}}}}, torch(1, "3")
+    ),
+    "torch: the limit where nothing is requested": Env(
+        {"trainer": {"resourcesPerNode": {"limits": {"cpu": "4"}}}}, torch(1, "4")
+    ),
+    "torch: the job's number of processes wins": Env(
+        {"trainer": {"numProcPerNode": 7, "resourcesPerNode": GPUS}}, torch(1, "7")
+    ),
+    "torch: variables of the job stand beside": Env(
+        {"trainer": {"env": [{"name": "LR", "value": "0.1"}]}}, torch(LR="0.1")
+    ),
+    "jax": Env(
+        {"trainer": {"numNodes": 2}},
+        {"JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": INDEX, "JAX_COORDINATOR_ADDRESS": f"{MASTER}:29500"},
+        "jax-distributed",
+    ),
+    "jax: the job's own variable wins": Env(
+        {"trainer": {"env": [{"name": "JAX_NUM_PROCESSES", "value": "9"}]}},
+        {"JAX_NUM_PROCESSES": "9", "JAX_PROCESS_ID": INDEX, "JAX_COORDINATOR_ADDRESS": f"{MASTER}:29500"},
+        "jax-distributed",
+    ),
+    "jax: none without spec.trainer": Env({}, {}, "jax-distributed"),
+    "xgboost: a worker for each GPU of each node": Env(
+        {"trainer": {"numNodes": 2, "resourcesPerNode": GPUS}},
+        {"DMLC_TRACKER_URI": MASTER, "DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": INDEX, "DMLC_NUM_WORKER": "8"},
+        "xgboost-distributed",
+    ),
+    "xgboost: a worker a node without GPUs": Env(
+        {"trainer": {"numNodes": 3}},
+        {"DMLC_TRACKER_URI": MASTER, "DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": INDEX, "DMLC_NUM_WORKER": "3"},
+        "xgboost-distributed",
+    ),
+    "mpi: the launcher has Open MPI's, with spec.trainer or without": Env(
+        {},
+        {
+            "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+            "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+            "OMPI_MCA_orte_set_default_slots": "1",
+            "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+        },
+        "deepspeed-distributed",
+        role="launcher-0",
+    ),
+    "mpi: its nodes have none": Env({"trainer": {}}, {}, "deepspeed-distributed"),
+    "no policy: the job's own alone": Env({"trainer": {"env": [{"name": "A", "value": "1"}]}}, {"A": "1"}, "plain"),
+}
+
+
+@pytest.mark.parametrize("case", ENVS.values(), ids=ENVS.keys())
+def test_variables(case: Env) -> None:
+    job = read_job(train_job(case.runtime, **case.spec), case.of)
+    assert variables(container(job, case.role)) == case.want
+
+
+@dataclass(frozen=True)
+class Size:
+    spec: Json
+    want: Mapping[str, int]
+    runtime: str = "torch-distributed"
+    of: Json | None = None
+
+
+SIZES: dict[str, Size] = {
+    "the runtime's": Size({}, {"node-0": 1}),
+    "the job's": Size({"trainer": {"numNodes": 4}}, {"node-0": 4}),
+    "mpi: the launcher is one of the nodes": Size(
+        {"trainer": {"numNodes": 4}}, {"launcher-0": 1, "node-0": 3}, "deepspeed-distributed"
+    ),
+    "mpi: but one node there is": Size(
+        {"trainer": {"numNodes": 1}}, {"launcher-0": 1, "node-0": 1}, "deepspeed-distributed"
+    ),
+    "an initializer has the parallelism of its Job": Size(
+        {},
+        {"data-0": 3, "node-0": 1},
+        of=runtime(replicated("data", parallelism=3), replicated("node", step="trainer")),
+    ),
+    "child Jobs of what is no step": Size(
+        {},
+        {"data-0": 1, "data-1": 1, "node-0": 1},
+        of=runtime({**replicated("data"), "replicas": 2}, replicated("node", step="trainer")),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SIZES.values(), ids=SIZES.keys())
+def test_how_many_pods_a_child_job_has(case: Size) -> None:
+    job = read_job(train_job(case.runtime, **case.spec), case.of)
+    assert {role.name: role.replicas for role in job.roles} == case.want
+
+
+def test_a_pod_has_the_names_labels_and_annotations_of_jobset() -> None:
+    job = read_job(train_job("deepspeed-distributed", trainer={"numNodes": 3}))
+    pod = pod_body(job, job.role("node-0"), 1, 2, {})
+    labels, annotations = pod["metadata"]["labels"], pod["metadata"]["annotations"]
+    assert (pod["metadata"]["name"], pod["spec"]["hostname"], pod["spec"]["subdomain"]) == (
+        "digits-node-0-1",
+        "digits-node-0-1",
+        "digits",
+    )
+    of_jobset = {
+        "jobset-name": "digits",
+        "jobset-uid": "uid-1",
+        "replicatedjob-name": "node",
+        "replicatedjob-replicas": "1",
+        "global-replicas": "2",
+        "job-index": "0",
+        "job-global-index": "0",
+        "group-name": "default",
+        "group-replicas": "2",
+        "job-group-index": "0",
+    }
+    for told in (labels, annotations):
+        assert {f"jobset.sigs.k8s.io/{name}": value for name, value in of_jobset.items()}.items() <= told.items()
+        assert told["batch.kubernetes.io/job-completion-index"] == "1"
+        key = hashlib.sha1(b"default/digits-node-0", usedforsecurity=False).hexdigest()
+        assert told["jobset.sigs.k8s.io/job-key"] == key
+    assert labels["jobset.sigs.k8s.io/restart-attempt"] == "2"
+    assert labels["batch.kubernetes.io/job-name"] == "digits-node-0"
+    assert "trainer.kubeflow.org/trainjob-ancestor-step" not in labels
+
+
+def test_mpi_mounts_keys_and_hosts_as_trainer_does() -> None:
+    job = read_job(train_job("deepspeed-distributed", trainer={"numNodes": 3, "numProcPerNode": 2}))
+    assert job.secret is not None
+    assert job.secret.holds == "ssh-key"
+    for role in ("node-0", "launcher-0"):
+        mounts = {one["name"]: one["mountPath"] for one in container(job, role)["volumeMounts"]}
+        assert mounts["mpi-ssh-auth"] == "/home/mpiuser/.ssh"
+        (keys,) = [one for one in job.role(role).template["spec"]["volumes"] if one["name"] == "mpi-ssh-auth"]
+        assert keys["secret"]["secretName"] == job.secret.name
+        assert {one["path"]: one["mode"] for one in keys["secret"]["items"]} == {
+            "id_rsa": 0o640,
+            "id_rsa.pub": 0o644,
+            "authorized_keys": 0o644,
+        }
+    hosts = job.role("launcher-0").template["metadata"]["annotations"]["trainer.kubeflow.org/mpi-hostfile"]
+    assert hosts == "".join(f"digits-{name}.digits slots=2\n" for name in ("node-0-0", "node-0-1", "launcher-0-0"))
+    assert job.role("launcher-0").after == (After("node-0", "Ready"),)
+
+
+def test_the_variables_of_torchrun_go_to_further_containers_where_the_runtime_says_so() -> None:
+    pod = {"containers": [{"name": "node", "image": "a"}, {"name": "side", "image": "b"}]}
+    targets = [{"jobName": "node", "containerNames": ["side"]}]
+    policy = {"numNodes": 2, "torch": {"envInjection": {"targets": targets}}}
+    job = read_job(train_job(trainer={}), runtime(replicated("node", step="trainer", pod=pod), policy=policy))
+    assert variables(container(job, name="side")) == torch(2)
+
+
+TUNES: dict[str, tuple[Json, list[str]]] = {
+    "several devices": (
+        {"resourcesPerNode": {"limits": {"nvidia.com/gpu": 2}}},
+        [f"--rdzv_endpoint={MASTER}:29500", "full_finetune_distributed", "--config", "llama3_2/1B_full"],
+    ),
+    "one device": (
+        {"numProcPerNode": 1},
+        ["full_finetune_single_device", "--config", "llama3_2/1B_full_single_device"],
+    ),
+    "lora": (
+        {"numProcPerNode": 2, "args": ["model.lora_attn_modules=[q_proj]"]},
+        [f"--rdzv_endpoint={MASTER}:29500", "lora_finetune_distributed", "--config", "llama3_2/1B_lora"],
+    ),
+    "qlora on one device": (
+        {"numProcPerNode": 1, "args": ["model.lora_attn_modules=[q_proj]", "model.quantize_base=True"]},
+        ["lora_finetune_single_device", "--config", "llama3_2/1B_qlora_single_device"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("trainer", "want"), TUNES.values(), ids=TUNES.keys())
+def test_the_command_of_torchtune(trainer: Json, want: list[str]) -> None:
+    job = read_job(train_job("torchtune-llama3.2-1b", trainer={"command": ["tune", "run"], **trainer}))
+    paths = [
+        "output_dir=/workspace/output",
+        "tokenizer.path=/workspace/model/original/tokenizer.model",
+        "checkpointer.checkpoint_dir=/workspace/model",
+    ]
+    assert container(job)["command"] == ["tune", "run", *want, *paths]
+
+
+def test_initializers_get_what_the_job_says_and_train_in_no_world() -> None:
+    source = {"storageUri": "hf://mine", "env": [{"name": "A", "value": "1"}], "secretRef": {"name": "token"}}
+    job = read_job(train_job("torchtune-llama3.2-1b", initializer={"dataset": source, "model": {}}))
+    fetches = container(job, "dataset-initializer-0", "dataset-initializer")
+    assert variables(fetches) == {"STORAGE_URI": "hf://mine", "A": "1"}
+    assert fetches["envFrom"] == [{"secretRef": {"name": "token"}}]
+    kept = container(job, "model-initializer-0", "model-initializer")
+    assert variables(kept) == {"STORAGE_URI": "hf://meta-llama/Llama-3.2-1B-Instruct"}
+    assert [role.name for role in job.trainers] == ["node-0"]
+    assert job.role("node-0").after == (After("model-initializer-0", "Complete"),)
+
+
+def test_resources_of_the_job_stand_in_for_those_of_the_same_name() -> None:
+    of = sized(limits={"cpu": 8, "memory": "1Gi"}, requests={"cpu": 1})
+    job = read_job(train_job(trainer={"resourcesPerNode": {"limits": {"cpu": 2}}}), of)
+    assert container(job)["resources"] == {"limits": {"cpu": 2, "memory": "1Gi"}, "requests": {"cpu": 1}}
+
+
+def patch(spec: Json, **template: Any) -> Json:
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": spec, **template}}}}]
+    return {"manager": "a.io/x", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+def test_patches_are_merged_in_their_order() -> None:
+    first = patch(
+        {"tolerations": [{"key": "a"}], "nodeSelector": {"a": "1", "b": "1"}}, metadata={"labels": {"x": "1"}}
+    )
+    second = patch({"tolerations": [{"key": "b"}], "nodeSelector": {"b": "2"}, "serviceAccountName": "me"})
+    job = read_job(train_job(runtimePatches=[first, {**second, "manager": "b.io/x"}]))
+    template = job.role("node-0").template
+    assert template["spec"]["tolerations"] == [{"key": "b"}], "a list without a key is replaced"
+    assert template["spec"]["nodeSelector"] == {"a": "1", "b": "2"}
+    assert template["spec"]["serviceAccountName"] == "me"
+    assert template["metadata"]["labels"]["x"] == "1"
+
+
+MERGES: dict[str, tuple[Json, Json, Json]] = {
+    "a field is replaced": ({"a": 1}, {"a": 2}, {"a": 2}),
+    "null takes it away": ({"a": 1, "b": 1}, {"a": None}, {"b": 1}),
+    "objects are merged": ({"m": {"a": 1}}, {"m": {"b": 2}}, {"m": {"a": 1, "b": 2}}),
+    "containers by name, in their order": (
+        {"containers": [{"name": "a", "x": 1}, {"name": "b"}]},
+        {"containers": [{"name": "b", "y": 2}, {"name": "c"}]},
+        {"containers": [{"name": "a", "x": 1}, {"name": "b", "y": 2}, {"name": "c"}]},
+    ),
+    "mounts by path": (
+        {"volumeMounts": [{"mountPath": "/a", "name": "a"}]},
+        {"volumeMounts": [{"mountPath": "/a", "name": "b"}, {"mountPath": "/c", "name": "b"}]},
+        {"volumeMounts": [{"mountPath": "/a", "name": "b"}, {"mountPath": "/c", "name": "b"}]},
+    ),
+    "other lists are replaced": ({"args": ["a", "b"]}, {"args": ["c"]}, {"args": ["c"]}),
+}
+
+
+@pytest.mark.parametrize(("into", "change", "want"), MERGES.values(), ids=MERGES.keys())
+def test_strategic_merge(into: Json, change: Json, want: Json) -> None:
+    before = copy.deepcopy(into)
+    assert merged(into, change) == want
+    assert into == before, "the argument stays as it is"
+
+
+@dataclass(frozen=True)
+class Limit:
+    want: tuple[str, int | None]
+    """Scope of restarts, and how many failures are made up for."""
+    job: Json = field(default_factory=dict)
+    jobset: Json = field(default_factory=dict)
+
+
+LIMITS: dict[str, Limit] = {
+    "a batch Job makes up for six failures of single pods": Limit(("Pod", 6)),
+    "or as many as it says": Limit(("Pod", 2), {"backoffLimit": 2}),
+    "JobSet restarts all": Limit(("All", 3), {"backoffLimit": 0}, {"failurePolicy": {"maxRestarts": 3}}),
+    "and in each restart a Job has its own": Limit(("All", 20), {}, {"failurePolicy": {"maxRestarts": 2}}),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS.values(), ids=LIMITS.keys())
+def test_how_many_failures_are_made_up_for(case: Limit) -> None:
+    job = read_job(train_job(), runtime(replicated("node", step="trainer", **case.job), **case.jobset))
+    role = job.role("node-0")
+    assert (role.restart_scope, role.restart_limit) == case.want
+
+
+ODD: tuple[Any, ...] = (None, 7, "x", [], {"runtimeRef": 1}, {"runtimeRef": {"name": ""}})
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_is_no_spec_is_refused(odd: Any) -> None:
+    made = read({**train_job(), "spec": {"runtimeRef": {"name": "plain"}}}, {"spec": odd})
+    assert isinstance(made, InvalidJob)
+    assert made.errors
+
+
+def test_a_runtime_too_large_for_a_status_is_refused() -> None:
+    of = copy.deepcopy(RUNTIMES["plain"])
+    of["spec"]["template"]["metadata"] = {"annotations": {f"a{i}": "x" * 200_000 for i in range(2)}}
+    made = read(train_job(), of)
+    assert isinstance(made, InvalidJob)
+    assert "has more than 256 KiB" in str(made.errors[0])
+
+
+def test_progress_stands_where_the_clients_of_trainer_read_it() -> None:
+    raw = train_job(trainer={})
+    job = read_job(raw)
+    told = TrainerStatus(progress_percentage=40, metrics=(Metric(name="loss", value="0.5"),))
+    status = job.status.model_copy(update={"trainer_status": told})
+    want = {"progressPercentage": 40, "metrics": [{"name": "loss", "value": "0.5"}]}
+    assert trainjob.JOB_KIND.written_status(job, status)["trainerStatus"] == want
+    patch = status_patch(raw, job.name, status)
+    assert (patch["trainerStatus"], patch["operator"]) == (want, {"trainerStatus": want})

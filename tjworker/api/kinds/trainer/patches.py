@@ -1,0 +1,125 @@
+"""`runtimePatches`: what a TrainJob changes of its runtime, as Kubernetes' strategic merge of a JobTemplateSpec does it
+(`mergeRuntimePatches` of Trainer's pkg/runtime/core/trainingruntime.go); and what no patch may change. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tjworker.api.kinds.base import Json, mapping
+from tjworker.api.kinds.trainer.spec import DATASET, MODEL, NODE
+from tjworker.api.model import FieldError
+
+_MERGE_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "ephemeralContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "volumeMounts": "mountPath",
+    "volumeDevices": "devicePath",
+    "ports": "containerPort",
+    "imagePullSecrets": "name",
+    "schedulingGates": "name",
+    "hostAliases": "ip",
+    "topologySpreadConstraints": "topologyKey",
+    "resourceClaims": "name",
+}
+"""Lists of a pod that are merged, by the field that tells their items apart (`patchMergeKey` in core/v1). Others are
+replaced."""
+OWN_VARIABLES = frozenset({NODE, DATASET, MODEL})
+"""Containers whose variables stand in the TrainJob itself."""
+
+
+def merged(into: Json, patch: Json) -> dict[str, Any]:
+    """A strategic merge; neither argument is changed."""
+    made = dict(into)
+    for name, value in patch.items():
+        old = made.get(name)
+        if value is None:
+            made.pop(name, None)
+        elif isinstance(value, Mapping):
+            made[name] = merged(mapping(old), value)
+        elif isinstance(value, list) and name in _MERGE_KEYS:
+            made[name] = _merged_list(old if isinstance(old, list) else [], value, _MERGE_KEYS[name])
+        else:
+            made[name] = value
+    return made
+
+
+def _merged_list(into: Sequence[Any], patch: Sequence[Any], key: str) -> list[Any]:
+    made = list(into)
+    for item in patch:
+        of = mapping(item).get(key)
+        place = next((i for i, one in enumerate(made) if mapping(one).get(key) == of and of is not None), None)
+        if place is None:
+            made.append(item)
+        else:
+            made[place] = merged(mapping(made[place]), mapping(item))
+    return made
+
+
+def with_patches(jobs: Sequence[Json], patches: Sequence[Json]) -> list[dict[str, Any]]:
+    """The replicated jobs of a runtime with what the patches of a job change, in their order."""
+    made = [dict(job) for job in jobs]
+    for _, one in changes(patches):
+        for job in made:
+            if job.get("name") == one.get("name"):
+                job["template"] = merged(mapping(job.get("template")), mapping(one.get("template")))
+    return made
+
+
+def changes(patches: Sequence[Json]) -> Iterator[tuple[str, Json]]:
+    """Each change of a replicated job, and the field that it stands in."""
+    for i, patch in enumerate(patches):
+        template = mapping(mapping(patch.get("trainingRuntimeSpec")).get("template"))
+        listed = mapping(template.get("spec")).get("replicatedJobs")
+        for j, one in enumerate(listed if isinstance(listed, list) else ()):
+            path = f"spec.runtimePatches[{i}].trainingRuntimeSpec.template.spec.replicatedJobs[{j}]"
+            yield path, mapping(one)
+
+
+def added_metadata(template: Json, patches: Sequence[Json], field: str) -> dict[str, Any]:
+    """Labels or annotations of the JobSet: those of the runtime's template, and those that patches add."""
+    found = dict(mapping(mapping(template.get("metadata")).get(field)))
+    for patch in patches:
+        changed = mapping(mapping(patch.get("trainingRuntimeSpec")).get("template"))
+        found |= mapping(mapping(changed.get("metadata")).get(field))
+    return found
+
+
+def patch_errors(jobs: Sequence[Json], patches: Sequence[Json]) -> Iterator[FieldError]:
+    """`runtimePatches` of Trainer's jobset plugin, `validateRuntimePatches`."""
+    known = {str(job.get("name")): _pod_spec(job) for job in jobs}
+    for path, one in changes(patches):
+        name = str(one.get("name"))
+        if name not in known:
+            yield FieldError(f"{path}.name", f"{name!r}: the runtime has no such replicated job: {_or(known)}")
+            continue
+        for field in ("initContainers", "containers"):
+            there = _names(known[name].get(field))
+            listed = _pod_spec(one).get(field)
+            for k, container in enumerate(listed if isinstance(listed, list) else ()):
+                where = f"{path}.template.spec.template.spec.{field}[{k}]"
+                called = str(mapping(container).get("name"))
+                if called not in there:
+                    yield FieldError(f"{where}.name", f"{called!r}: the replicated job has no such one: {_or(there)}")
+                elif called in OWN_VARIABLES and mapping(container).get("env"):
+                    yield FieldError(
+                        f"{where}.env", f"must not have envs for {called}: set them in spec.trainer or spec.initializer"
+                    )
+
+
+def _pod_spec(job: Json) -> Json:
+    found: object = job
+    for step in ("template", "spec", "template", "spec"):
+        found = mapping(found).get(step)
+    return mapping(found)
+
+
+def _names(listed: object) -> list[str]:
+    return [str(mapping(one).get("name")) for one in listed] if isinstance(listed, list) else []
+
+
+def _or(names: Any) -> str:
+    return f"it has {', '.join(sorted(names))}" if names else "it has none"

@@ -1,0 +1,507 @@
+"""TrainJob (trainer.kubeflow.org/v1alpha1) -> the internal job. Pure; never raises, whatever the JSON.
+
+A TrainJob is read together with its runtime, which stands in the status from the first pass on (`JobStatus.snapshot`):
+a runtime that is edited or deleted changes no job that has begun, as with Trainer's ConfigMap `<job>-runtime-snapshot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from tjworker.api import labels, naming
+from tjworker.api.kinds.aitrainingjob import rules
+from tjworker.api.kinds.base import (
+    MAX_ERRORS,
+    MEMORY,
+    RESOLVED,
+    Companion,
+    Guest,
+    Header,
+    JobKind,
+    Json,
+    Parsed,
+    field_errors,
+    header,
+    mapping,
+    strings,
+    text,
+    too_big_for_etcd,
+)
+from tjworker.api.kinds.batchsize import annotated_batch_size
+from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE
+from tjworker.api.kinds.runpolicy import MAX_PODS
+from tjworker.api.kinds.trainer.patches import added_metadata, patch_errors
+from tjworker.api.kinds.trainer.policies import Setting, find_policy, reserved_errors
+from tjworker.api.kinds.trainer.spec import (
+    CONTROLLER,
+    DATASET,
+    GROUP,
+    MODEL,
+    NODE,
+    STEP_LABEL,
+    TRAINER,
+    VERSION,
+    RuntimeRef,
+    RuntimeSpec,
+    TrainJobSpec,
+)
+from tjworker.api.kinds.trainer.status import TrainJobStatus, write_status
+from tjworker.api.kinds.trainer.steps import (
+    BACKOFF_LIMIT,
+    STEPS,
+    Step,
+    child_jobs,
+    jobset_template,
+    patched,
+    role_name,
+    steps_of,
+)
+from tjworker.api.model import (
+    After,
+    FieldError,
+    GangPolicy,
+    InvalidJob,
+    JobSecret,
+    LabelsOfGuest,
+    Reference,
+    Role,
+    TrainingJob,
+)
+from tjworker.api.podgroups import QUEUE_ANNOTATION
+from tjworker.base import GroupResource
+
+KIND, PLURAL = "TrainJob", "trainjobs"
+RESOURCE = GroupResource(f"{PLURAL}.{GROUP}")
+MIN_NODES = "elasticdeeplearning.ai/min-nodes"
+MAX_NODES = "elasticdeeplearning.ai/max-nodes"
+AUTOSCALE = "elasticdeeplearning.ai/autoscale"
+NUM_NODES = "elasticdeeplearning.ai/num-nodes"
+"""On an elastic TrainJob: how many nodes it has now, in the place of spec.trainer.numNodes, which cannot change."""
+MOST_OF_A_RUNTIME = 256 << 10
+"""Bytes of a runtime that a job keeps in its status."""
+
+_KEPT_OF = "A runtime of Kubeflow's Trainer: what the pods of a TrainJob are."
+RUNTIMES: Mapping[str, Companion] = {
+    kind: Companion(
+        plural=f"{kind.lower()}s",
+        singular=kind.lower(),
+        kind=kind,
+        group=GROUP,
+        version=VERSION,
+        namespaced=namespaced,
+        description=f"{_KEPT_OF} {whose}",
+        spec_model=RuntimeSpec,
+    )
+    for kind, namespaced, whose in (
+        ("TrainingRuntime", True, "For the jobs of its namespace."),
+        ("ClusterTrainingRuntime", False, "For the jobs of every namespace."),
+    )
+}
+
+
+def parse(raw: Json) -> Parsed:
+    raw = mapping(raw)
+    status = mapping(raw.get("status"))
+    seen = "" if MEMORY in status else _of_trainer(status)
+    ended = {"Complete": "Succeed", "Failed": "Failed"}
+    own: Json = {"phase": ended[seen]} if seen in ended else mapping(status.get(MEMORY))
+    head = header({**raw, "status": own}, RESOURCE, KIND, f"{GROUP}/{VERSION}")
+    if seen == "begun":
+        return InvalidJob(**head, errors=_BEGUN, for_good=True)
+    try:
+        spec = TrainJobSpec.model_validate(mapping(raw.get("spec")))
+    except ValidationError as error:
+        return InvalidJob(**head, errors=field_errors(error))
+    if unknown := tuple(_reference_errors(spec.runtime_ref)):
+        return InvalidJob(**head, errors=unknown)
+    # A job that was refused has made nothing: it reads its runtime again, which may be mended.
+    snapshot = mapping(raw.get(RESOLVED)) or ({} if head["status"].refused else head["status"].snapshot)
+    if not snapshot:
+        return _waiting(head, spec.runtime_ref)
+    head["status"] = head["status"].model_copy(update={"snapshot": dict(snapshot)})
+    return _read(raw, head, spec, snapshot)
+
+
+def _read(raw: Json, head: Header, spec: TrainJobSpec, snapshot: Json) -> Parsed:
+    listed = mapping(raw.get("spec")).get("runtimePatches")
+    patches: list[Json] = [mapping(one) for one in listed] if isinstance(listed, list) else []
+    said = mapping(snapshot.get("spec"))
+    of = f"{spec.runtime_ref.kind} {spec.runtime_ref.name}"
+    if len(orjson.dumps(said)) > MOST_OF_A_RUNTIME:
+        long = f"{of} has more than {MOST_OF_A_RUNTIME >> 10} KiB, which the job keeps in its status; shorten it"
+        return InvalidJob(**head, errors=(FieldError("spec.runtimeRef.name", long),))
+    jobs = mapping(mapping(said.get("template")).get("spec")).get("replicatedJobs")
+    wrong = tuple(patch_errors([mapping(one) for one in jobs] if isinstance(jobs, list) else [], patches))
+    if wrong:
+        return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
+    try:
+        whole = patched(said, patches)
+        runtime = RuntimeSpec.model_validate(whole)
+    except ValidationError as error:
+        return InvalidJob(**head, errors=field_errors(error, f"{of}: spec"))
+    read = _Reading(raw, head, spec, patches, runtime, steps_of(whole, runtime, spec), of)
+    errors = tuple(_errors(read))
+    return InvalidJob(**head, errors=errors[:MAX_ERRORS]) if errors else _job(read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A TrainJob with its runtime."""
+
+    raw: Json
+    head: Header
+    spec: TrainJobSpec
+    patches: Sequence[Json]
+    runtime: RuntimeSpec
+    steps: tuple[Step, ...]
+    of: str
+    """The runtime, for messages."""
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        return strings(mapping(self.raw.get("metadata")).get("annotations"))
+
+    @property
+    def bounds(self) -> tuple[int, int] | None:
+        """Fewest and most nodes of an elastic job."""
+        told = self.annotations
+        if MIN_NODES not in told and MAX_NODES not in told:
+            return None
+        least, most = _count(told.get(MIN_NODES, "1")), _count(told.get(MAX_NODES, ""))
+        return (least, most) if least is not None and most is not None else None
+
+    @property
+    def subdomain(self) -> str:
+        network = self.runtime.template.spec.network
+        return (network.subdomain if network else None) or self.head["name"].name
+
+    @property
+    def setting(self) -> Setting:
+        name = self.head["name"].name
+        return Setting(name, self.subdomain, self.spec, f"{name}-ssh-{self.head['uid']}", self.bounds is not None)
+
+    @property
+    def trainer(self) -> Step | None:
+        return next((step for step in self.steps if step.step == TRAINER), None)
+
+
+_BEGUN = (
+    FieldError(
+        "status.jobsStatus",
+        "another operator has begun this job, and its pods may still run; let it end there, or delete the job and"
+        " create it again",
+    ),
+)
+
+
+def _of_trainer(status: Json) -> str:
+    """How a job stands by the word of Kubeflow's Trainer: `Complete` or `Failed`, `begun`, or nothing. Suspended
+    jobs have no pods there either."""
+    listed = status.get("conditions")
+    found = [mapping(c) for c in listed] if isinstance(listed, list) else []
+    true = {text(c.get("type")) for c in found if c.get("status") == "True"}
+    for end in ("Complete", "Failed"):
+        if end in true:
+            return end
+    jobs = status.get("jobsStatus")
+    counted = [mapping(one) for one in jobs] if isinstance(jobs, list) else []
+    return "begun" if any(one.get("active") or one.get("ready") for one in counted) else ""
+
+
+def _reference_errors(ref: RuntimeRef) -> Iterator[FieldError]:
+    if ref.api_group != GROUP or ref.kind not in RUNTIMES:
+        known = " or ".join(RUNTIMES)
+        yield FieldError(
+            "spec.runtimeRef", f"{ref.kind} ({ref.api_group}) is no kind of runtime; use {known} ({GROUP})"
+        )
+
+
+def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
+    runtime = RUNTIMES[ref.kind]
+    missing = Reference(runtime.resource, ref.kind, ref.name, "spec.runtimeRef.name")
+    told = f"{missing} does not exist, or the operator may not read it; create it, and the job starts"
+    return InvalidJob(**head, errors=(FieldError(missing.path, told),), missing=missing)
+
+
+def _errors(read: _Reading) -> Iterator[FieldError]:
+    name, by_name = read.head["name"].name, {step.name: step for step in read.steps}
+    if not rules.is_job_name(name):
+        yield FieldError("metadata.name", f"{name[:80]!r}: the name of a job {rules.NAME_RULE}")
+    if read.trainer is None:
+        yield FieldError(
+            "spec.runtimeRef.name", f"{read.of} has no replicated job with the label {STEP_LABEL}: {TRAINER}"
+        )
+    yield from _step_errors(read)
+    yield from _initializer_errors(read)
+    yield from reserved_errors(read.setting, read.runtime.ml_policy)
+    yield from (
+        find_policy(read.runtime.ml_policy).errors(read.setting, read.runtime.ml_policy, read.steps)
+        if read.runtime.ml_policy
+        else ()
+    )
+    yield from _elastic_errors(read)
+    total = sum(step.pods * step.job.replicas for step in read.steps)
+    if total > MAX_PODS:
+        yield FieldError("spec.trainer.numNodes", f"the job has {total} pods: they must be at most {MAX_PODS}")
+    elif not total and by_name:
+        yield FieldError("spec.trainer.numNodes", "the job has no pods; suspend it to let it wait without pods")
+    for step, replica, _ in child_jobs(read.steps):
+        longest = naming.longest_pod_name(name, role_name(step.name, replica), max(step.pods, *(read.bounds or (0,))))
+        if len(longest) > naming.MAX_NAME_LENGTH:
+            yield FieldError("metadata.name", f"{longest[:80]}: the longest pod name {rules.LENGTH_RULE}")
+            return
+
+
+def _step_errors(read: _Reading) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for step in read.steps:
+        where = f"{read.of}: spec.template.spec.replicatedJobs[{step.name}]"
+        if step.step in STEPS and step.job.replicas != 1:
+            yield FieldError(f"{where}.replicas", f"{step.job.replicas}: always must be 1 in a step of a job")
+        wanted = NODE if step.step == TRAINER else step.step
+        if step.step in STEPS and step.container(wanted) is None:
+            yield FieldError(
+                f"{where}.template", f"must have a container named {wanted}, as it is the step {step.step}"
+            )
+        for other in step.job.depends_on or ():
+            if other.name not in seen:
+                yield FieldError(f"{where}.dependsOn", f"{other.name}: no replicated job before it has that name")
+        seen.add(step.name)
+
+
+def _initializer_errors(read: _Reading) -> Iterator[FieldError]:
+    """`validateInitializer` of Trainer's jobset plugin."""
+    given = read.spec.initializer
+    fetched = {("dataset", DATASET): given.dataset, ("model", MODEL): given.model} if given else {}
+    for field, name in (of for of, source in fetched.items() if source is not None):
+        step = next((one for one in read.steps if one.name == name), None)
+        container = step.container(name) if step is not None else None
+        if step is None or container is None:
+            yield FieldError(
+                f"spec.initializer.{field}", f"{read.of} must have a replicated job {name} with a container {name}"
+            )
+        elif "initializer" not in [mapping(mount).get("name") for mount in container.get("volumeMounts") or ()]:
+            yield FieldError(
+                f"spec.initializer.{field}", f"the container {name} of {read.of} must mount a volume named initializer"
+            )
+
+
+def _count(value: str) -> int | None:
+    return int(value) if value.isascii() and value.isdigit() and 0 < int(value[:9]) <= rules.MAX_REPLICAS else None
+
+
+def _elastic_errors(read: _Reading) -> Iterator[FieldError]:
+    told = read.annotations
+    named = [name for name in (MIN_NODES, MAX_NODES, AUTOSCALE, NUM_NODES) if name in told]
+    if not named:
+        return
+    if MAX_NODES not in told:
+        yield FieldError(f"metadata.annotations[{named[0]}]", f"counts only beside {MAX_NODES}; add that")
+        return
+    for name in (MIN_NODES, MAX_NODES, NUM_NODES):
+        if name in told and _count(told[name]) is None:
+            yield FieldError(
+                f"metadata.annotations[{name}]", f"{told[name][:80]!r}: must be a number from 1 to {rules.MAX_REPLICAS}"
+            )
+            return
+    if told.get(AUTOSCALE, "true") not in ("true", "false"):
+        yield FieldError(f"metadata.annotations[{AUTOSCALE}]", f'{told[AUTOSCALE][:80]!r}: must be "true" or "false"')
+    policy, bounds = read.runtime.ml_policy, read.bounds
+    if policy is None or policy.torch is None:
+        yield FieldError(
+            f"metadata.annotations[{named[0]}]",
+            f"only jobs of a runtime with the policy torch can be elastic, and {read.of} has none; remove it",
+        )
+    if read.spec.trainer is None or tuple(read.spec.trainer.command or ())[:2] == ("tune", "run"):
+        yield FieldError(
+            f"metadata.annotations[{named[0]}]",
+            "an elastic job starts its program by torchrun: it has spec.trainer, and its command is not `tune run`",
+        )
+    if bounds is not None and bounds[0] > bounds[1]:
+        yield FieldError(f"metadata.annotations[{MIN_NODES}]", f"{bounds[0]}: must be at most max-nodes ({bounds[1]})")
+
+
+def _job(read: _Reading) -> Parsed:
+    head, spec, jobset = read.head, read.spec, read.runtime.template.spec
+    metadata, annotations = mapping(read.raw.get("metadata")), read.annotations
+    batch_size, wrong_size = annotated_batch_size(annotations)
+    policy = read.runtime.ml_policy
+    made = find_policy(policy).apply(read.setting, policy, read.steps) if policy is not None else read.steps
+    roles = tuple(sorted(_roles(read, made, batch_size), key=lambda role: role.name))
+    if errors := (*wrong_size, *too_big_for_etcd(roles)):
+        return InvalidJob(**head, errors=errors)
+    elastic = next((role.name for role in roles if role.elastic), None)
+    uses_ssh = policy is not None and policy.mpi is not None
+    return TrainingJob(
+        **head,
+        roles=roles,
+        labels=strings(metadata.get("labels")),
+        annotations=annotations,
+        created_at=text(metadata.get("creationTimestamp")),
+        # Of an elastic job torchrun's rendezvous differs by pod. All else stands in the templates.
+        framework="pytorch" if read.bounds is not None else "any",
+        rendezvous=(role_name(NODE, 0),) if read.bounds is not None else (),
+        active_deadline_seconds=spec.active_deadline_seconds,
+        deadline_begins_anew=True,
+        ttl_seconds_after_finished=jobset.ttl_seconds_after_finished,
+        ttl_keeps_job=True,
+        gang=_gang(read),
+        main_container=NODE,
+        # Of the child Jobs of a JobSet that has ended, those that run are deleted, and with a deadline all.
+        clean_pod_policy="Running",
+        limit_clean_policy="All",
+        complete_policy=jobset.success_policy.operator if jobset.success_policy else "All",
+        suspend=spec.suspend,
+        guest_labels=LabelsOfGuest("", names=labels.JOBSET_NAMES, index_annotation=labels.COMPLETION_INDEX),
+        roles_path="spec.runtimeRef",
+        ignored=tuple(_ignored(read)),
+        subdomain=read.subdomain,
+        secret=JobSecret(read.setting.secret, "ssh-key") if uses_ssh else None,
+        scale_role=elastic,
+    )
+
+
+def _roles(read: _Reading, steps: tuple[Step, ...], batch_size: Any) -> Iterator[Role]:
+    head, jobset = read.head, read.runtime.template.spec
+    counted = (jobset.success_policy.target_replicated_jobs if jobset.success_policy else None) or [
+        step.name for step in steps
+    ]
+    restarts = jobset.failure_policy.max_restarts if jobset.failure_policy else 0
+    before: str | None = None
+    in_order = mapping(jobset.startup_policy.model_extra if jobset.startup_policy else {})
+    for step, replica, number in child_jobs(steps):
+        limit = step.job.template.spec.backoff_limit
+        after = [
+            After(role_name(other.name, i), other.status)
+            for other in step.job.depends_on or ()
+            for i in range(next(one.job.replicas for one in steps if one.name == other.name))
+        ]
+        if in_order.get("startupPolicyOrder") == "InOrder" and before is not None:
+            after.append(After(before, "Ready"))
+        before = role_name(step.name, replica)
+        role = Role(
+            name=before,
+            workload="Pod",
+            replicas=step.pods,
+            template=jobset_template(head["name"], head["uid"], read.subdomain, steps, step, replica, number),
+            edl_policy="Never",
+            restart_policy="Always",
+            restart_words="OnFailure",
+            fails_in_part=True,
+            # JobSet begins all Jobs anew; a batch Job alone makes up for single pods. As many failures are made up for.
+            restart_scope="All" if restarts else "Pod",
+            restart_limit=_failures(limit, restarts),
+            complete_policy="All" if step.name in counted else "None",
+            spec_path="spec.trainer.numNodes",
+            helper=step.step in (DATASET, MODEL),
+            after=tuple(after),
+        )
+        yield _elastic(read, role, batch_size) if step.step == TRAINER else role
+
+
+def _failures(limit: int | None, restarts: int) -> int:
+    """How many failures of pods are made up for: those of one batch Job, in each restart of the JobSet."""
+    of_a_job = BACKOFF_LIMIT if limit is None else limit
+    return min((restarts + 1) * (of_a_job + 1) - 1, 2**31 - 1)
+
+
+def _elastic(read: _Reading, role: Role, batch_size: Any) -> Role:
+    if read.bounds is None:
+        return role
+    (least, most), told = read.bounds, read.annotations
+    asked = _count(told[NUM_NODES]) if NUM_NODES in told else None
+    limit = read.trainer.job.template.spec.backoff_limit if read.trainer else None
+    return replace(
+        role,
+        replicas=min(max(asked or role.replicas, least), most),
+        min_replicas=least,
+        max_replicas=most,
+        edl_policy="Auto" if told.get(AUTOSCALE) == "true" else "Manual",
+        # The loss of node 0 ends the programs of all others, too: that many failures say nothing of the program.
+        restart_limit=role.restart_limit if limit is not None else None,
+        spec_path=f"metadata.annotations[{NUM_NODES}]",
+        batch_size=batch_size,
+    )
+
+
+def _gang(read: _Reading) -> GangPolicy:
+    """What the runtime and the patches ask of a gang scheduler (plugins coscheduling and volcano of Trainer)."""
+    policy = read.runtime.pod_group_policy
+    template = {"metadata": _metadata(read)}
+    told = added_metadata(template, read.patches, "annotations")
+    coscheduling = policy.coscheduling if policy else None
+    return GangPolicy(
+        queue=str(told.get(QUEUE_ANNOTATION, "")),
+        schedule_timeout_seconds=coscheduling.schedule_timeout_seconds if coscheduling else None,
+        path=f"{read.of}: spec.podGroupPolicy",
+    )
+
+
+def _metadata(read: _Reading) -> dict[str, Any]:
+    given = read.runtime.template.metadata
+    return {"annotations": dict(given.annotations or {})} if given else {}
+
+
+def _ignored(read: _Reading) -> Iterator[str]:
+    jobset, policy = read.runtime.template.spec, read.runtime.pod_group_policy
+    if jobset.failure_policy and jobset.failure_policy.rules:
+        yield "failurePolicy.rules of the runtime (every failure counts alike)"
+    if jobset.volume_claim_policies:
+        yield "volumeClaimPolicies of the runtime (create the PersistentVolumeClaims yourself)"
+    if policy is not None and policy.volcano is not None and policy.volcano.network_topology is not None:
+        yield "podGroupPolicy.volcano.networkTopology of the runtime"
+
+
+def _rest(raw: Json) -> TrainingJob | None:
+    """Of a job whose spec cannot be used as it stands: its runtime without patches. No pod is made of that."""
+    spec = mapping(raw.get("spec"))
+    kept = {name: spec[name] for name in ("runtimeRef", "trainer", "suspend") if name in spec}
+    for trial in (kept, {name: value for name, value in kept.items() if name != "trainer"}):
+        job = parse({**raw, "spec": trial})
+        if isinstance(job, TrainingJob):
+            return job.with_last_numbers().without_new_pods()
+    return None
+
+
+def _snapshot(found: Json) -> dict[str, Any]:
+    metadata = mapping(found.get("metadata"))
+    named = {name: metadata[name] for name in ("name", "uid", "resourceVersion") if name in metadata}
+    return {**named, "spec": mapping(found.get("spec"))}
+
+
+JOB_KIND = JobKind(
+    plural=PLURAL,
+    singular=KIND.lower(),
+    kind=KIND,
+    short_name="",
+    description="A job of Kubeflow's Trainer: what a runtime says, with a program, a number of nodes and data.",
+    group=GROUP,
+    versions=(VERSION,),
+    # `numNodes` cannot change, and the path of a scale subresource must lie in the spec.
+    scale_role="",
+    scale_spec_path="",
+    spec_model=TrainJobSpec,
+    root_rules=(rules.ROOT[0],),
+    parse=parse,
+    optional=True,
+    role_patch=lambda role, n: {"metadata": {"annotations": {NUM_NODES: str(n)}}},
+    run_policy_path=("spec",),
+    roles_field="",
+    guest=Guest(
+        status_model=TrainJobStatus,
+        write_status=write_status,
+        columns=(STATE, AGE, MESSAGE),
+        scale_paths=("", ""),
+        is_for_another=lambda raw: mapping(raw.get("spec")).get("managedBy") not in (None, "", CONTROLLER),
+        mirrored=("trainerStatus",),
+    ),
+    companions=tuple(RUNTIMES.values()),
+    snapshot=_snapshot,
+    rest=_rest,
+    ttl_path=("status", MEMORY, "snapshot", "spec", "template", "spec", "ttlSecondsAfterFinished"),
+)
