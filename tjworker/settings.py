@@ -419,7 +419,7 @@ def settings_or_exit() -> Settings:
 
 
 _NO_SETTING = re.compile(
-    r"TJ_(CACHE_DIR|REAL|REAL_\w+|(TEST|BENCH|HOSTILE)_\w+|PLOT|MUTANTS|FRAMEWORKS|SDK|SDK_\w+|COMPOSE|CLUSTER|ALERTS|ALERTS_ONLY|PEER_MANIFESTS|POLLUX_DATA|RECORD_REFUSALS)"
+    r"TJ_(CACHE_DIR|REAL|REAL_\w+|(TEST|BENCH|HOSTILE)_\w+|PLOT|MUTANTS|FRAMEWORKS|SDK|SDK_\w+|COMPOSE|CLUSTER|CHART|ALERTS|ALERTS_ONLY|PEER_MANIFESTS|POLLUX_DATA|RECORD_REFUSALS)"
 )
 """What this project's builds, tests and benchmarks read (a test holds it to be all)."""
 _SERVICE_LINK = re.compile(r"(?P<service>TJ_\w+?)_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?)")

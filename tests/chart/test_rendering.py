@@ -142,7 +142,7 @@ def test_the_alerts_ask_for_the_namespace_of_the_release(helm: Helm) -> None:
 
 REFUSED = {
     "a value that does not exist": ("worker.replica=4", "replica"),
-    "a setting that does not exist": ("settings.TJ_NODE_FAILURE_GRACE=60", "TJ_NODE_FAILURE_GRACE"),
+    "a setting that does not exist": ("settings.TJ_FOO=60", "TJ_FOO"),
     "a kind that does not exist": ("kinds={pytorchjobs}", "kinds"),
     "a gang scheduler that does not exist": ("gangScheduler=yunikorn", "gangScheduler"),
     "the operator's own namespace": ("namespaces={tj-system}", "namespace of the operator itself"),

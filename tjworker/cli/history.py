@@ -1,7 +1,7 @@
 """`tj history`: the jobs that have ended or were deleted, also those that the cluster no longer knows. Reads only.
 
-It asks the operator's history store itself, so it needs the operator's Redis or database (TJ_REDIS_URL, TJ_HISTORY_URL;
-beside a local stack they are known). Who has neither looks at the page, which asks what the user may read.
+It asks the operator's history store itself, so it needs the operator's Redis (TJ_REDIS_URL; known
+beside a local stack). Whoever has no access to it looks at the page, which asks what the user may read.
 """
 
 from __future__ import annotations

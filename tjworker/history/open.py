@@ -1,4 +1,4 @@
-"""The history store that the settings name. Connects to nothing yet, but a database that is a file."""
+"""The history store of these settings. Connects to nothing yet."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tjworker.store.redis_commands import RedisCommands
 
 
 def open_history(settings: Settings) -> HistoryStore | None:
-    """None where the history is off. Raises Terminal for a TJ_HISTORY_URL that cannot be used."""
+    """None if the history is switched off."""
     bounds = Bounds(settings.history_seconds, settings.history_jobs)
     if not bounds.jobs:
         return None
