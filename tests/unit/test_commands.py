@@ -13,8 +13,8 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.long  # a process each: it guards the imports of tools that developers start
 
-NEEDS_MORE = {"tests.sdk.session"}
-"""Kubeflow's SDK, which `make test-sdk` installs."""
+NEEDS_MORE = {"tests.sdk.session", "tests.sdk.trainer_session"}
+"""Kubeflow's clients, which `make test-sdk` installs."""
 
 
 def _is_a_command(path: Path) -> bool:
