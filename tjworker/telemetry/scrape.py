@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import prometheus_client
@@ -27,6 +28,22 @@ log = structlog.get_logger(__name__)
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 """The client library's own variable."""
 Collect = Callable[[], Iterable[Sample]]
+
+
+class SharedFiles(LibraryCollector):
+    """The sum of what the processes of a worker count into the files of `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def describe(self) -> list[Any]:
+        return []
+
+    def collect(self) -> Iterable[Any]:
+        # A child creates its file empty. The library's own collector cannot read such a file, and the scrape fails.
+        files = [str(path) for path in self._folder.glob("*.db") if path.stat().st_size > 0]
+        merged: Iterable[Any] = MultiProcessCollector.merge(files, accumulate=True)  # type: ignore[no-untyped-call]
+        return merged
 
 
 class Collector(LibraryCollector):
@@ -77,7 +94,7 @@ def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Ser
         return None
     registry = prometheus_client.CollectorRegistry() if shared else REGISTRY
     if shared:
-        MultiProcessCollector(registry, os.environ[FOLDER])  # type: ignore[no-untyped-call]
+        registry.register(SharedFiles(Path(os.environ[FOLDER])))
     for collect in collectors:
         registry.register(Collector(collect))
     try:
