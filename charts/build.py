@@ -119,8 +119,8 @@ def _values(text: str) -> str:
     for component in COMPONENTS:
         block = yaml.safe_dump(_resources(component), sort_keys=False).rstrip().replace("\n", "\n    ")
         head, mark, tail = text.partition(f"\n{component}:\n")
-        text = head + mark + tail.replace('"@@resources"', f"\n    {block}", 1)
-    return text.replace(": \n", ":\n").replace('"@@redis-image"', redis_image())
+        text = head + mark + tail.replace(' "@@resources"', f"\n    {block}", 1)
+    return text.replace('"@@redis-image"', redis_image())
 
 
 def _resources(component: str) -> Json:

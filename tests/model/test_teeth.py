@@ -22,6 +22,7 @@ from tests.simulation.scenarios import SCENARIOS, trainingjob
 from tests.simulation.scripts import Wish
 from tests.simulation.spoilt_writes import Mistake, Really, and_also, calls, drops, never_sent, status_written, writes
 from tests.support.memory_work_queue import MemoryWorkQueue
+from tjworker.api.status import renewed_condition
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile import conditions, core
@@ -102,12 +103,12 @@ def _no_timers(patch: pytest.MonkeyPatch) -> None:
 
 def _moving_times(patch: pytest.MonkeyPatch) -> None:
     """As if the condition of before had had another status."""
-    get = conditions.get_condition
-    patch.setattr(
-        conditions,
-        "get_condition",
-        lambda status, kind: (old := get(status, kind)) and old.model_copy(update={"status": "Unknown"}),
-    )
+    renew = renewed_condition
+
+    def as_if_changed(old, *args, **told):  # type: ignore[no-untyped-def]
+        return renew(old and old.model_copy(update={"status": "Unknown"}), *args, **told)
+
+    patch.setattr(conditions, "renewed_condition", as_if_changed)
 
 
 def _no_limits(patch: pytest.MonkeyPatch) -> None:

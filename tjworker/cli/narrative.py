@@ -22,7 +22,6 @@ from tjworker.api.tenancy import tenancy
 from tjworker.base import printable
 from tjworker.cli import happenings, rows
 from tjworker.cli.happenings import Happening
-from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import start_error
 from tjworker.reconcile.policies.limits import time_left
 
@@ -122,7 +121,7 @@ def _progress(job: TrainingJob, now: datetime) -> Iterator[str]:
         yield f"Samples per second: {', '.join(speeds)}."
     if status.rescale_seconds is not None:
         yield f"After its last change of size it reported again after {rows.duration(status.rescale_seconds)}."
-    refused = get_condition(status, REPORT_REFUSED)
+    refused = status.condition(REPORT_REFUSED)
     if refused is not None and refused.status == "True":
         yield f"! A report was refused {rows.age(refused.last_transition_time, now)} ago: {printable(refused.message)}."
 

@@ -30,7 +30,6 @@ from tjworker.autoscale.roles import UnplannedRole
 from tjworker.autoscale.rules import Rules
 from tjworker.autoscale.state import JobState
 from tjworker.autoscale.together import WrongPolicyName
-from tjworker.reconcile.conditions import get_condition
 
 Json = Mapping[str, Any]
 SHOWN_HOLDERS = 4
@@ -117,7 +116,7 @@ def obstacles(
 def decided_by(job: TrainingJob) -> str:
     """The policy that the operator says has decided, '' where it has said none: a user need not know its settings, nor
     see the labels of namespaces."""
-    told = get_condition(job.status, FULL_SIZE)
+    told = job.status.condition(FULL_SIZE)
     policy = told.reason.lower() if told is not None else ""
     return policy if policy in POLICIES else ""
 

@@ -36,7 +36,6 @@ from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
 from tjworker.kube.client import KubeClient
 from tjworker.namespace_policies import NamespacePolicies
-from tjworker.reconcile.conditions import get_condition
 from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
@@ -229,7 +228,7 @@ class Autoscaler:
 
     def _tell_size(self, posed: Posed, job: TrainingJob, at: str) -> bool:
         """Whether it was worth a write."""
-        old = get_condition(job.status, FULL_SIZE)
+        old = job.status.condition(FULL_SIZE)
         new = full_size_condition(posed, self._rules, job, old, at)
         if new is None or says_the_same(old, new):
             return False

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from tjworker.api.status import Condition, ConditionType, JobStatus, renewed_condition
-
-
-def get_condition(status: JobStatus, type_: ConditionType) -> Condition | None:
-    return status.condition(type_)
+from tjworker.api.status import ConditionType, JobStatus, renewed_condition
 
 
 def is_true(status: JobStatus, type_: ConditionType) -> bool:
-    condition = get_condition(status, type_)
+    condition = status.condition(type_)
     return condition is not None and condition.status == "True"
 
 
@@ -19,7 +15,7 @@ def set_condition(
 ) -> JobStatus:
     """The status with that condition; the same object when nothing but the generation would move on a quiet
     condition."""
-    old = get_condition(status, type_)
+    old = status.condition(type_)
     new = renewed_condition(old, type_, value, reason, message, now=now, generation=generation)
     if old == new:
         return status

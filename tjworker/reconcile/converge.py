@@ -17,7 +17,7 @@ from tjworker.reconcile import outcome, phase
 from tjworker.reconcile.addons import hostnetwork, tensorboard
 from tjworker.reconcile.attempts import record_running
 from tjworker.reconcile.children import strays
-from tjworker.reconcile.conditions import clear_condition, get_condition, is_true, set_condition
+from tjworker.reconcile.conditions import clear_condition, is_true, set_condition
 from tjworker.reconcile.first_status import WAIT_SECONDS, may_wait_for_pods
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.one_pass import Pass
@@ -150,7 +150,7 @@ def _conditions(
 ) -> JobStatus:
     at, generation = p.at, p.job.generation
     status = _running_condition(p, status, new, stuck, writes, gang)
-    old = get_condition(status, "Restarting")
+    old = status.condition("Restarting")
     if new != "Restarting":
         # Why it was restarted, and when that was over, stays to be read when the events have gone.
         was = f"over; it was: {old.message}" if old is not None else ""
@@ -173,7 +173,7 @@ def _running_condition(
     """Of a job that runs before every replica does (`Runs`) it is True, and says beside that what the others wait
     for."""
     told = _tell_running(p, status, new, stuck, writes, gang)
-    why = get_condition(told, "Running")
+    why = told.condition("Running")
     if new == "Running" or why is None or not phase.runs(p.job, p.roles, new, ran=is_true(status, "Running")):
         return told
     return set_condition(status, "Running", True, why.reason, why.message, now=p.at, generation=p.job.generation)
@@ -182,7 +182,7 @@ def _running_condition(
 def _tell_running(
     p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
 ) -> JobStatus:
-    generation, old = p.job.generation, get_condition(status, "Running")
+    generation, old = p.job.generation, status.condition("Running")
     if new == "Running":
         reason, message = ALL_RUN, phase.tell_all_run(p.roles)
         missing = any(isinstance(w, Create) and not w.beside for w in writes)  # such as the service of a pod that runs

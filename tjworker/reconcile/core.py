@@ -13,7 +13,6 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import JobStatus
 from tjworker.reconcile.attempts import record_successes
-from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.confirm import to_confirm
 from tjworker.reconcile.converge import converge
 from tjworker.reconcile.ending import after_the_end, finish, resume_end
@@ -62,7 +61,7 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
         return refuse_spec(job, observed, now)
     if job.status.refused and not is_mended(job, observed):
         return leave_refused(Pass.begin(job, observed, now, rules), now)
-    if job.status.refused or get_condition(job.status, "Waiting") is not None:
+    if job.status.refused or job.status.condition("Waiting") is not None:
         job = replace(job, status=JobStatus(snapshot=job.status.snapshot))
     return _pass(job, observed, now, rules)
 

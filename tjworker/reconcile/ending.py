@@ -20,7 +20,7 @@ from tjworker.reconcile import outcome
 from tjworker.reconcile.addons import tensorboard
 from tjworker.reconcile.attempts import forget_rests
 from tjworker.reconcile.children import clean_up, delete_children, remain, service_names
-from tjworker.reconcile.conditions import clear_condition, drop_condition, get_condition, see_generation, set_condition
+from tjworker.reconcile.conditions import clear_condition, drop_condition, see_generation, set_condition
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import ALL_PODS, Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import cleaning_at
@@ -52,7 +52,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
         return replace(plan, requeue_after_seconds=0 if _are_unanswered(writes) else stuck.next_seconds)
     how: ConditionType = "Succeeded" if end.phase == "Succeed" else "Failed"
     status = set_condition(status, how, True, end.reason, end.message, now=at, generation=job.generation)
-    if how == "Succeeded" and get_condition(status, "Failed") is not None:
+    if how == "Succeeded" and status.condition("Failed") is not None:
         # It may say that the job goes on with a spec that cannot be used, which is over.
         status = set_condition(status, "Failed", False, end.reason, end.message, now=at, generation=job.generation)
     released = cleaning.takes_pods and bool(own_workloads(job, p.observed))
@@ -86,7 +86,7 @@ def _waits_no_more(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
     """A job no longer waits for what its condition Running names. Where that told more than the phase does (no node has
     room, an image is not there), it stays to be read: it may be why the job ends. A job that came to its end before
     anything was told of it reads as one of which it was."""
-    old = get_condition(status, "Running")
+    old = status.condition("Running")
     if old is not None and old.status == "False" and old.reason in (end.reason, POD_NOT_GONE, FAILED_DELETE):
         return status
     waits = old is not None and (old.status == "False" or job.runs is not None)

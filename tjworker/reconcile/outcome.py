@@ -13,7 +13,7 @@ from tjworker.api.status import POD_NOT_GONE, Condition, EndPhase, JobStatus, Ph
 from tjworker.api.tenancy import tenancy_trouble
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import phase
-from tjworker.reconcile.conditions import get_condition, see_generation, set_condition
+from tjworker.reconcile.conditions import see_generation, set_condition
 from tjworker.reconcile.failures import ended_at
 from tjworker.reconcile.gangs import not_acted_on
 from tjworker.reconcile.peers import tell_left_out
@@ -120,7 +120,7 @@ def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
 
 def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
     """One event when the reason that blocks a job first appears: the scheduler has refused it, an image is missing."""
-    was, now = get_condition(old, "Running"), get_condition(new, "Running")
+    was, now = old.condition("Running"), new.condition("Running")
     if now is None or now.reason == new.phase:
         return ()
     if new.phase not in _WAITING and now.reason != POD_NOT_GONE:

@@ -21,7 +21,7 @@ from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, INVALID_SPEC, JobS
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.addons import ADDONS, reports, tensorboard
 from tjworker.reconcile.children import clean_up
-from tjworker.reconcile.conditions import get_condition, is_true, see_generation, set_condition
+from tjworker.reconcile.conditions import is_true, see_generation, set_condition
 from tjworker.reconcile.ending import delete_after_ttl
 from tjworker.reconcile.frameworks import framework_errors
 from tjworker.reconcile.gangs import gang_errors
@@ -115,7 +115,7 @@ def refuse_spec(job: InvalidJob, observed: Observed, now: float) -> Plan:
     mends it or its ttlSecondsAfterFinished has passed. A job that has begun comes here only where not even its roles
     can be told: that is reported, and its pods stay."""
     message, at = "; ".join(map(str, job.errors)), to_rfc3339(now)
-    told = get_condition(job.status, "Failed")
+    told = job.status.condition("Failed")
     # The pods may go before the start time is written: then only what was told of them says that they were there.
     of_a_start = told is not None and (told.status, told.reason) == ("False", INVALID_SPEC)
     if of_a_start or has_begun(job, observed):
@@ -185,10 +185,10 @@ def _refuse(job: TrainingJob | InvalidJob, refused: Literal["", "Spec", "Create"
 def _tell(job: TrainingJob | InvalidJob, status: JobStatus, at: str) -> Plan:
     if status == job.status:
         return Plan()
-    said = get_condition(status, "Failed")
+    said = status.condition("Failed")
     message = said.message if said else ""
     events: tuple[Event, ...] = ()
-    if said != get_condition(job.status, "Failed"):
+    if said != job.status.condition("Failed"):
         events = (Event("Warning", INVALID_SPEC, message),)
     status = status.model_copy(update={"last_reconcile_time": at})
     return Plan(status, events=events, decisions=(f"refuse the spec: {message}",) if events else ())
@@ -237,7 +237,7 @@ def report_delete_failure(job: TrainingJob, now: float, message: str) -> Plan:
 
 
 def _report(job: TrainingJob, reason: str, message: str, now: float, *, runs: bool = False) -> Plan:
-    old = get_condition(job.status, "Running")
+    old = job.status.condition("Running")
     status = set_condition(job.status, "Running", runs, reason, message, now=to_rfc3339(now), generation=job.generation)
     if status == job.status:
         return Plan()

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import INVALID_SPEC, JobStatus
-from tjworker.reconcile.conditions import get_condition, set_condition
+from tjworker.reconcile.conditions import set_condition
 from tjworker.reconcile.plan import Event, Plan
 
 SPEC_MENDED = "SpecMended"
@@ -21,7 +21,7 @@ MAX_MESSAGE = 1024
 
 
 def note_errors(job: TrainingJob, status: JobStatus, at: str) -> JobStatus:
-    old = get_condition(status, "Failed")
+    old = status.condition("Failed")
     if job.errors:
         words = errors_in_words(job)
         return set_condition(status, "Failed", False, INVALID_SPEC, words, now=at, generation=job.generation)
@@ -40,10 +40,10 @@ def errors_in_words(job: TrainingJob) -> str:
 
 def tell_errors(job: TrainingJob, plan: Plan) -> Plan:
     """An event when that begins, or other fields are wrong."""
-    said = None if plan.status is None else get_condition(plan.status, "Failed")
+    said = None if plan.status is None else plan.status.condition("Failed")
     if said is None or (said.status, said.reason) != ("False", INVALID_SPEC):
         return plan
-    old = get_condition(job.status, "Failed")
+    old = job.status.condition("Failed")
     if old is not None and (old.reason, old.message) == (said.reason, said.message):
         return plan
     return replace(plan, events=(*plan.events, Event("Warning", INVALID_SPEC, said.message)))

@@ -36,9 +36,6 @@ class SharedFiles(LibraryCollector):
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def describe(self) -> list[Any]:
-        return []
-
     def collect(self) -> Iterable[Any]:
         # A child creates its file empty. The library's own collector cannot read such a file, and the scrape fails.
         files = [str(path) for path in self._folder.glob("*.db") if path.stat().st_size > 0]

@@ -31,7 +31,7 @@ from tjworker.api.resources import PODS, SERVICES
 from tjworker.api.status import FAILED_CREATE, JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.addons.addon import Addon, Config, path_of, read_config
-from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
+from tjworker.reconcile.conditions import clear_condition, set_condition
 from tjworker.reconcile.failures import ended_at
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.one_pass import Pass
@@ -126,7 +126,7 @@ def shape(p: Pass) -> Iterator[Write]:
         return
     name = tensorboard_name(p.job.name.name)
     pod, service = own_tensorboard(p.job, p.observed)
-    old = get_condition(p.status, "TensorBoard")
+    old = p.status.condition("TensorBoard")
     refused = old is not None and old.reason == FAILED_CREATE  # until a pass has seen both
     if service is None and all(s.name != name for s in p.observed.services):
         yield Create(SERVICES, name, _service(p.job), awaited=refused, beside=True)
@@ -170,7 +170,7 @@ def tell(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
         return clear_condition(status, "TensorBoard", "Removed", gone, now=p.at, generation=generation), ()
     pod, service = own_tensorboard(p.job, p.observed)
     serves, reason, message = _state(p.job, config, pod)
-    old = get_condition(status, "TensorBoard")
+    old = status.condition("TensorBoard")
     if old is not None and old.reason == FAILED_CREATE and (pod is None or service is None):
         # What the API server said stays until both are there.
         serves, reason, message = False, old.reason, old.message
@@ -184,7 +184,7 @@ def report_refusal(job: TrainingJob, now: float, message: str) -> Plan:
     begins. Nothing when they stand there already."""
     at, more = to_rfc3339(now), "; the job goes on without it"
     message = f"{message[: MAX_MESSAGE - len(more)]}{more}"
-    old = get_condition(job.status, "TensorBoard")
+    old = job.status.condition("TensorBoard")
     status = set_condition(job.status, "TensorBoard", False, FAILED_CREATE, message, now=at, generation=job.generation)
     if status == job.status:
         return Plan()

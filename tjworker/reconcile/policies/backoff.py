@@ -19,7 +19,6 @@ from tjworker.api.indices import MAX_INDEX, ungroup_indices
 from tjworker.api.status import FAILED_CREATE
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.attempts import Draft
-from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.rests import CRASHED_SECONDS, LONGEST_SECONDS, TURNED_AWAY_SECONDS, rest_seconds
@@ -78,7 +77,7 @@ def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
         return False
     if p.now - told >= VANISHES_WITHIN_SECONDS:
         return False
-    running = get_condition(p.job.status, "Running")
+    running = p.job.status.condition("Running")
     return running is None or running.reason != FAILED_CREATE
 
 

@@ -26,7 +26,6 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ENDED_PHASES, PodRecord
 from tjworker.api.status import BACKOFF_LIMIT_EXCEEDED, Failure, JobStatus, RestartCounts
 from tjworker.reconcile.attempts import Draft
-from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
 from tjworker.reconcile.policies.backoff import turn_away, vanish, vanished_unseen
@@ -136,7 +135,7 @@ def _has_vanished(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
     pod = replica.pod
     if pod is None:
         return replica.state == "missing"
-    ran = get_condition(job.status, "Running")
+    ran = job.status.condition("Running")
     return (
         ordinal_of(pod) is None
         and ran is not None

@@ -6,7 +6,6 @@ from __future__ import annotations
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import DEADLINE_EXCEEDED, JobStatus
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.one_pass import Pass
 
 
@@ -36,7 +35,7 @@ def time_left(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | 
 
 def _active_since(status: JobStatus) -> str | None:
     """When the job last began: at its start, or with its last resume."""
-    suspended = get_condition(status, "Suspended")
+    suspended = status.condition("Suspended")
     resumed = suspended is not None and suspended.status == "False"
     return suspended.last_transition_time if suspended is not None and resumed else status.start_time
 

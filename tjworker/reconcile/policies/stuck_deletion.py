@@ -14,7 +14,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, JobStatus
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.reconcile.conditions import get_condition, set_condition
+from tjworker.reconcile.conditions import set_condition
 from tjworker.reconcile.phase import and_more
 from tjworker.reconcile.plan import Delete, Patch, Write
 
@@ -67,7 +67,7 @@ def report_deletions(
     """In the condition Running of a job that waits for its pods to go: what holds them. What the API server said to a
     delete or a patch stays for as long as there is one in `writes`; with the object it goes. Where neither is so any
     more, the condition has `reason` and `message`."""
-    running = get_condition(status, "Running")
+    running = status.condition("Running")
     old = running.reason if running is not None else ""
     if old == FAILED_DELETE and any(isinstance(w, Delete | Patch) for w in writes):
         return status

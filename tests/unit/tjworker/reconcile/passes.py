@@ -14,7 +14,6 @@ from tjworker.api.status import Condition, ConditionType, JobStatus
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.controllers.jobs import reconcile_rules
 from tjworker.reconcile import Plan, Rules, reconcile
-from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.plan import Create, Delete, Write
 from tjworker.settings import Settings
 
@@ -155,7 +154,7 @@ def running(**role: Any) -> World:
 
 
 def condition(status: JobStatus, type_: ConditionType) -> tuple[str, str, str]:
-    found = get_condition(status, type_)
+    found = status.condition(type_)
     assert found is not None, f"no condition {type_}"
     return found.status, found.reason, found.message
 

@@ -16,7 +16,6 @@ from tests.unit.tjworker.reconcile.passes import RULES, created, decide, status_
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.reconcile import peers
-from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.frameworks import find_framework, xgboost
 from tjworker.reconcile.frameworks.framework import Framework
 from tjworker.reconcile.plan import Create
@@ -157,13 +156,13 @@ def test_the_sizes_that_are_reckoned_are_those_that_are_made(sentence: str) -> N
 
 
 def test_the_owner_is_told_what_is_left_out_and_what_to_use() -> None:
-    told = get_condition(status_of(decide(_trainers(10_000, "a").build())), "Created")
+    told = status_of(decide(_trainers(10_000, "a").build())).condition("Created")
     assert told is not None
     assert told.message == (
         "the job is accepted; its pods get no *_HOSTS and *_INSTANCES: the lists of so many replicas are more than a"
         " container or etcd can take; replicas are called a-<role>-<index>, and *_NUM say how many there are"
     )
-    told = get_condition(status_of(decide(_trainers(3).build())), "Created")
+    told = status_of(decide(_trainers(3).build())).condition("Created")
     assert told is not None
     assert told.message == "the job is accepted"
 

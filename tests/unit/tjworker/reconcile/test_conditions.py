@@ -13,7 +13,7 @@ from tests.support.builders.cluster import PodBuilder
 from tests.support.seeds import the_seed
 from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of, true
 from tjworker.api.status import Condition, ConditionType, JobStatus
-from tjworker.reconcile.conditions import clear_condition, get_condition, set_condition
+from tjworker.reconcile.conditions import clear_condition, set_condition
 
 HOLDING: tuple[ConditionType, ...] = ("Running", "Restarting", "Scaling", "Suspended")
 
@@ -141,7 +141,7 @@ def test_a_transition_time_moves_with_the_status_and_with_nothing_else() -> None
 def test_what_has_been_said_of_a_condition_is_what_it_says() -> None:
     status = set_condition(JobStatus(), "Running", False, "Pending", "a", now="2026-01-01T00:00:00Z", generation=1)
     status = set_condition(status, "Running", False, "Creating", "b" * 2000, now="2026-01-01T00:00:09Z", generation=2)
-    now = get_condition(status, "Running")
+    now = status.condition("Running")
     assert now is not None
     assert (now.reason, now.message, now.observed_generation) == ("Creating", "b" * 1024, 2)
     assert now.last_transition_time == "2026-01-01T00:00:00Z"

@@ -11,7 +11,6 @@ from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import JobStatus
-from tjworker.reconcile.conditions import get_condition
 
 
 @dataclass
@@ -109,7 +108,7 @@ WAITS = {
 def test_a_job_that_does_not_run_says_which_pod_and_why(case: Waits) -> None:
     job = make_job().role("trainer", 2).build()
     pods = [waiting(job)[case.pod], make_pod(job, "trainer", 1).creating()]
-    condition = get_condition(status_of(decide(job, everything(job, *pods))), "Running")
+    condition = status_of(decide(job, everything(job, *pods))).condition("Running")
     assert condition is not None
     assert (condition.status, condition.message) == ("False", case.want)
 
@@ -196,7 +195,7 @@ def test_suspend_deletes_the_pods_and_resume_makes_them_again_without_counting_a
     world.job = base.suspended().status(world.job.status).build()
     world.settle()
     assert (world.job.status.phase, world.pods, world.services) == ("Suspended", {}, {})
-    condition = get_condition(world.job.status, "Suspended")
+    condition = world.job.status.condition("Suspended")
     assert condition is not None
     assert condition.status == "True"
     world.now += 1000

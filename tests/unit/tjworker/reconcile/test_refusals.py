@@ -22,7 +22,6 @@ from tjworker.api.model import InvalidJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import JobStatus
 from tjworker.reconcile import reconcile, refuse_child, report_create_failure
-from tjworker.reconcile.conditions import get_condition
 
 
 def invalid(status: JobStatus | None = None) -> InvalidJob:
@@ -33,7 +32,7 @@ def invalid(status: JobStatus | None = None) -> InvalidJob:
 
 def test_a_spec_that_only_the_operator_can_refuse_ends_the_job_and_creates_nothing() -> None:
     plan = decide(invalid())
-    condition = get_condition(status_of(plan), "Failed")
+    condition = status_of(plan).condition("Failed")
     assert condition is not None
     assert (condition.status, condition.reason) == ("True", "InvalidSpec")
     assert "spec.restartingExitCode" in condition.message
@@ -51,7 +50,7 @@ def test_a_refused_job_starts_once_its_spec_is_mended() -> None:
     plan = decide(mended)
     status = status_of(plan)
     assert (status.phase, status.refused, status.completion_time) == ("Pending", "", None)
-    assert get_condition(status, "Failed") is None
+    assert status.condition("Failed") is None
     assert created(plan) == ["digits-trainer-0", "digits-trainer-1"]
 
 
@@ -125,7 +124,7 @@ def test_a_refused_pod_of_a_job_that_has_one_is_told_and_takes_nothing_away() ->
         assert goes_on
         assert (status_of(plan).phase, plan.writes) == ("Pending", ())
         assert condition(status_of(plan), "Running") == ("False", "FailedCreate", WORDS)
-        assert get_condition(status_of(plan), "Failed") is None
+        assert status_of(plan).condition("Failed") is None
 
 
 def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condition_once() -> None:
@@ -135,7 +134,7 @@ def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condi
     plan = report_create_failure(started, NOW, words)
     status = plan.status
     assert status is not None
-    condition = get_condition(status, "Running")
+    condition = status.condition("Running")
     assert condition is not None
     assert (condition.reason, condition.message) == ("FailedCreate", words)
     refused = replace(started, status=status)
@@ -148,7 +147,7 @@ def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condi
     assert again.status is None
     assert len(created(again)) == 2
     made = decide(refused, everything(refused, *(make_pod(refused, "trainer", i).running() for i in range(2))))
-    condition = get_condition(status_of(made), "Running")
+    condition = status_of(made).condition("Running")
     assert condition is not None
     assert condition.status == "True"
 
@@ -169,7 +168,7 @@ def test_a_refused_spec_is_told_once_with_the_time_and_its_words() -> None:
     assert [(e.type, e.reason) for e in plan.events] == [("Warning", "InvalidSpec")]
     assert plan.events[0].message == condition(status, "Failed")[2]
     assert plan.decisions == (f"refuse the spec: {plan.events[0].message}",)
-    assert get_condition(status, "Failed") is not None
+    assert status.condition("Failed") is not None
     assert all(c.observed_generation == job.generation for c in status.conditions)
 
 
@@ -202,7 +201,7 @@ def test_a_job_in_the_operators_own_namespace_is_refused_whatever_its_state() ->
     served = make_job().role("trainer", 2).build()
     own = replace(RULES, own_namespace=served.name.namespace)
     plan = reconcile(served, Observed(), NOW, own)
-    said = get_condition(status_of(plan), "Failed")
+    said = status_of(plan).condition("Failed")
     assert said is not None
     assert (said.status, said.reason) == ("True", "InvalidSpec")
     assert "metadata.namespace: default is the operator's own namespace" in said.message

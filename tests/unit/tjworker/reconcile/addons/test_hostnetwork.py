@@ -18,7 +18,6 @@ from tests.unit.tjworker.reconcile.passes import RULES, World, condition, decide
 from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource
 from tjworker.reconcile.addons.hostnetwork import block
-from tjworker.reconcile.conditions import get_condition
 from tjworker.reconcile.frameworks import replica_ports
 from tjworker.reconcile.plan import Create
 from tjworker.settings import Settings
@@ -160,7 +159,7 @@ def test_a_job_that_has_its_ports_goes_on_whatever_the_range_is_by_now(since: st
         world.set("digits-trainer-0", "failed", exit_code=1)
     world.settle().all("running").settle()
     after = world.job.status.host_ports
-    assert (world.job.status.phase, get_condition(world.job.status, "Failed")) == ("Running", None)
+    assert (world.job.status.phase, world.job.status.condition("Failed")) == ("Running", None)
     assert after is not None
     assert after.attempt == int(restarts)
     assert ((after.first, after.low) != (before.first, before.low)) == (redrawn and restarts)
