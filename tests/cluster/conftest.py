@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,15 +13,11 @@ from controlplane.releases import kubelet
 from tests.cluster.cluster import Cluster
 from tests.cluster.node import NoNodeError, check_machine
 
-HERE = Path(__file__).parent
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("node"))
-            if os.environ.get("TJ_CLUSTER") != "1":
-                item.add_marker(pytest.mark.skip(reason="needs a kubelet, containerd and root: make test-cluster"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.xdist_group("node"))
+    if os.environ.get("TJ_CLUSTER") != "1":
+        item.add_marker(pytest.mark.skip(reason="needs a kubelet, containerd and root: make test-cluster"))
 
 
 @pytest.fixture(scope="session")

@@ -5,19 +5,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.frameworks.training import Training
 
-HERE = Path(__file__).parent
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents and os.environ.get("TJ_FRAMEWORKS") != "1":
-            item.add_marker(pytest.mark.skip(reason="trains with real frameworks: make test-frameworks"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if os.environ.get("TJ_FRAMEWORKS") != "1":
+        item.add_marker(pytest.mark.skip(reason="trains with real frameworks: make test-frameworks"))
 
 
 @pytest.fixture(scope="session")

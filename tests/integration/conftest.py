@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.name == "test_crd.py":
-            item.add_marker(pytest.mark.contract)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.path.name == "test_crd.py":
+        item.add_marker(pytest.mark.contract)

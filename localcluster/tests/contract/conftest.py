@@ -5,14 +5,8 @@ Live on both clusters with TJ_REAL_KUBECONFIG: `api/`. Recorded from a real one:
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-HERE = Path(__file__).parent
 
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.contract)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.contract)

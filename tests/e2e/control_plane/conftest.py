@@ -25,15 +25,12 @@ HERE = Path(__file__).parent
 ANYWHERE = ("test_scenarios.py", "test_examples.py")
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist asks for the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.real)
-            if os.environ.get("TJ_REAL") != "1":
-                item.add_marker(pytest.mark.skip(reason="needs the real control plane: make test-real"))
-            if item.path.name not in ANYWHERE:
-                item.add_marker(pytest.mark.xdist_group(item.path.stem))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.real)
+    if os.environ.get("TJ_REAL") != "1":
+        item.add_marker(pytest.mark.skip(reason="needs the real control plane: make test-real"))
+    if item.path.name not in ANYWHERE:
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
