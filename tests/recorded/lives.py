@@ -128,7 +128,7 @@ class Life:
     # -- what it leads to --------------------------------------------------------------------------
     def _write(self, plan: Plan) -> Json:
         """Into the world. What the user of a guest's kind reads of a status is part of the answer."""
-        status = plan.status or plan.untold
+        status = plan.status or plan.deferred_status
         for write in plan.writes:
             if isinstance(write, Create):
                 self.add(write.resource, copy.deepcopy(dict(write.body)))
@@ -219,9 +219,9 @@ def _merge(into: Json, patch: Json) -> None:
 
 
 def said(plan: Plan) -> Json:
-    status = plan.status or plan.untold
+    status = plan.status or plan.deferred_status
     return {
-        "untold": plan.untold is not None,
+        "untold": plan.deferred_status is not None,
         "own status": status.to_json() if status else None,
         "writes": [{"what": type(write).__name__, **_fields(write)} for write in plan.writes],
         "events": [_fields(event) for event in plan.events],
@@ -231,5 +231,9 @@ def said(plan: Plan) -> Json:
     }
 
 
+RECORDED_AS = {"optional": "beside"}
+"""Fields that have another name now than in the record: a new name is no new answer."""
+
+
 def _fields(value: Any) -> Json:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return {RECORDED_AS.get(name, name): getattr(value, name) for name in value.__dataclass_fields__}

@@ -63,7 +63,7 @@ def converge(p: Pass) -> Plan:
         p = p.wake(WORKLOADS[view.role.workload].next_seconds(view, p.now))
     p = p.wake(seconds_to_deadline(job, status, p.now))
     if may_wait_for_pods(p, plan):
-        plan, p = replace(plan, status=None, untold=plan.status), p.wake(WAIT_SECONDS)
+        plan, p = replace(plan, status=None, deferred_status=plan.status), p.wake(WAIT_SECONDS)
     gather = 0.0 if plan.writes else outcome.gather_seconds(job.status, plan.status, p.roles, p.now)
     if gather > 0:
         plan, p = replace(plan, status=None), p.wake(gather)
@@ -185,7 +185,9 @@ def _tell_running(
     generation, old = p.job.generation, status.condition("Running")
     if new == "Running":
         reason, message = ALL_RUN, phase.tell_all_run(p.roles)
-        missing = any(isinstance(w, Create) and not w.beside for w in writes)  # such as the service of a pod that runs
+        missing = any(
+            isinstance(w, Create) and not w.optional for w in writes
+        )  # such as the service of a pod that runs
         if missing and old is not None and old.reason == FAILED_CREATE:
             reason, message = old.reason, old.message
         return set_condition(status, "Running", True, reason, message, now=p.at, generation=generation)

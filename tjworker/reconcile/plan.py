@@ -31,8 +31,8 @@ class Create:
     that a Secret of this name is there already is as good as made."""
     awaited: bool = False
     """The next pass goes on when the watch shows it: what it shows is news and no echo."""
-    beside: bool = False
-    """It stands beside the job, which does not need it: refused, it is told, and holds nothing up."""
+    optional: bool = False
+    """The job does not need the object. If its creation is refused, the status reports that, and the rest goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ class LogTail:
 class Plan:
     status: JobStatus | None = None
     """The whole new status, None when it stays as it is."""
-    untold: JobStatus | None = None
-    """Instead of `status`: what the first pod of a new job makes true and its news will tell, or the next pass. The
-    writes then need no other proof of their view, while that is a moment old (docs/adr/0030)."""
+    deferred_status: JobStatus | None = None
+    """Instead of `status`: the first status of a new job. A later pass writes it, usually when the event of the job's
+    first pod comes. While the pass is young, its writes need no other proof of their view (docs/adr/0030)."""
     writes: tuple[Write, ...] = ()
     events: tuple[Event, ...] = ()
     log_tails: tuple[LogTail, ...] = ()

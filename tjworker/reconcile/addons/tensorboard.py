@@ -129,10 +129,10 @@ def shape(p: Pass) -> Iterator[Write]:
     old = p.status.condition("TensorBoard")
     refused = old is not None and old.reason == FAILED_CREATE  # until a pass has seen both
     if service is None and all(s.name != name for s in p.observed.services):
-        yield Create(SERVICES, name, _service(p.job), awaited=refused, beside=True)
+        yield Create(SERVICES, name, _service(p.job), awaited=refused, optional=True)
     if pod is None:
         if all(other.name != name for other in p.observed.pods):
-            yield Create(PODS, name, _pod(p.job, config), awaited=refused, beside=True)
+            yield Create(PODS, name, _pod(p.job, config), awaited=refused, optional=True)
     elif not pod.deleted_at and pod.labels.get(TENSORBOARD_CONFIG) != config.digest:
         yield delete_pod(pod, f"the annotation {ANNOTATION} has changed")
     elif not pod.deleted_at and pod.phase in ENDED_PHASES and _rested(pod, p.now) <= 0:

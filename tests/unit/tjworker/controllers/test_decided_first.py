@@ -56,7 +56,7 @@ class Room:
 
     def task(self) -> None:
         self.calls.clear()
-        self.states = {w.key.rpartition("/")[2]: w.result.state for w in self.world.worker.run("")}
+        self.states = {w.key.rpartition("/")[2]: w.end.state for w in self.world.worker.run("")}
 
     def pods(self) -> list[str]:
         return [name for name in NAMES if pods_of(self.world, name)]
