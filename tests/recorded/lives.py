@@ -19,6 +19,7 @@ from tests.recorded.drawn import draw_job, draw_rules, edit, node
 from tests.recorded.kubelets import happen, keep_count
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.needs import ChildNow, EveryNode, Need, NodeNow
 from tjworker.api.observed import Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
@@ -83,15 +84,22 @@ class Life:
         if self.draw.random() < 0.02:
             observed = replace(observed, died_passes=self.draw.choice((2, 3, 9)))
         plan = reconcile(job, observed, self.now, self.rules)
+        asked: set[Need] = set()
         for _ in range(ROUNDS):
-            if plan.ask_nodes and not observed.live:
-                observed = replace(observed, live={name: observed.nodes.get(name) for name in plan.ask_nodes})
-            elif plan.ask_every_node and observed.every_node is None:
-                observed = replace(observed, every_node=self._nodes())
-            elif plan.confirm:
-                observed = replace(observed, confirmed=observed.confirmed | set(plan.confirm))
-            else:
+            missing = [need for need in plan.needs if need not in asked]
+            if not missing:
                 break
+            kind = type(missing[0])
+            needs = {need for need in missing if isinstance(need, kind)}
+            nodes = {need.name: observed.nodes.get(need.name) for need in needs if isinstance(need, NodeNow)}
+            children = {need for need in needs if isinstance(need, ChildNow)}
+            observed = replace(
+                observed,
+                nodes_now={**observed.nodes_now, **nodes},
+                every_node=self._nodes() if kind is EveryNode else observed.every_node,
+                confirmed=observed.confirmed | children,
+            )
+            asked |= needs
             plan = reconcile(job, observed, self.now, self.rules)
         return plan
 

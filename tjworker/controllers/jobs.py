@@ -17,13 +17,13 @@ import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.needs import Need
 from tjworker.api.observed import Observed
 from tjworker.api.reporting import ReportServer
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.concurrent import ConcurrentPasses
-from tjworker.controllers.live_children import read_children
-from tjworker.controllers.live_nodes import read_nodes
+from tjworker.controllers.facts import Facts
 from tjworker.controllers.observing import JobObservation, Observer
 from tjworker.controllers.optional_objects import OptionalRetries
 from tjworker.controllers.pass_end import (
@@ -69,7 +69,8 @@ log = structlog.get_logger(__name__)
 REPORTED_DEATHS = 2
 """Dead passes in a row that the job's status reports. A single one is usually a deploy or a lost node."""
 
-LIVE_ROUNDS = 5
+FACT_ROUNDS = 5
+"""How often a pass reads facts and decides again, at most."""
 
 
 def reconcile_rules(settings: Settings) -> Rules:
@@ -151,7 +152,6 @@ class JobReconciler:
     ) -> None:
         """Without `threads` the passes of one task run one after another."""
         self._store = store
-        self._kube = kube
         self._executor = executor
         self._settings = settings
         self._rules = reconcile_rules(settings)
@@ -160,6 +160,7 @@ class JobReconciler:
         self._monotonic = monotonic
         self._releases = Releases(store.queue, publisher)
         self._observer = Observer(store, kube, PriorityClasses(kube, monotonic))
+        self._facts = Facts(kube, self._observer.every_node, settings.list_page_size)
         self._optional = OptionalRetries(monotonic)
         width = settings.keys_per_task if threads else 1
         self._passes: ConcurrentPasses[tuple[Lease, PassEnd]] = ConcurrentPasses(width, monotonic)
@@ -289,7 +290,7 @@ class JobReconciler:
             (found,) = self._observer.with_nodes([observed])
         if died:
             found = self._report_deaths(lease, found)
-        found, plan = self._decide_on_live_answers(lease, found, plan or self._decide(found))
+        found, plan = self._read_and_decide(lease, found, plan or self._decide(found))
         end = self._apply(lease, found, plan)
         if died:
             job_pass.end = _return_after_deaths(end)
@@ -314,30 +315,19 @@ class JobReconciler:
     def _decide(self, found: JobObservation) -> Plan:
         return reconcile(found.job, found.observed, self._clock(), self._rules)
 
-    def _decide_on_live_answers(self, lease: Lease, found: JobObservation, plan: Plan) -> tuple[JobObservation, Plan]:
-        """What the plan rests on and a view will not do for is asked of the API server first. An answer may bring up
-        another question, as a pod that turns out to be on another node does."""
-        for _ in range(LIVE_ROUNDS):
-            observed = found.observed
-            if plan.ask_nodes and not observed.live:
-                observed = replace(observed, live=read_nodes(self._kube, plan.ask_nodes, lease))
-            elif plan.ask_every_node and observed.every_node is None:
-                observed = replace(observed, every_node=self._observer.every_node())
-            elif plan.confirm:
-                observed = read_children(
-                    self._kube,
-                    found.job.name,
-                    found.job.uid,
-                    observed,
-                    plan.confirm,
-                    lease,
-                    self._settings.list_page_size,
-                )
-            else:
+    def _read_and_decide(self, lease: Lease, found: JobObservation, plan: Plan) -> tuple[JobObservation, Plan]:
+        """Read the facts that the plan needs and decide again, until it needs no more. An answer may raise another
+        question: a pod may turn out to be on another node."""
+        asked: set[Need] = set()
+        for _ in range(FACT_ROUNDS):
+            missing = [need for need in plan.needs if need not in asked]
+            if not missing:
                 return found, plan
+            observed, read = self._facts.read(missing, found.job, found.observed, lease)
+            asked |= read
             found = replace(found, observed=observed)
             plan = self._decide(found)
-        if plan.confirm:
+        if any(need.required for need in plan.needs):
             raise Transient("the job's pods change faster than they can be looked at")
         return found, plan
 

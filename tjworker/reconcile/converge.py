@@ -11,6 +11,7 @@ from itertools import islice
 
 from tjworker.api import labels
 from tjworker.api.model import After
+from tjworker.api.needs import EveryNode
 from tjworker.api.resources import PODS
 from tjworker.api.status import ALL_RUN, FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
@@ -73,7 +74,7 @@ def converge(p: Pass) -> Plan:
         plan,
         events=told,
         decisions=scaled + plan.decisions,
-        ask_every_node=gang.judges_room,
+        needs=(EveryNode(),) if gang.judges_room else (),
         requeue_after_seconds=p.wake_seconds,
     )
 

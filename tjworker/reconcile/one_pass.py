@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tjworker.api.model import TrainingJob
+from tjworker.api.needs import Need
 from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.ownership import own_pods
 from tjworker.api.status import MAX_FAILURES, Ending, EndPhase, Failure, JobStatus
@@ -52,8 +53,8 @@ class Pass:
     """The status that `roles` shows."""
     grace_seconds: float | None = None
     """Until the next failed node's grace is over: looked at then in every phase."""
-    ask_nodes: tuple[str, ...] = ()
-    """As of the Plan."""
+    needs: tuple[Need, ...] = ()
+    """Of the Plan."""
     keeps_all: bool = False
     """Without autoclean, nothing of a job that ReplicaSets and a batch Job keep is taken away at its end, whichever."""
     wake_seconds: float | None = None
@@ -99,7 +100,7 @@ class Pass:
             roles,
             shown=nodes.status,
             grace_seconds=nodes.next_seconds,
-            ask_nodes=nodes.ask,
+            needs=nodes.needs,
             keeps_all=kept,
         )
 
@@ -157,7 +158,7 @@ class Pass:
             plan,
             writes=plan.writes[:most],
             log_tails=self.log_tails,
-            ask_nodes=self.ask_nodes,
+            needs=(*self.needs, *plan.needs),
             decisions=self.decisions + plan.decisions,
             requeue_after_seconds=0 if len(plan.writes) > most else wait,
         )

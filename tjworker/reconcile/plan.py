@@ -12,12 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tjworker.api.resources import PODS
+from tjworker.api.needs import Need
 from tjworker.api.status import JobStatus
 from tjworker.base import GroupResource
-
-ALL_PODS = f"{PODS}/*"
-"""In `Plan.confirm`: every pod of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +91,9 @@ class Plan:
     events: tuple[Event, ...] = ()
     log_tails: tuple[LogTail, ...] = ()
     """Logs to read before the status write (best effort, bounded)."""
-    ask_nodes: tuple[str, ...] = ()
-    """Nodes against which the view says something that only the API server's own word may be acted on: whoever carries
-    the plan out asks for them first, and has it decided again with the answers in `Observed.live`. A plan that is
-    carried out all the same harms nobody: it takes these nodes for healthy."""
-    ask_every_node: bool = False
-    """What it says rests on how much room the whole cluster has: whoever carries the plan out reads all nodes of the
-    projection first, and has it decided again with them in `Observed.every_node`. Without them it says less."""
-    confirm: tuple[str, ...] = ()
-    """`<resource>/<name>`, or `pods/*`: what this plan rests on and only the API server's own word will do for. It must
-    not be carried out before that is in `Observed.confirmed` and it has been decided again."""
+    needs: tuple[Need, ...] = ()
+    """Facts to read before the plan is executed, the cheapest kind first. With the answers in `Observed` the job is
+    decided again. Without those that are `required` the plan must not be executed."""
     requeue_after_seconds: float | None = None
     decisions: tuple[str, ...] = ()
     """One line for each thing decided, for the log and for `tj`."""

@@ -25,6 +25,7 @@ from tjworker.api.labels import ANNOTATION_TENSORBOARD as ANNOTATION
 from tjworker.api.labels import TENSORBOARD_CONFIG
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.naming import MAX_NAME_LENGTH, containers, tensorboard_name
+from tjworker.api.needs import ChildNow
 from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord
 from tjworker.api.ownership import own_tensorboard
 from tjworker.api.resources import PODS, SERVICES
@@ -230,9 +231,9 @@ def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float)
     if now < until:
         return Plan(requeue_after_seconds=until - now)
     name = tensorboard_name(job.name.name)
-    asked = {f"{PODS}/{name}", f"{SERVICES}/{name}"} - observed.confirmed
-    if asked:
-        return Plan(confirm=tuple(sorted(asked)))
+    needs = {ChildNow(PODS, name), ChildNow(SERVICES, name)} - observed.confirmed
+    if needs:
+        return Plan(needs=tuple(sorted(needs)))
     why = f"the job has ended, and {ANNOTATION} keeps it until {job.status.tensorboard_until}"
     writes = tuple(remove(job, observed, why))
     if writes:

@@ -31,9 +31,9 @@ class Room:
             (self.world.store.queue, "renew"),
             (self.world.store.queue, "renew_all"),
             (self.world.store.projection, "nodes"),
-            (self.world.worker._kube, "create"),
-            (self.world.worker._kube, "update_status"),
-            (self.world.worker._kube, "get"),
+            (self.world.worker._executor._kube, "create"),
+            (self.world.worker._executor._kube, "update_status"),
+            (self.world.worker._executor._kube, "get"),
         ):
             self._count(half, name)
 
