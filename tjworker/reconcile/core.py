@@ -75,7 +75,7 @@ def _decide(p: Pass) -> Plan:
     for step in STEPS:
         p = step(p)
         if p.plan is not None:
-            return p.complete(p.plan)
+            return p.to_plan(p.plan)
         if p.end is not None:
-            return p.complete(finish(p))
-    return p.complete(converge(p))
+            return p.to_plan(finish(p))
+    return p.to_plan(converge(p))
