@@ -126,7 +126,7 @@ _VERBS: Mapping[type[Write], str] = {Create: "created", Delete: "deleted", Patch
 
 @dataclass(slots=True)
 class _Result:
-    """Of one write, which may have been made in another thread."""
+    """The result of one write, which may have been made in another thread."""
 
     write: Write
     answer: Json | None = None

@@ -15,7 +15,7 @@ from tjworker.base import Fenced, GroupResource, JobKey, Transient
 from tjworker.store.work_queue import Claim, WorkQueue, Written
 
 RENEWED_TOGETHER_SECONDS = 0.1
-"""How long a renewal by `renew_together` stands for the first renewal of each lease."""
+"""How long a renewal by `renew_together` replaces the first renewal of each lease."""
 
 
 def too_long(most_seconds: float) -> Transient:

@@ -103,7 +103,7 @@ def report_server(settings: Settings) -> ReportServer | None:
     except (OSError, ValueError) as error:
         log.warning(
             "pods cannot report their progress: the authority of the report server cannot be read; make its certificate"
-            " with k8s/secrets.sh, and start the workers anew",
+            " with k8s/secrets.sh, and restart the workers",
             file=settings.reports_ca_file,
             error=str(error),
         )

@@ -1,10 +1,10 @@
 """Destructive decisions are confirmed with the API server first. Pure.
 
-The projection is a view of a moment, and whoever can write Redis can put back an older view or remove records. What a
-job asks for and what has succeeded is safe all the same: records are sealed, a success stays one, and the status write
-names the job's resourceVersion. But a failure, a restart, or a pod in a batch Job's name rests on an object that is
-*not* there any more, and no seal proves that. So a plan that counts one of these needs the object as the API server has
-it, and the job is decided again on the answer.
+The projection is a view of a moment, and anybody who can write Redis can put back an older view or remove records. What
+a job asks for and what has succeeded is safe nevertheless: records are sealed, a success stays one, and the status
+write names the job's resourceVersion. But a failure, a restart, or a pod in a batch Job's name rests on an object that
+is *not* there any more, and no seal proves that. So a plan that counts one of these needs the object as the API server
+has it, and the job is decided again on the answer.
 
 A job without trouble needs nothing. The difference between two statuses decides, not the step that made it: no new
 policy can forget to confirm.

@@ -1,4 +1,4 @@
-"""The last part of a pass over a job that lives: create and delete what its roles need, and report how it stands.
+"""The last part of a pass over a job that lives: create and delete what its roles need, and report its state.
 
 `STEPS` run in order. Decides nothing about ends or restarts: the steps of `core.STEPS` have. Pure.
 """
@@ -46,7 +46,7 @@ class Convergence:
     gang: GangPass
     stuck: StuckDeletions
     writes: tuple[Write, ...] = ()
-    """Those of the pass, and one more if there are more than `writes_per_pass`."""
+    """Writes of the pass, and one more if there are more than `writes_per_pass`."""
     tensorboard_events: tuple[Event, ...] = ()
     plan: Plan = field(default_factory=Plan)
 
@@ -78,7 +78,7 @@ def shape_workloads(c: Convergence) -> Convergence:
     p = c.p
     staying = c.resting.pods | find_kept(p)
     due = (w for w in _writes(p, c.gang) if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch)))
-    # One more than the pass makes: it tells `Pass.to_plan` that there are more.
+    # One more than the pass makes: so `Pass.to_plan` sees that there are more.
     return replace(c, writes=tuple(islice(due, p.rules.writes_per_pass + 1)))
 
 
@@ -94,7 +94,7 @@ def count_running(c: Convergence) -> Convergence:
 
 
 def set_conditions(c: Convergence) -> Convergence:
-    status, events = tensorboard.tell(c.p, _with_conditions(c))
+    status, events = tensorboard.report(c.p, _with_conditions(c))
     if c.phase == "Running" and not status.start_running_time:
         begun = {"start_running_time": c.p.at, "suspended_seconds_before_running": status.suspended_seconds}
         status = status.model_copy(update=begun)
@@ -271,7 +271,7 @@ def _with_condition_of_all(c: Convergence) -> JobStatus:
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         # The API server's refusal of a child stays in the condition until the child exists.
         return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)
-    waiting = phase.waiting_for(p.roles, _held(p, c.gang), c.gang.told, c.gang.too_large)
+    waiting = phase.waiting_for(p.roles, _held(p, c.gang), c.gang.message, c.gang.too_large)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         # The kubelet alternates between the two reasons. The first one says why.
         return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)

@@ -1,9 +1,8 @@
-"""What reconcile decides: data only, carried out by `tjworker.executor` in this order: status, then writes, then
-events.
+"""What reconcile decides. Data only. `tjworker.executor` executes it in this order: status, writes, events.
 
-The same input gives the same Plan, byte for byte. A Plan may be carried out twice, or only up to any point, without
-harm: creates have fixed names, deletes name a UID, patches name a resourceVersion, the status write names the
-resourceVersion it was decided on.
+The same input gives the same Plan, byte for byte. A Plan may be executed twice, or only up to any point, without harm:
+creates have fixed names, deletes name a UID, patches name a resourceVersion, and the status write names the
+resourceVersion on which it was decided.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ class Create:
     name: str
     body: Mapping[str, Any]
     holds: Literal["", "ssh-key", "agent-key"] = ""
-    """Of a Secret: what whoever carries the plan out makes and puts into it. No plan holds a key, and nobody reads one:
-    that a Secret of this name is there already is as good as made."""
+    """Kind of key that the executor generates for this Secret. A plan never holds a key. A Secret of this name that
+    exists already is kept."""
     awaited: bool = False
-    """The next pass goes on when the watch shows it: what it shows is news and no echo."""
+    """The next pass waits for this object: its event is news, not an echo."""
     optional: bool = False
     """The job does not need the object. If its creation is refused, the status reports that, and the rest goes on."""
 
@@ -38,12 +37,12 @@ class Delete:
     name: str
     uid: str
     grace_seconds: int | None = None
-    """None: the object's own grace. 0: at once (only for pods on a node that the API server itself has called lost in
-    this pass)."""
+    """None: the object's own grace period. 0: at once, only for pods on a node that the API server has shown lost in
+    this pass."""
     why: str = ""
     rv: int = 0
-    """The version in which it was seen as `owner_uid`'s; 0 where the API server itself has just shown it. It may have
-    been let go since: then it is a stranger's, and stays."""
+    """The version in which the object belonged to `owner_uid`; 0 if the API server has just shown it. If the owner
+    reference was removed since, the object is not the job's any more, and stays."""
     owner_uid: str = ""
 
 
@@ -65,7 +64,7 @@ EventType = Literal["Normal", "Warning"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One Kubernetes Event on the job, sent after the status write that it tells of."""
+    """A Kubernetes Event about the job. Sent after the status write."""
 
     type: EventType
     reason: str
@@ -74,7 +73,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """Ask for the end of this container's log before its pod goes; it lands in `status.failures`."""
+    """Read the end of this container's log before its pod is deleted, for `status.failures`."""
 
     pod: str
     container: str
@@ -83,7 +82,7 @@ class LogTail:
 @dataclass(frozen=True, slots=True)
 class Plan:
     status: JobStatus | None = None
-    """The whole new status, None when it stays as it is."""
+    """The whole new status; None if it does not change."""
     deferred_status: JobStatus | None = None
     """Instead of `status`: the first status of a new job. A later pass writes it, usually when the event of the job's
     first pod comes. While the pass is young, its writes need no other proof of their view (docs/adr/0030)."""
@@ -96,7 +95,7 @@ class Plan:
     decided again. Without those that are `required` the plan must not be executed."""
     requeue_after_seconds: float | None = None
     decisions: tuple[str, ...] = ()
-    """One line for each thing decided, for the log and for `tj`."""
+    """One line for each decision, for the log and for `tj`."""
 
     @property
     def empty(self) -> bool:

@@ -161,8 +161,8 @@ def remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Itera
         yield delete_service(service, why)
 
 
-def tell(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
-    """The condition TensorBoard, and an event when it begins to say what is wrong."""
+def report(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
+    """The status with the condition TensorBoard, and an event if the condition reports a new problem."""
     config, generation = wanted(p.job), p.job.generation
     if ANNOTATION in p.job.unread_annotations:
         return status, ()

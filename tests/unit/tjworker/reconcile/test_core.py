@@ -13,7 +13,9 @@ from tjworker.reconcile.one_pass import Pass
 def end_in_the_third_restart(p: Pass) -> Pass:
     """A policy that nobody has asked for yet: it looks at the status, and ends the job."""
     restarts = sum(c.application for c in p.status.restart_counts.values())
-    return p.end_with("Failed", "ThirdRestart", "three restarts are enough").decide("give up") if restarts >= 3 else p
+    if restarts < 3:
+        return p
+    return p.end_with("Failed", "ThirdRestart", "three restarts are enough").log_decisions("give up")
 
 
 def test_a_policy_is_a_function_and_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
