@@ -1,11 +1,11 @@
-"""Carry out a Plan: the one status write, then creates and deletes several at a time, then the events about them.
+"""Executes a Plan: the status write, then creates, deletes and patches several at a time, then the events.
 
 Decides nothing. Safe to run twice and to be cut off anywhere: the status write names the resourceVersion it was decided
-on, creates have fixed names, deletes name a UID. The status goes first, so that after a crash the next pass knows the
-intent.
+on, creates have fixed names, deletes name a UID. The status is written first, so that after a crash the next pass knows
+the intent.
 
-A pass that takes long stops between two writes, so that no job keeps a worker: what it has not written its next turn
-does. What failed is tried last then.
+A pass that takes long stops between two writes and leaves the rest to the job's next turn, so that no job occupies a
+worker. The next turn tries last what failed in this one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import is_about_the_object
 from tjworker.kube.port import Json
 from tjworker.lease import Lease
-from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
+from tjworker.reconcile.plan import Create, Delete, LogTail, Patch, Plan, Write
 from tjworker.secret_content import secret_content
 from tjworker.settings import Settings
 from tjworker.stragglers import Stragglers
@@ -40,76 +40,85 @@ Job = TrainingJob | InvalidJob
 LOG_TAIL_LINES = 20
 LOG_TAIL_BYTES = 2048
 LOG_TAILS_A_PASS = 3
-"""A hundred pods that fail at once log the same; reading them all would delay the pass."""
+"""Pods that fail together mostly log the same, and reading every log would delay the pass."""
 PASS_SECONDS = 10.0
-"""A pass that is so old begins no more writes: its job joins the line again, as after `writes_per_pass`. So a webhook
-that is away, for which each write waits, costs its own jobs their turns and no others theirs: a pass takes so long and
-one more write, which `request_timeout_seconds` bounds. No write waits for a thread that another pass keeps."""
-UNTOLD_SECONDS = 1.0
-"""So old a pass may be when it makes the pods of a new job without a status before them. A holder that slept meanwhile
-writes the status, which proves its view; one whose clock slept with it is told by the renewal of its lease."""
+"""A pass older than this begins no more writes. Its job is queued again, as after `writes_per_pass`. So a webhook that
+does not answer delays only the jobs whose writes wait for it: each of their passes takes this long and one write more,
+which `request_timeout_seconds` bounds."""
+DEFERRED_STATUS_SECONDS = 1.0
+"""A pass older than this writes the status before it creates the first pods of a new job. The status write proves that
+the view was fresh, which matters if the process slept. If the clock slept with the process, the renewal of the lease
+fails instead."""
 REFUSED_CREATES_A_PASS = 3
-"""So many creates that are refused for what they make alone do not keep the others back. A template of ten thousand
-pods that the API server does not take costs a pass no more; those that failed are tried last in the next one."""
-MAKE_PODS = frozenset({PODS, REPLICASETS, BATCH_JOBS})
-"""What is counted as a job's first pod."""
+"""After so many creates that the API server refused for their own content, a pass begins no more creates. Fewer do not
+hold back the others. This bounds the cost of a template that the API server refuses ten thousand times."""
+POD_SOURCES = frozenset({PODS, REPLICASETS, BATCH_JOBS})
+"""Resources whose creation counts as that of a job's first pod."""
 LOG_TAILS_SECONDS = 2.0
-"""For all of a pass together: the status write waits for them, and a kubelet may accept a request and stay silent."""
+"""For all log tails of a pass together: the status write waits for them, and a kubelet may accept a request and send
+nothing."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a pass did. `job` is the job after the status write."""
+    """What a pass has written. `job` is the job after the status write."""
 
     job: Job
     creates: int = 0
     made_pods: bool = False
-    """Among them is a pod, or what makes pods."""
+    """A create made a pod, or an object that makes pods."""
     deletes: int = 0
     patches: int = 0
     status_writes: int = 0
-    refused: OperatorError | None = None
-    """Of the first create that the API server refused, unless it called the child invalid."""
-    invalid: Invalid | None = None
-    """The API server called a child invalid: the first of them."""
-    refusals: int = 0
-    """Creates that were refused, each for what it makes alone."""
-    blocked: bool = False
-    """A create was refused for a reason that holds for any other (a quota, no answer): no more were tried."""
-    beside: OperatorError | None = None
-    """The first error of a create of what only stands beside the job. Nothing was kept back for it."""
-    undeleted: OperatorError | None = None
-    """The first delete or patch that failed. Where that is about its object alone, the other writes were made; else
-    (no answer, a missing permission) it was the last of the pass."""
-    untold: JobStatus | None = None
-    """As of the plan: it has not been written."""
+    create_error: OperatorError | None = None
+    """The first refusal of a create, unless the API server called the child invalid."""
+    invalid_child: Invalid | None = None
+    """The first refusal in which the API server called a child invalid."""
+    refused_alone: int = 0
+    """Creates that were refused for their own content or name."""
+    creates_blocked: bool = False
+    """A create failed for a reason that holds for every create, such as a quota: no more were tried."""
+    optional_error: OperatorError | None = None
+    """The first refusal of an optional object. It held back no other write."""
+    delete_error: OperatorError | None = None
+    """The first delete or patch that failed. If the error concerns only its object, the other writes were made; if not
+    (no answer, a missing permission), it ended the pass."""
+    deferred_status: JobStatus | None = None
+    """The plan's status, not written yet."""
     written: Counter[tuple[str, str]] = field(default_factory=Counter, compare=False)
-    """("created", "pods") -> how many; for people."""
-    left: int = 0
-    """Writes for which there was no time left."""
+    """("created", "pods") -> count, for `summary`."""
+    writes_left: int = 0
+    """Writes for which the pass had no time left."""
 
-    def refuse(self, error: OperatorError, *, alone: bool) -> None:
-        self.refusals += alone
-        self.blocked |= not alone
+    @property
+    def job_with_deferred_status(self) -> Job:
+        """The job as it is once the deferred status is written."""
+        return self.job if self.deferred_status is None else replace(self.job, status=self.deferred_status)
+
+    def add_refused_create(self, error: OperatorError, *, alone: bool) -> None:
+        """`alone`: the error concerns only this object."""
+        self.refused_alone += alone
+        self.creates_blocked |= not alone
         if isinstance(error, Invalid):
-            self.invalid = self.invalid or error
+            self.invalid_child = self.invalid_child or error
         else:
-            self.refused = self.refused or error
+            self.create_error = self.create_error or error
 
     def summary(self) -> str:
+        """The text that Flower shows for a pass that went well."""
         counts: dict[str, list[str]] = {}
         for (verb, plural), n in sorted(self.written.items()):
             counts.setdefault(verb, []).append(f"{n} {plural if n > 1 else plural.removesuffix('s')}")
         parts = [f"{verb} {', '.join(counted)}" for verb, counted in counts.items()]
-        if self.refused or self.invalid:
+        if self.create_error or self.invalid_child:
             parts.append("a create was refused")
-        if self.beside:
-            parts.append("a create of what stands beside the job was refused")
-        if self.undeleted:
+        if self.optional_error:
+            parts.append("a create of an optional object was refused")
+        if self.delete_error:
             parts.append("a delete has failed")
-        if self.left:
-            parts.append(f"{self.left} more when it is its turn again")
-        return ", ".join([(self.untold or self.job.status).phase or "accepted", *parts])
+        if self.writes_left:
+            parts.append(f"{self.writes_left} more when it is its turn again")
+        return ", ".join([self.job_with_deferred_status.status.phase or "accepted", *parts])
 
 
 _VERBS: Mapping[type[Write], str] = {Create: "created", Delete: "deleted", Patch: "patched"}
@@ -117,20 +126,21 @@ _VERBS: Mapping[type[Write], str] = {Create: "created", Delete: "deleted", Patch
 
 @dataclass(slots=True)
 class _Result:
-    """Of one write, which another thread may have made."""
+    """The result of one write, which may have been made in another thread."""
 
     write: Write
     answer: Json | None = None
     error: OperatorError | None = None
-    found: bool = False
-    """Of a create: the object was there already, maybe changed since by others; or the next pass is to see it."""
+    is_news: bool = False
+    """The next pass must see the object that was created: it was there already, maybe changed by others, or the plan
+    waits for it."""
 
 
 class Executor:
-    """One a process, for passes beside each other. Owns threads, so make it after the fork.
+    """One per process, for concurrent passes. Owns threads, so create it after the fork.
 
-    A pass makes its writes in its own thread, and as many beside it as threads are free at that moment. While the
-    writes of others hang, it makes one after another, and is slower by that; it waits for none of theirs."""
+    A pass writes in its own thread, and in as many others as are free at that moment. While the writes of other passes
+    hang, it writes one object after another. It never waits for a thread."""
 
     def __init__(self, kube: KubeClient, events: EventRecorder, settings: Settings) -> None:
         self._kube = kube
@@ -141,17 +151,18 @@ class Executor:
         self._threads = Threads(self._width, "write")
 
     def apply(self, job: Job, plan: Plan, lease: Lease) -> Outcome:
-        """Raises Conflict when the plan was decided on a stale view (then nothing was created or deleted), Fenced when
-        the lease is lost, Transient or Terminal when the API server does not accept the status. What becomes of the
-        other writes is in the Outcome."""
+        """Execute the plan. Raises Conflict if it was decided on a stale view (nothing was created or deleted then),
+        Fenced if the lease is lost, Transient or Terminal if the API server does not accept the status. The Outcome has
+        the errors of the other writes."""
         outcome = Outcome(job)
         if plan.status is not None:
-            self.write_status(outcome, self._with_log_tails(job, plan), lease)
-        elif plan.untold is not None and lease.held_seconds < UNTOLD_SECONDS and not self._has_failed(plan, lease):
-            lease.renew_once()
-            outcome.untold = plan.untold
-        elif plan.untold is not None:
-            self.write_status(outcome, plan.untold, lease)
+            self.write_status(outcome, self._with_log_tails(job, plan.status, plan.log_tails), lease)
+        elif plan.deferred_status is not None:
+            if self._may_defer_status(plan, lease):
+                lease.renew_once()
+                outcome.deferred_status = plan.deferred_status
+            else:
+                self.write_status(outcome, plan.deferred_status, lease)
         elif plan.writes:
             self._prove_fresh(job)
         self._write_all(outcome, plan.writes, lease)
@@ -159,11 +170,14 @@ class Executor:
             self._events.event(outcome.job, event.type, event.reason, event.message)
         return outcome
 
-    def _has_failed(self, plan: Plan, lease: Lease) -> bool:
-        """The last create of this job in this process: what comes of the next is told in its status."""
-        return any(self._stragglers.has(_straggler(lease, write)) for write in plan.writes)
+    def _may_defer_status(self, plan: Plan, lease: Lease) -> bool:
+        """True if the first pods may be created before the status is written. Not after a failed create: the status
+        must then report how the next try ended."""
+        failed_before = any(self._stragglers.has(_straggler(lease, write)) for write in plan.writes)
+        return lease.held_seconds < DEFERRED_STATUS_SECONDS and not failed_before
 
     def write_status(self, outcome: Outcome, status: JobStatus, lease: Lease) -> None:
+        """Write the status in the version of the job that `outcome` has, and put the written job into `outcome`."""
         job = outcome.job
         lease.ensure()
         body = {
@@ -185,69 +199,69 @@ class Executor:
         outcome.status_writes += 1
 
     def _prove_fresh(self, job: Job) -> None:
-        """A pass without a status write has no proof of its view; one GET is the proof. Rare: the pass resumes one that
-        was cut off, or continues a big job."""
+        """Raise Conflict if the job has changed since the view. A status write would prove that; this pass has none, so
+        it needs one GET. Rare: the pass resumes one that was cut off, or continues a big job."""
         live = self._kube.get(job.name.resource, job.name.namespace, job.name.name)
         if live is None or live["metadata"]["uid"] != job.uid or _version(live) != job.resource_version:
             raise Conflict(f"{job.name.key} has changed since this view", reason="StaleView")
 
-    def _with_log_tails(self, job: Job, plan: Plan) -> JobStatus:
-        """Best effort: a log that cannot be read, or not in time, is left out."""
-        assert plan.status is not None  # noqa: S101  the caller has looked
+    def _with_log_tails(self, job: Job, status: JobStatus, wanted: Sequence[LogTail]) -> JobStatus:
+        """The status with the log tails of its new failures. Best effort: a log that cannot be read in time is left
+        out."""
         tails: dict[tuple[str, str], str] = {}
-        asked = plan.log_tails[: self._log_tails_a_pass]
-        for wanted in asked:
+        bounded = wanted[: self._log_tails_a_pass]
+        for tail in bounded:
             try:
-                tails[wanted.pod, wanted.container] = self._kube.log_tail(
+                tails[tail.pod, tail.container] = self._kube.log_tail(
                     job.name.namespace,
-                    wanted.pod,
-                    wanted.container,
+                    tail.pod,
+                    tail.container,
                     lines=LOG_TAIL_LINES,
                     limit_bytes=LOG_TAIL_BYTES,
-                    timeout_seconds=LOG_TAILS_SECONDS / len(asked),
+                    timeout_seconds=LOG_TAILS_SECONDS / len(bounded),
                 )
             except OperatorError:
                 continue
         if not tails:
-            return plan.status
+            return status
+        # Older failures keep what they have: their pods may have had the name of a pod that fails now.
+        known = job.status.failures
         failures = tuple(
-            # A replacement has its predecessor's name, and that one's log was asked for in its own time.
-            f
-            if f.log_tail or f in job.status.failures
-            else f.model_copy(update={"log_tail": tails.get((f.pod, f.container), "")})
-            for f in plan.status.failures
+            f if f.log_tail or f in known else f.model_copy(update={"log_tail": tails.get((f.pod, f.container), "")})
+            for f in status.failures
         )
-        return plan.status.model_copy(update={"failures": failures})
+        return status.model_copy(update={"failures": failures})
 
     def _write_all(self, outcome: Outcome, writes: Sequence[Write], lease: Lease) -> None:
-        # One create at a time after a refused one, so that a job over its quota costs one failing request a pass.
-        told = {(c.type, c.reason) for c in outcome.job.status.conditions}
-        width = 1 if ("Running", FAILED_CREATE) in told else self._width
+        # One at a time after a refused create, so that a job over its quota costs one failing request per pass.
+        conditions = {(c.type, c.reason) for c in outcome.job.status.conditions}
+        width = 1 if ("Running", FAILED_CREATE) in conditions else self._width
         ordered = self._stragglers.last(writes, lambda write: _straggler(lease, write))
         waiting = deque(self._stragglers.last(ordered, lambda write: _refused_child(lease, write)))
         begun = outcome.status_writes > 0
         while waiting:
+            # Each pass makes at least one write, however old it is: else a slow job would never come further.
             if begun and lease.held_seconds >= PASS_SECONDS:
-                outcome.left = len(waiting)
+                outcome.writes_left = len(waiting)
                 return
             lease.ensure()
             begun = True
-            if outcome.blocked or outcome.refusals >= REFUSED_CREATES_A_PASS:
+            if outcome.creates_blocked or outcome.refused_alone >= REFUSED_CREATES_A_PASS:
                 waiting = deque(w for w in waiting if not isinstance(w, Create))
             failed: OperatorError | None = None
-            for result in self._batch(outcome.job, waiting, width, lease):
+            for result in self._write_batch(outcome.job, waiting, width, lease):
                 failed = self._account(outcome, result, lease) or failed
-            # Only now: the writes beside it have happened and must be accounted for.
+            # Not earlier: the other writes of the batch have happened and must be accounted for.
             if failed and (isinstance(failed, Conflict | Fenced) or failed.retry_after_seconds is not None):
                 raise failed
             if failed:
-                outcome.undeleted = outcome.undeleted or failed
+                outcome.delete_error = outcome.delete_error or failed
                 return
 
-    def _batch(self, job: Job, waiting: deque[Write], width: int, lease: Lease) -> list[_Result]:
-        """Makes the first of them, and beside it the next ones for which a thread is free, up to `width` in all."""
+    def _write_batch(self, job: Job, waiting: deque[Write], width: int, lease: Lease) -> list[_Result]:
+        """Take up to `width` writes from `waiting`, as many as there are free threads, and make them concurrently."""
 
-        def one(write: Write) -> _Result:
+        def try_write(write: Write) -> _Result:
             try:
                 lease.check()
                 return self._write(job, write)
@@ -256,16 +270,17 @@ class Executor:
 
         if not waiting:
             return []
-        # This thread makes the first write itself: it would only wait, and handing a write over costs half a write.
+        # This thread would only wait, so it makes the first write itself. Handing a write to another thread costs half
+        # as much as the write.
         own = waiting.popleft()
         others: list[Future[_Result]] = []
         while waiting and len(others) < width - 1:
-            begun = self._threads.begin(partial(one, waiting[0]))
+            begun = self._threads.begin(partial(try_write, waiting[0]))
             if begun is None:
                 break
             waiting.popleft()
             others.append(begun)
-        return [one(own), *(other.result() for other in others)]
+        return [try_write(own), *(other.result() for other in others)]
 
     def _write(self, job: Job, write: Write) -> _Result:
         namespace = job.name.namespace
@@ -276,7 +291,8 @@ class Executor:
         return _Result(write, self._kube.merge_patch(write.resource, namespace, write.name, write.body))
 
     def _delete(self, namespace: str, write: Delete) -> Json | None:
-        """In the version in which it was seen; where that is over, in the present one, if it is the job's still."""
+        """Delete the object in the version that the view shows; if it has changed since, in its present version,
+        provided it still belongs to the job."""
         delete = partial(
             self._kube.delete, write.resource, namespace, write.name, uid=write.uid, grace_seconds=write.grace_seconds
         )
@@ -290,7 +306,7 @@ class Executor:
                 return None
             owners = {o.get("uid") for o in live["metadata"].get("ownerReferences", ())}
             if live["metadata"]["uid"] != write.uid or write.owner_uid not in owners:
-                # Another object, or let go since: the view was old. It is a stranger's now.
+                # Another object of that name, or its owner reference was removed: it is not the job's any more.
                 raise
             return delete(version=_version(live))
 
@@ -299,19 +315,20 @@ class Executor:
             return self._create_secret(job, write)
         try:
             made = self._kube.create(write.resource, job.name.namespace, write.body)
-            return _Result(write, made, found=write.awaited)
+            return _Result(write, made, is_news=write.awaited)
         except Conflict as conflict:
             if conflict.reason != "AlreadyExists":
                 raise
-            # Ours, from a pass that was cut off after the create: as good as created. Foreign: refused.
             live = self._kube.get(write.resource, job.name.namespace, write.name)
-            if live is not None and _is_the_same(write.body, live):
-                return _Result(write, live, found=True)
-            message = f'{write.body["kind"]} "{write.name}" exists already and {_whose(write.body, live)}'
+            if live is not None and _was_made_here(write.body, live):
+                # An earlier pass was cut off after this create.
+                return _Result(write, live, is_news=True)
+            message = f'{write.body["kind"]} "{write.name}" exists already and {_describe_owner(write.body, live)}'
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
     def _create_secret(self, job: Job, write: Create) -> _Result:
-        """Without an answer: no watch shows Secrets, so none of its version may be waited for."""
+        """Create a Secret with a new key, unless there is one. The result has no answer: no watch shows Secrets, so a
+        pass that waited for its version would wait for ever."""
         try:
             self._kube.create(write.resource, job.name.namespace, {**write.body, **secret_content(write.holds)})
         except Conflict as conflict:
@@ -320,45 +337,47 @@ class Executor:
         return _Result(write)
 
     def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
-        """Returns the error that ends the pass, if there is one. A refused create does not end it, nor does a refusal
-        that is about one object alone: a protected pod must not keep the others."""
+        """Put the result of a write into `outcome`. Returns the error if it ends the pass. A refused create does not
+        end it, nor does an error that concerns one object alone: a protected pod must not hold back the others."""
         write, error = result.write, result.error
         if isinstance(error, Fenced):
             return error
-        # What succeeds beside a create that holds up all others says nothing of those.
-        held_up = error is not None or (isinstance(write, Create) and outcome.blocked)
-        alone = error is not None and _is_about_one_child(error)
-        beside = isinstance(write, Create) and write.beside
-        if not beside:  # it keeps nothing back, and may not come before what was kept back either
-            self._stragglers.note(_straggler(lease, write), failed=held_up)
+        # A create that succeeded in the same batch as a blocked one does not show that creates work again.
+        failed = error is not None or (isinstance(write, Create) and outcome.creates_blocked)
+        alone = error is not None and _concerns_one_object(error)
+        optional = isinstance(write, Create) and write.optional
+        # An optional object holds nothing back, so it must not move other creates behind the rest either.
+        if not optional:
+            self._stragglers.note(_straggler(lease, write), failed=failed)
             if isinstance(write, Create):
                 self._stragglers.note(_refused_child(lease, write), failed=alone)
         if error is None:
-            # What another has written since is news, and so is that nothing is left: no echo of ours.
-            news = result.found or (isinstance(write, Delete) and _gone_at_once(result.answer))
+            # The event of an own write is an echo and begins no pass. Not so if others may have written since, or if
+            # the object is gone: the next pass waits for that event.
+            is_news = result.is_news or (isinstance(write, Delete) and _left_nothing(result.answer))
             if version := _version(result.answer):
-                (lease.gone if news else lease.versions).append((write.resource, version))
+                (lease.gone if is_news else lease.versions).append((write.resource, version))
             outcome.written[_VERBS[type(write)], write.resource.partition(".")[0]] += 1
             if isinstance(write, Create):
                 outcome.creates += 1
-                outcome.made_pods |= write.resource in MAKE_PODS and not write.beside
+                outcome.made_pods |= write.resource in POD_SOURCES and not write.optional
             elif isinstance(write, Delete):
                 outcome.deletes += 1
             else:
                 outcome.patches += 1
-        elif beside:
-            outcome.beside = outcome.beside or error
+        elif optional:
+            outcome.optional_error = outcome.optional_error or error
         elif not isinstance(write, Create):
             if not is_about_the_object(error):
                 return error
-            outcome.undeleted = outcome.undeleted or error
+            outcome.delete_error = outcome.delete_error or error
         else:
-            outcome.refuse(error, alone=alone)
+            outcome.add_refused_create(error, alone=alone)
         return None
 
 
-def _is_about_one_child(error: OperatorError) -> bool:
-    """Another create may succeed all the same: admission or validation refused this object, or its name is taken."""
+def _concerns_one_object(error: OperatorError) -> bool:
+    """True if another create may succeed: admission or validation refused this object, or its name is taken."""
     return is_about_the_object(error) or error.reason == "AlreadyExists"
 
 
@@ -367,26 +386,29 @@ def _refused_child(lease: Lease, write: Write) -> Hashable:
 
 
 def _straggler(lease: Lease, write: Write) -> Hashable:
-    """Most creates that fail keep back all further ones, so they count as one (but see `_refused_child`)."""
+    """The entry of a write in the memory of failures. All creates of a resource share one, since most failures of a
+    create hold for every other create; `_refused_child` is for the rest."""
     return (lease.key, write.resource, "" if isinstance(write, Create) else write.name)
 
 
-def _is_the_same(made: Mapping[str, Any], live: Json) -> bool:
-    """Of this job, and made here. What another operator has made of a guest's job lacks the label, and is in no
-    projection (`watcher.projection`)."""
-    labelled = JOB_UID not in made["metadata"].get("labels", {}) or JOB_UID in (live["metadata"].get("labels") or {})
-    return labelled and _has_its_owner(made, live)
+def _was_made_here(wanted: Mapping[str, Any], live: Json) -> bool:
+    """True if this operator created the live object for this job. Another operator's object for a guest's job lacks the
+    label, and no projection shows it (`watcher.projection`)."""
+    labelled = JOB_UID not in wanted["metadata"].get("labels", {}) or JOB_UID in (live["metadata"].get("labels") or {})
+    return labelled and _have_common_owner(wanted, live)
 
 
-def _has_its_owner(made: Mapping[str, Any], live: Json | None) -> bool:
-    owners, found = (
-        {o.get("uid") for o in (one or {}).get("metadata", {}).get("ownerReferences", ())} for one in (made, live)
+def _have_common_owner(wanted: Mapping[str, Any], live: Json | None) -> bool:
+    wanted_owners, live_owners = (
+        {owner.get("uid") for owner in (body or {}).get("metadata", {}).get("ownerReferences", ())}
+        for body in (wanted, live)
     )
-    return bool(owners & found)
+    return bool(wanted_owners & live_owners)
 
 
-def _whose(made: Mapping[str, Any], live: Json | None) -> str:
-    if _has_its_owner(made, live):
+def _describe_owner(wanted: Mapping[str, Any], live: Json | None) -> str:
+    """For the user: to whom the live object belongs, and what to do about it."""
+    if _have_common_owner(wanted, live):
         return "was made for this job by another operator: delete it, unless it goes by itself"
     owners = (live or {"metadata": {}})["metadata"].get("ownerReferences", ())
     owner = next((o for o in owners if o.get("controller")), None)
@@ -396,13 +418,13 @@ def _whose(made: Mapping[str, Any], live: Json | None) -> str:
 
 
 def _version(answer: Json | None) -> int:
-    """0 for an answer without one: nothing at all, or the Status that a deletion may return."""
+    """The resourceVersion of an answer; 0 if it has none, like the Status that a deletion may return."""
     return int((answer or {}).get("metadata", {}).get("resourceVersion") or 0)
 
 
-def _gone_at_once(answer: Json | None) -> bool:
-    """A delete that left nothing. Its event is news and no echo: the next pass waits for the object to be gone. A pod
-    with a grace period stays for a while; the plan expects the event of that."""
+def _left_nothing(answer: Json | None) -> bool:
+    """True if the object of a delete is gone already. A pod with a grace period, or an object with finalizers, stays
+    for a while."""
     if answer is None or answer.get("kind") == "Status":
         return True
     meta = answer["metadata"]

@@ -1,8 +1,8 @@
-"""A worker's lease on a key during a pass: checked before each write and between slow reads, and renewed there.
+"""A worker's lease on a key during a pass. The pass checks and renews it before each write and between slow reads.
 
-Runs no thread: the holder calls `ensure` before it writes, so the lease lives exactly as long as the work makes
-progress, and no longer than a pass may take. A holder that slept past its lease is Fenced at the next check and writes
-nothing more. A write that slips through is wasted but harmless, because every write carries its own proof.
+No thread renews leases. The pass calls `ensure` before it writes, so a lease lasts as long as the work makes progress,
+and no longer than a pass may take. A pass that slept past its lease gets Fenced at the next check and writes nothing
+more. A write that slips through does no harm, because every write carries its own proof.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import suppress
 from tjworker.base import Fenced, GroupResource, JobKey, Transient
 from tjworker.store.work_queue import Claim, WorkQueue, Written
 
-PROVED_SECONDS = 0.1
-"""For so long a renewal counts that was made for several leases together."""
+RENEWED_TOGETHER_SECONDS = 0.1
+"""How long a renewal by `renew_together` replaces the first renewal of each lease."""
 
 
 def too_long(most_seconds: float) -> Transient:
@@ -23,7 +23,7 @@ def too_long(most_seconds: float) -> Transient:
 
 
 class Lease:
-    """Not thread-safe, but for `check`: one pass, one thread."""
+    """Used by the thread of one pass. Only `check` is thread-safe."""
 
     def __init__(
         self,
@@ -33,18 +33,19 @@ class Lease:
         monotonic: Callable[[], float],
         most_seconds: float = math.inf,
     ) -> None:
-        """`most_seconds`: how old the pass may become."""
+        """`most_seconds`: how long a pass may take."""
         self._queue = queue
         self._ttl_seconds = ttl_seconds
         self._most_seconds = most_seconds
         self._monotonic = monotonic
         self._began_at = self._renewed_at = monotonic()
-        self._proved_at = -math.inf
+        self._renewed_together_at = -math.inf
         self.claim = claim
         self.versions: list[tuple[GroupResource, int]] = []
         """(resource, resourceVersion) of every write so far: a view that shows less is stale."""
         self.gone: list[tuple[GroupResource, int]] = []
-        """(resource, resourceVersion) of every deletion that left nothing."""
+        """(resource, resourceVersion) of writes whose events are news: deletions that left nothing, objects that were
+        there already."""
 
     @property
     def key(self) -> JobKey:
@@ -52,7 +53,7 @@ class Lease:
 
     @property
     def held_seconds(self) -> float:
-        """How old the pass is."""
+        """Seconds since the pass began."""
         return self._monotonic() - self._began_at
 
     @property
@@ -60,40 +61,41 @@ class Lease:
         return Written(tuple(self.versions), tuple(self.gone))
 
     def ensure(self) -> None:
-        """Raises Fenced when another worker may hold the key, Transient when the pass takes too long. Costs a round
-        trip once in a third of the lease."""
+        """Renew the lease if a third of it has passed. Raises Fenced if another worker may hold the key, Transient if
+        the pass takes too long."""
         if self._monotonic() - self._renewed_at >= self._ttl_seconds / 3:
             self.renew()
         if self.held_seconds > self._most_seconds:
             raise too_long(self._most_seconds)
 
     def check(self) -> None:
-        """Raises Fenced when the lease has lapsed by this process' own clock. Without a round trip, from any thread:
-        for who has asked `ensure` and begins now, maybe later than he thought."""
+        """Raise Fenced if the lease has lapsed by this process' own clock. Needs no round trip. Call it right before
+        each write: `ensure` may have been called a while ago."""
         if self._monotonic() - self._renewed_at > self._ttl_seconds:
             raise Fenced(f"{self.key}: the lease has lapsed before a write began")
 
     @staticmethod
-    def prove(leases: Sequence[Lease]) -> None:
-        """`renew` of several of one process, which have written nothing, in one round trip. What comes of it is told by
-        the `renew_once` of each."""
+    def renew_together(leases: Sequence[Lease]) -> None:
+        """Renew several leases in one round trip; their passes have written nothing yet. Raises nothing: errors surface
+        in each lease's `renew_once`."""
         first = leases[0]
         started = first._monotonic()
         with suppress(Exception):
             answers = first._queue.renew_all([lease.claim for lease in leases], first._ttl_seconds)
             for lease, error in zip(leases, answers, strict=True):
                 if error is None:
-                    lease._renewed_at = lease._proved_at = started
+                    lease._renewed_at = lease._renewed_together_at = started
 
     def renew_once(self) -> None:
-        """`renew`, but where `prove` has done it a moment ago."""
-        proved_at, self._proved_at = self._proved_at, -math.inf
-        if self._monotonic() - proved_at > PROVED_SECONDS:
+        """Renew the lease, unless `renew_together` has just done so."""
+        renewed_at, self._renewed_together_at = self._renewed_together_at, -math.inf
+        if self._monotonic() - renewed_at > RENEWED_TOGETHER_SECONDS:
             self.renew()
 
     def renew(self) -> None:
-        """As the store counts: where this process, or its whole machine, slept and its own clock did not see it, the
-        lease may have lapsed all the same. Raises Fenced then."""
+        """Renew the lease by Redis' clock. Raises Fenced if it has lapsed by that clock: ours may have stood still
+        while the machine was suspended."""
+        # Taken before the call: counted from its answer, the lease would seem to end later than it does.
         started = self._monotonic()
         self._queue.renew(self.claim, self._ttl_seconds)
         if self.versions or self.gone:

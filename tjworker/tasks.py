@@ -19,7 +19,7 @@ from tjworker.app import app
 from tjworker.base import Terminal, Transient
 from tjworker.child import BoundedTask, Failed, again, register
 from tjworker.collector import settle
-from tjworker.controllers.result import in_words, worst
+from tjworker.controllers.pass_end import describe_passes, worst_state
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
 from tjworker.runtime import ProcessRuntime, Runtime, connect
 from tjworker.settings import load_settings
@@ -66,10 +66,10 @@ def _end(**_: Any) -> None:
 @_task(name=RECONCILE)  # type: ignore[untyped-decorator,unused-ignore]
 def reconcile(key: str) -> str:
     """Reconcile the jobs whose turn it is."""
-    worked = _runtime.get().jobs.run(key)
-    for one in worked:
-        PASSES.observe(one.seconds, result=one.result.state)
-    state, text = worst(worked), in_words(worked, key)
+    passes = _runtime.get().jobs.run(key)
+    for ended in passes:
+        PASSES.observe(ended.seconds, result=ended.end.state)
+    state, text = worst_state(passes), describe_passes(passes, key)
     if state == "failed":
         raise Failed(text)
     if state == "retried":

@@ -1,5 +1,7 @@
-"""The writer's books. The store drops old news by itself; these have no versions, so an event that a resumed watch has
-outrun must not reach them. PURE.
+"""What the projection writer remembers of jobs. PURE.
+
+The store drops old news by version. These records have no versions, so an event older than what the resumed watch has
+shown must not reach them.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from collections.abc import Mapping, Set
 
 from tjworker.base import GroupResource, JobKey, parse_key
 from tjworker.store.projection import Change
-from watcher.event_queue import Batch
+from watcher.event_queue import Batch, ListPage, is_of_resumed_watch
 from watcher.projection import Projected
 
 
 class FinishedJobs:
-    """Which jobs have finished. Nothing of their children is written, and no node wakes them."""
+    """The finished jobs. Their children are not written, and changes of nodes do not wake them."""
 
     def __init__(self) -> None:
         self._uids: dict[JobKey, str] = {}
@@ -32,8 +34,9 @@ class FinishedJobs:
             self._uids.pop(job.change.key, None)
 
     def own(self, child: Projected) -> bool:
-        """Whether this is a child of a finished job. One of another UID belongs to an earlier or a later job of its
-        name; a deletion does not say whose child it was, and the store knows."""
+        """True if this is a child of a finished job. A child with another UID belongs to an earlier or a later job of
+        that name."""
+        # A deletion does not say whose child it was. The store knows.
         finished = self._uids.get(child.change.key)
         return finished is not None and child.change.record is not None and child.change.job_uid in ("", finished)
 
@@ -56,7 +59,7 @@ class Jobs:
         self._put(job.change.key, None if job.change.record is None else job.phase)
 
     def keep(self, source: str, keys: Set[JobKey]) -> None:
-        """A whole list of this source shows these alone."""
+        """Forget the jobs of this source that its complete list does not show."""
         resource, _, namespace = source.partition("/")
         for key in [key for key in self._phases if key not in keys]:
             name = parse_key(key)
@@ -78,38 +81,40 @@ class Jobs:
 
 
 class Overlap:
-    """What a resumed watch and the list beside it both show."""
+    """The objects that both a resumed watch and the concurrent list of its source show."""
 
     def __init__(self) -> None:
         self._shown: dict[str, dict[tuple[JobKey, str], int]] = {}
         """Source -> object -> the newest version that the resumed watch has shown, until the list's watch is as far."""
         self._paged: dict[str, dict[tuple[JobKey, str], int]] = {}
-        """Source of jobs -> object -> the version in the pages of its list, until that is in: a watch beside it may
-        begin before it."""
+        """Source of jobs -> object -> the version in the pages of its list, until the list is complete: a concurrent
+        watch may begin at an earlier version."""
 
     def __contains__(self, source: str) -> bool:
         return source in self._shown
 
     def begin(self, batch: Batch) -> None:
-        """Before this batch is projected."""
-        if batch.resumed:
+        """Call before a batch is projected."""
+        if is_of_resumed_watch(batch):
             shown = self._shown.setdefault(batch.source, {})
             for change in (projected.change for projected in batch.changes):
                 which = (change.key, change.name)
                 shown[which] = max(change.rv, shown.get(which, 0))
-        elif batch.list_version and not batch.position:
+        elif isinstance(batch, ListPage):
             pages = self._paged.setdefault(batch.source, {})
             pages |= {(one.change.key, one.change.name): one.change.rv for one in batch.changes if one.change.is_job}
 
     def is_stale(self, batch: Batch, change: Change) -> bool:
-        """The resumed watch already showed a newer version."""
-        other = self._paged if batch.resumed else self._shown
+        """True if the concurrent watch or list has already shown a newer version."""
+        other = self._paged if is_of_resumed_watch(batch) else self._shown
         return change.rv < other.get(batch.source, {}).get((change.key, change.name), 0)
 
     def end(self, batch: Batch) -> None:
-        """After this batch was projected."""
-        if not batch.resumed and batch.position:
+        """Call after a batch was projected."""
+        if is_of_resumed_watch(batch):
+            return
+        if batch.position:
             self._paged.pop(batch.source, None)
         shown = self._shown.get(batch.source)
-        if shown is not None and not batch.resumed and all(rv <= batch.position for rv in shown.values()):
+        if shown is not None and all(rv <= batch.position for rv in shown.values()):
             del self._shown[batch.source]

@@ -1,10 +1,10 @@
-"""The bounded queue between the reflectors and the one writer: order kept, memory bounded, nothing dropped.
+"""The bounded queue between the reflectors and the projection writer. Keeps the order, drops nothing. Thread-safe.
 
-Most pods of a shared cluster belong to no job, and each of their events moves a position and perhaps a sum. Such a
-batch wakes nobody: the writer, which writes positions and sums every second or two, finds it when it next looks.
+Most pods of a shared cluster belong to no job: their events change only a position and perhaps sums of requests. Such a
+batch does not wake the writer, which finds it when it next looks: positions and sums are written every second or two.
 
-When it is full (Redis is away), `put` blocks: the reflector stops reading, TCP holds the server back, and if that lasts
-too long the server ends the watch and the reflector lists anew, with a diff. Thread-safe.
+When the queue is full (Redis is away), `put` blocks: the reflector stops reading, and TCP holds the server back. If
+that lasts too long, the server ends the watch, and the reflector lists again, with a diff.
 """
 
 from __future__ import annotations
@@ -13,49 +13,96 @@ import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar, TypeGuard
 
 from tjworker.base import JobKey
 from tjworker.kube.reflector import Closed
 from watcher.node_requests import Sum
 from watcher.projection import Projected
 
+# `source` of each batch names its reflector: `pods` or `pods/<namespace>`.
+
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """What one page of a list or one read of a watch gave. `source` names the reflector: `pods` or
-    `pods/<namespace>`."""
+class ListPage:
+    """Objects of one page of a list. The list goes on, or `ListEnd` follows."""
+
+    source: str
+    changes: Sequence[Projected]
+    version: int
+    """resourceVersion of the list."""
+    cluster: str = ""
+    """Id of the cluster (`watcher.cluster_id`); '' if it is unknown."""
+    rewound: bool = False
+    """The list shows an object older than it was known before: the cluster's history went back."""
+    position: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ListEnd:
+    """A list is complete. `changes`: deletions of objects that an earlier list or the watch has shown."""
+
+    source: str
+    version: int
+    changes: Sequence[Projected] = ()
+    existing: frozenset[tuple[JobKey, str]] | None = None
+    """(key, name) of everything that exists, with the first list of a term: what else Redis holds is swept."""
+    cluster: str = ""
+    rewound: bool = False
+    requests: Mapping[str, Sum] = field(default_factory=dict)
+    """Node -> what the pods of this source request there, if that has changed (`watcher.node_requests`)."""
+
+    @property
+    def position(self) -> int:
+        """resourceVersion up to which the writer has been given everything."""
+        return self.version
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvents:
+    """Events of one read of a watch; none if only the position moves, as with a bookmark."""
 
     source: str
     changes: Sequence[Projected] = ()
     position: int = 0
-    """resourceVersion up to which everything has been given; 0 in the middle of a list."""
-    listed: bool = False
-    """This ends a whole list (or the kind is not installed, and so there is nothing of it)."""
-    existing: frozenset[tuple[JobKey, str]] | None = None
-    """(key, name) of everything that exists, once a term: what else Redis holds is gone."""
-    list_version: int = 0
-    """resourceVersion of the list that this is a page or the end of; 0 for a watch."""
-    cluster: str = ""
-    """Of which cluster the list is (`watcher.cluster_id`); '' when that is not known."""
-    rewound: bool = False
-    """The list shows an object older than it was known before: history went back."""
     resumed: bool = False
-    """From a resumed watch, which runs beside its source's list (`watcher.resume`)."""
+    """From a resumed watch, which runs concurrently with the list of its source (`watcher.resume`)."""
     requests: Mapping[str, Sum] = field(default_factory=dict)
-    """Node -> what the pods of this source request there, where that has changed (`watcher.node_requests`)."""
-    refused: bool = False
-    """Its first list is refused for want of permission; it may come at any time."""
 
-    @property
-    def is_quiet(self) -> bool:
-        """It changes only a position and sums."""
-        of_a_list = self.listed or self.list_version or self.existing is not None or self.rewound or self.cluster
-        return not (self.changes or of_a_list or self.refused)
+    def with_later(self, later: WatchEvents) -> WatchEvents:
+        """Both as one. They must have the same source, and no changes."""
+        position = max(self.position, later.position)
+        return replace(self, position=position, requests={**self.requests, **later.requests})
 
-    def with_later(self, batch: Batch) -> Batch:
-        """The two as one, of one source and both quiet."""
-        position = max(self.position, batch.position)
-        return replace(self, position=position, requests={**self.requests, **batch.requests})
+
+@dataclass(frozen=True, slots=True)
+class NotInstalled:
+    """The API server does not know the resource: its list counts as complete and empty."""
+
+    source: str
+    changes: ClassVar[Sequence[Projected]] = ()
+    position: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Forbidden:
+    """The operator lacks the permission to list the resource. The list may come at any time."""
+
+    source: str
+    changes: ClassVar[Sequence[Projected]] = ()
+    position: ClassVar[int] = 0
+
+
+Batch = ListPage | ListEnd | WatchEvents | NotInstalled | Forbidden
+
+
+def is_of_resumed_watch(batch: Batch) -> bool:
+    return isinstance(batch, WatchEvents) and batch.resumed
+
+
+def _is_quiet(batch: Batch) -> TypeGuard[WatchEvents]:
+    """True if the batch changes only a position and sums."""
+    return isinstance(batch, WatchEvents) and not batch.changes
 
 
 class EventQueue:
@@ -64,7 +111,7 @@ class EventQueue:
         self._batches: deque[Batch] = deque()
         self._size = 0
         self._urgent = 0
-        """Batches that are not quiet."""
+        """Batches for which the writer wakes."""
         self._closed = False
         self._lock = threading.Lock()
         self._filled = threading.Condition(self._lock)
@@ -76,13 +123,13 @@ class EventQueue:
         return self._size
 
     def put(self, batch: Batch) -> None:
-        """Waits while the queue is full. Raises Closed."""
+        """Add a batch; wait while the queue is full. Raises Closed."""
         with self._lock:
             while self._size >= self._capacity and not self._closed:
                 self._drained.wait()
             if self._closed:
                 raise Closed
-            if batch.is_quiet:
+            if _is_quiet(batch):
                 self._put_quietly(batch)
                 return
             self._batches.append(batch)
@@ -90,21 +137,21 @@ class EventQueue:
             self._urgent += 1
             self._filled.notify()
 
-    def _put_quietly(self, batch: Batch) -> None:
+    def _put_quietly(self, batch: WatchEvents) -> None:
         last = self._batches[-1] if self._batches else None
-        if last is not None and last.is_quiet and (last.source, last.resumed) == (batch.source, batch.resumed):
+        if last and _is_quiet(last) and (last.source, last.resumed) == (batch.source, batch.resumed):
             self._batches[-1] = last.with_later(batch)
         else:
             self._batches.append(batch)
 
     def take(self, timeout_seconds: float, *, gather_seconds: float = 0.0, limit: int = 2_000) -> list[Batch]:
-        """Everything that is there, up to about `limit` changes; waits for a first batch that is not quiet at most that
-        long, and then so long for more of them. [] also when closed."""
+        """Take all batches, up to about `limit` changes. Waits up to `timeout_seconds` for a batch that wakes the
+        writer, then `gather_seconds` for more. [] if none came, or the queue is closed."""
         with self._lock:
             if not self._urgent and not self._closed:
                 self._filled.wait(timeout_seconds)
             if gather_seconds and self._urgent and self._size < limit and not self._closed:
-                # Not for a notice: each batch gives one, and none of them is worth waking for.
+                # A fixed time: waking up for each batch would defeat the gathering.
                 self._gathered.wait(gather_seconds)
             taken: list[Batch] = []
             size = 0
@@ -112,7 +159,7 @@ class EventQueue:
                 batch = self._batches.popleft()
                 taken.append(batch)
                 size += len(batch.changes)
-                self._urgent -= not batch.is_quiet
+                self._urgent -= not _is_quiet(batch)
             self._size -= size
             if taken:
                 self._drained.notify_all()

@@ -1,49 +1,54 @@
-"""What the next watcher resumes from: the history that the projection is of, how far each watch has been projected in
-it, and which lists are in. PURE.
+"""From where the next watcher resumes: the history of the projection, how far each watch has been projected, and which
+lists are complete. PURE.
 
-A namespace whose first lists are refused for want of permission is not waited for, as long as another one is served.
+The projection does not wait for a namespace whose first lists are forbidden, as long as another namespace is served.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import assert_never
 
 from tjworker.base import GroupResource
 from tjworker.kube.resources import RESOURCES
-from watcher.event_queue import Batch
+from watcher.event_queue import Batch, Forbidden, ListEnd, ListPage, NotInstalled, WatchEvents, is_of_resumed_watch
 
 COUNTED = "*"
 
 
 class BeganAnew(Exception):
-    """Lists are of another history than the projection."""
+    """The lists belong to another history than the projection."""
 
 
 class History:
-    """A resourceVersion means something only in the history of one cluster. When a list is of another cluster, or of
-    the same one restored from a backup, what Redis remembers would hide every new object of an old name."""
+    """The history of one cluster, in which resourceVersions can be compared. When a list comes from another cluster, or
+    from the same one restored from a backup, the records in Redis would hide each new object that has an old name."""
 
     def __init__(self, cluster: str = "", progress: Mapping[str, int] | None = None) -> None:
-        """As an earlier writer left them."""
+        """`cluster`, `progress`: as an earlier writer has left them in Redis."""
         self.cluster = cluster
         self._shown = dict(progress or {})
 
     def check(self, batch: Batch) -> None:
-        """Raises BeganAnew. A list is the latest state: in one history none is behind an earlier list or a watch."""
-        if batch.cluster and self.cluster and batch.cluster != self.cluster:
-            raise BeganAnew(f"this is cluster {batch.cluster}, and the projection is of {self.cluster}")
+        """Raise BeganAnew if a list belongs to another history. A list is the latest state: within one history it is
+        never behind an earlier list or a watch."""
         shown = self._shown.get(batch.source, 0)
-        if batch.rewound or 0 < batch.list_version < shown:
-            raise BeganAnew(
-                f"the list of {batch.source}, at {batch.list_version}, is older than the one before, at {shown}"
-            )
-        self.cluster = self.cluster or batch.cluster
-        if not batch.resumed:  # the list beside a resumed watch may have begun before it
+        if isinstance(batch, ListPage | ListEnd):
+            if batch.cluster and self.cluster and batch.cluster != self.cluster:
+                raise BeganAnew(f"this is cluster {batch.cluster}, and the projection is of {self.cluster}")
+            if batch.rewound or 0 < batch.version < shown:
+                raise BeganAnew(
+                    f"the list of {batch.source}, at {batch.version}, is older than the one before, at {shown}"
+                )
+            self.cluster = self.cluster or batch.cluster
+        # The list that runs concurrently with a resumed watch may have begun before it.
+        if not is_of_resumed_watch(batch):
             self._shown[batch.source] = max(shown, batch.position)
 
 
 class Progress:
-    """Until the sweep after a list is over, Redis may hold more than exists: progress of that source waits for it."""
+    """How far each source has been projected. The progress of a source waits for the sweep after its list: until then
+    Redis may hold objects that do not exist."""
 
     def __init__(self, sources: Iterable[str]) -> None:
         self._sources = frozenset(sources)
@@ -55,33 +60,52 @@ class Progress:
         """Sources in a namespace that may not be listed yet."""
 
     def note(self, batch: Batch) -> None:
+        """Note a batch that the writer has projected."""
         source = batch.source
-        if batch.refused and namespace_of(source):
-            self._refused.add(source)
-        if batch.existing is not None:
-            self._unswept[source] = 0
-        if batch.position:
+        match batch:
+            case Forbidden():
+                if namespace_of(source):
+                    self._refused.add(source)
+            case NotInstalled():
+                self._note_list(source)
+            case ListEnd():
+                if batch.existing is not None:
+                    self._unswept[source] = 0
+                self._note_position(source, batch.version)
+                self._note_list(source)
+            case WatchEvents():
+                self._note_position(source, batch.position)
+            case ListPage():
+                pass
+            case _:
+                assert_never(batch)
+
+    def _note_position(self, source: str, position: int) -> None:
+        if position:
             table = self._unswept if source in self._unswept else self._unwritten
-            table[source] = max(batch.position, table.get(source, 0))
-        if batch.listed and source not in self._unswept:
+            table[source] = max(position, table.get(source, 0))
+
+    def _note_list(self, source: str) -> None:
+        if source not in self._unswept:
             self._listed.add(source)
 
     def swept(self, source: str) -> None:
+        """Note that the sweep of a source is over."""
         self._unwritten[source] = max(self._unswept.pop(source), self._unwritten.get(source, 0))
         self._listed.add(source)
 
     def has_list(self, source: str) -> bool:
-        """Its list has been projected, if not swept."""
+        """True if the list of the source has been projected; its sweep may still be under way."""
         return source in self._listed or source in self._unswept
 
     @property
     def complete(self) -> bool:
-        """Every list has been projected and swept, of every namespace that may be listed."""
+        """True if every list has been projected and swept, of every namespace that may be listed."""
         return self._has(self._sources)
 
     @property
     def has_children(self) -> bool:
-        """Every list of what belongs to jobs has."""
+        """True if every list of resources that belong to jobs has been projected and swept."""
         return self._has(
             source for source in self._sources if not RESOURCES[resource_of(source)].is_job and not is_counting(source)
         )
@@ -93,7 +117,7 @@ class Progress:
 
     @property
     def unserved(self) -> frozenset[str]:
-        """Namespaces of which something that is needed may not be listed."""
+        """Namespaces in which the operator may not list a resource that it needs."""
         return frozenset(namespace_of(source) for source in self._refused - self._listed)
 
     def take(self) -> dict[str, int]:

@@ -1,11 +1,11 @@
-"""The one writer of the projection: takes batches from the event queue, writes them to the store, publishes queued
-keys.
+"""The only writer of the projection: takes batches from the event queue, writes them to the store, and publishes the
+keys that they queue.
 
-One a term of leadership, on one thread, so the order of an object's changes is kept. Decides nothing about jobs. While
-Redis is away it waits; a batch is written again until it has been, and the store drops what it has already. While
-Redis is full, deletions of later batches go ahead of the one that is refused, or nothing could free it. Raises
-Fenced when a newer watcher leads, Lost when the projection has vanished from Redis, and BeganAnew when the cluster's
-history began anew: after the last two everything must be listed again, for another writer.
+One per term of leadership, on one thread, so that the changes of an object stay in order. Decides nothing about jobs.
+While Redis is away it waits and writes the same batch again; the store drops what it has already. While Redis is full
+it writes the deletions of later batches first: nothing else frees memory. Raises Fenced when a newer watcher leads,
+Lost when the projection has vanished from Redis, BeganAnew when the cluster has a new history. After the last two
+everything must be listed again, for another writer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tjworker.store.projection import Change, Lost
 from watcher import node_requests
 from watcher.books import FinishedJobs, Jobs, Overlap
 from watcher.delay_queue import DelayQueue
-from watcher.event_queue import Batch, EventQueue
+from watcher.event_queue import Batch, EventQueue, ListEnd, WatchEvents, is_of_resumed_watch
 from watcher.node_requests import ClusterRequests
 from watcher.node_wakeups import NodeWakeups
 from watcher.progress import BeganAnew, History, Progress
@@ -38,22 +38,24 @@ log = structlog.get_logger(__name__)
 
 DUE_SECONDS = 0.25
 PROGRESS_SECONDS = 2.0
-"""Progress without changes (bookmarks, other people's pods) is worth a write only so often. The write goes out even
-when there is none: it is how an emptied Redis is noticed while the cluster is quiet."""
+"""How often progress without changes is written (bookmarks, pods of no job). The write is made even without progress:
+so an emptied Redis is noticed while the cluster is quiet."""
 REQUESTS_SECONDS = 1.0
-"""The autoscaler looks every few seconds, and every pod of a big job changes the requests of its node."""
+"""How often requests of nodes are written. Every pod of a big job changes them, and the autoscaler reads them every few
+seconds."""
 GATHER_SECONDS = 0.02
 AHEAD_CHANGES = 50_000
-"""Held in memory while Redis is full, some 50 MB. Beyond that the queue fills, and watches wait."""
+"""How many changes the writer holds in memory while Redis is full, some 50 MB. Then the queue fills and watches
+wait."""
 BUSY_SECONDS = 0.1
 BUSY_JOBS, BUSY_CHANGES = 8, 50
-"""So many jobs that change within BUSY_SECONDS, or so many changes. Jobs that come one after another are fewer, however
-fast each is: nothing of theirs waits."""
+"""The cluster is busy if this many jobs change within BUSY_SECONDS, or this many changes come. Jobs that come one after
+another stay below it, so their changes are written at once."""
 
 
 class ProjectionWriter:
-    """`publish` sends tasks for keys, KEYS_PER_TASK with one. The publisher keeps the keys that it could not send; this
-    writer keeps keys for the length of one step."""
+    """`publish` sends tasks for keys, up to KEYS_PER_TASK with each. The publisher keeps the keys that it could not
+    send; this writer keeps keys for the length of one step."""
 
     def __init__(
         self,
@@ -87,22 +89,22 @@ class ProjectionWriter:
         self._delays = DelayQueue(store.queue, redis)
         self._sweeps: deque[Sweep] = deque()
         self._ahead: list[Batch] = []
-        """Taken from the queue while Redis was full, to be written by the next step."""
+        """Batches that were taken from the queue while Redis was full. The next step writes them."""
         self._refused: Sequence[Change] = ()
-        """Being written. While Redis is full they are refused again and again."""
+        """Changes that are being written. While Redis is full it refuses them each time."""
         self._queued: list[JobKey] = []
-        """To be published at the end of this step."""
+        """Keys to publish at the end of this step."""
         self.synced = self._has_children = False
         self.written: dict[str, int] = {}
-        """Source -> the newest version up to which all is known to have been in the store."""
+        """Source -> version up to which every change has been in the store."""
         self._requests_at = self._progress_at = self.due_at = 0.0
         self._wrote: deque[tuple[float, list[JobKey]]] = deque()
-        """When, and the job of each change: of the last BUSY_SECONDS."""
+        """The writes of the last BUSY_SECONDS: when, and the job of each change."""
         self._stepped_at = now()
 
     @property
     def moved_at(self) -> float:
-        """When it last did anything."""
+        """When the writer last did something, for the health check."""
         return max(self._stepped_at, self._redis.tried_at)
 
     @property
@@ -116,19 +118,19 @@ class ProjectionWriter:
     # -- leading -----------------------------------------------------------------------------------
 
     def take_over(self, *, reset: bool = False, outright: bool = False) -> Start:
-        """`lead`, and publish the keys that the last watcher queued and did not come to publish: their events are in
-        the projection, so that neither watch nor list will queue them again."""
+        """`lead`, and publish the keys that the last watcher queued but did not publish. Their events are in the
+        projection already, so neither watch nor list would queue them again."""
         start = self.lead(reset=reset, outright=outright)
         self._queued += self._redis(lambda: self._work_queue.resync(lost_after_seconds=0, everything=False))
         return start
 
     def lead(self, *, reset: bool = False, outright: bool = False) -> Start:
-        """Become the writer. Returns from where watches may be resumed; no earlier writer moves that on any more.
-        `reset`: drop the projection first, since it is of a history that is over. `outright`: whatever token stands in
-        Redis."""
+        """Become the writer. Returns from where watches may be resumed; no earlier writer can change that any more.
+        `reset`: drop the projection first, because it belongs to a history that is over. `outright`: ignore the fencing
+        token in Redis, because no watcher wrote it."""
         self._redis(lambda: self._projection.lead(self._token, self._form or "unknown", outright=outright))
         if reset:
-            with suppress(Lost):  # then there is nothing left to drop
+            with suppress(Lost):  # the projection is gone already
                 self._redis(lambda: self._projection.reset(self._token))
             return Start()
         checkpoint = self._redis(self._projection.checkpoint)
@@ -138,7 +140,7 @@ class ProjectionWriter:
     # -- one step ----------------------------------------------------------------------------------
 
     def step(self, timeout_seconds: float = DUE_SECONDS) -> None:
-        """Write what has come (waiting for it at most so long), then queue the keys whose time has come."""
+        """Wait up to `timeout_seconds` for batches and write them, then queue the keys whose delay is over."""
         self._stepped_at = self._now()
         gather_seconds = self._gather_seconds()
         if self._sweeps:
@@ -158,16 +160,17 @@ class ProjectionWriter:
         self._publish_queued()
 
     def confirm(self, *, whole: bool) -> None:
-        """Write again what nothing in Redis would remember if somebody took it away: that everything is synced, and
-        with `whole` the finished jobs that are overdue. Raises Lost when a worker has asked for a new list."""
+        """Write again what nothing else would restore if somebody deleted it from Redis: the mark that everything is
+        synced, and with `whole` the finished jobs whose deletion is overdue. Raises Lost if a worker has asked for
+        new lists."""
         if self.synced:
             self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, self._form))
         if whole:
             self._queued += self._delays.queue_overdue()
 
     def _gather_seconds(self) -> float:
-        """A busy cluster's changes are written some at a time: a call of Redis costs as much as ten changes in it. In a
-        quiet one each is written at once."""
+        """How long to gather changes before they are written. In a busy cluster they are written several at a time,
+        because a call of Redis costs as much as ten changes in it; in a quiet one, each at once."""
         while self._wrote and self._wrote[0][0] <= self._now() - BUSY_SECONDS:
             self._wrote.popleft()
         changed = [key for _, keys in self._wrote for key in keys]
@@ -181,9 +184,9 @@ class ProjectionWriter:
         nodes: dict[str, bytes | None] = {}
         self._nodes.recall(batches)
         for batch in batches:
-            if batch.resumed and self._progress.has_list(batch.source):
-                # Late. The list and the watch that begins there tell all of it, and no later event of this watch would
-                # take away again what is gone by then.
+            if is_of_resumed_watch(batch) and self._progress.has_list(batch.source):
+                # Too late: the list, and the watch that begins there, have shown all of it. The resumed watch has
+                # ended, so it would never show the deletion of what this batch adds.
                 continue
             self._overlap.begin(batch)
             for projected in batch.changes:
@@ -194,8 +197,9 @@ class ProjectionWriter:
                 elif self._take(projected):
                     changes.append(projected.change)
             self._overlap.end(batch)
-            self._requests.update(batch.source, batch.requests)
-            if batch.existing is not None:
+            if isinstance(batch, ListEnd | WatchEvents):
+                self._requests.update(batch.source, batch.requests)
+            if isinstance(batch, ListEnd) and batch.existing is not None:
                 self.jobs.keep(batch.source, {key for key, _ in batch.existing})
                 self._sweeps.append(self._sweep(batch))
             self._note(batch)
@@ -215,7 +219,7 @@ class ProjectionWriter:
             log.info("a namespace may be listed now and is served", namespace=namespace)
 
     def _take(self, projected: Projected) -> bool:
-        """Keep the books about one change. False for a child of a finished job, which is not written."""
+        """Note one change. False for a child of a finished job, which is not written."""
         if projected.change.is_job:
             self._finished.take(projected)
             self.jobs.take(projected)
@@ -227,12 +231,14 @@ class ProjectionWriter:
         return wanted
 
     def _complete(self) -> None:
-        """Mark the projection synced once every list has been projected and swept. From then on nodes wake jobs. Those
-        of jobs may be long, and no job is decided by another one: what belongs to jobs is marked before."""
+        """Mark the projection synced once every list has been projected and swept. From then on changes of nodes wake
+        jobs."""
+        # The children of jobs are marked before. Lists of jobs may be long, and no decision about a job needs the other
+        # jobs.
         if not self._has_children and self._progress.has_children:
             self._redis(lambda: self._projection.mark_children(self._token))
             self._has_children = True
-            log.info("what belongs to jobs is in the projection: each job is decided on once it is shown")
+            log.info("all child resources are listed; jobs can be reconciled")
         if not self.synced and self._progress.complete:
             requests = {node: node_requests.encode(sum_) for node, sum_ in self._requests.everything().items()}
             self._redis(lambda: self._projection.apply_node_requests(self._token, requests, whole=True))
@@ -242,11 +248,11 @@ class ProjectionWriter:
         if self.synced and (jobs := self._nodes.take_jobs()):
             self._queued += self._redis(lambda: self._work_queue.add(jobs))
 
-    def _sweep(self, batch: Batch) -> Sweep:
-        return Sweep(self._projection, self._redis, self._token, batch, self._nodes, self._scope.serves)
+    def _sweep(self, listed: ListEnd) -> Sweep:
+        return Sweep(self._projection, self._redis, self._token, listed, self._nodes, self._scope.serves)
 
     def _sweep_on(self) -> None:
-        """One short read of the sweep that is under way, or its end."""
+        """Make one short read of the sweep that is under way, or end it."""
         if not self._sweeps or not self._sweeps[0].step():
             return
         sweep = self._sweeps.popleft()
@@ -266,7 +272,7 @@ class ProjectionWriter:
             self._progress_at = now + PROGRESS_SECONDS
             self._apply(())
         if self.synced and now >= self._requests_at:
-            # Not before everything has been seen: half a list would look like an empty cluster.
+            # Not before every pod has been listed: half a list would look like an empty cluster.
             self._requests_at = now + REQUESTS_SECONDS
             self._write_requests()
 
@@ -277,16 +283,15 @@ class ProjectionWriter:
             self._redis(lambda: self._projection.apply_node_requests(self._token, encoded))
 
     def _apply(self, changes: Sequence[Change]) -> None:
-        """Write changes, and progress with them."""
+        """Write changes, and the progress with them."""
         progress, self._refused = self._progress.take(), changes
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
         self._refused = ()
         self.written |= {source: max(rv, self.written.get(source, 0)) for source, rv in progress.items()}
 
     def _make_room(self) -> None:
-        """Redis is full. Write what needs no more memory: of the changes that are refused, and the deletions behind
-        them in the queue, which are written again in their turn. A whole list that has come shows what is gone as
-        well."""
+        """Redis is full: write what frees memory. That is part of the refused changes, the deletions behind them in the
+        queue, and the sweeps of lists that are complete. The batches are written again in their turn."""
         batches: list[Batch] = []
         if sum(len(batch.changes) for batch in self._ahead) < AHEAD_CHANGES:
             batches = self._queue.take(0)
@@ -295,15 +300,15 @@ class ProjectionWriter:
         self._queued += self._projection.free(
             self._token, [*self._refused, *(change for change in every if change.record is None)]
         )
-        ahead = [self._sweep(one) for one in batches if one.existing is not None]
+        ahead = [self._sweep(one) for one in batches if isinstance(one, ListEnd) and one.existing is not None]
         for sweep in (*self._sweeps, *ahead):
-            # One that has come to its end here has nothing left to do in its turn. Nodes take little room.
+            # A sweep that ends here has nothing left to do in its turn. Not for nodes: they take little memory.
             while sweep.source != NODES and not sweep.step():
                 pass
         self._queued += [key for sweep in ahead for key in sweep.keys]
 
     def _publish_queued(self) -> None:
-        """KEYS_PER_TASK with one task. The store has the keys queued in any case."""
+        """Publish the keys of this step. If that fails, the store has them queued."""
         if self._queued:
             keys, self._queued = list(dict.fromkeys(self._queued)), []
             self._redis(lambda: self._publish(keys))

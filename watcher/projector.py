@@ -1,6 +1,7 @@
-"""Projector: a reflector's handler. Turns the objects of one resource into changes and puts them on the event queue.
+"""Projector: the handler of a reflector. Turns the objects of one resource into changes and puts them into the event
+queue.
 
-One object that cannot be read costs that object alone (`watcher.isolation`). Decides nothing about jobs.
+An object that cannot be read is skipped, without harm to the others (`watcher.isolation`). Decides nothing about jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from tjworker.base import OperatorError
 from tjworker.kube.port import Json
 from tjworker.kube.reflector import Closed, Event
 from tjworker.kube.resources import RESOURCES
-from watcher.event_queue import Batch, EventQueue
+from watcher.event_queue import EventQueue, Forbidden, ListEnd, ListPage, NotInstalled, WatchEvents
 from watcher.historian import Historian
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
@@ -42,10 +43,10 @@ class Projector:
         serves: Callable[[str], bool] = lambda namespace: True,
         historian: Historian | None = None,
     ) -> None:
-        """`on_second_page` is given the list's version and cluster: a list of one page is over at once. `serves`:
-        whether the operator serves a namespace; of the pods of others only the requests are counted. `resumes`: the
-        handler of a resumed watch, which is true of this cluster only and knows nothing of the objects that do not
-        change; it counts no requests, since sums need every pod."""
+        """`on_second_page` gets the version and cluster of a list that has more than one page. `serves`: whether the
+        operator serves a namespace; for pods of other namespaces only the requests are counted. `resumes`: id of the
+        cluster if this is the handler of a resumed watch. Such a watch sees only objects that change, so it counts no
+        requests: sums need every pod."""
         self._source = source
         self._resource = resource_of(source)
         self._queue = queue
@@ -60,7 +61,7 @@ class Projector:
         self._known = KnownObjects(self._resource, self.skipped, self._requests, serves=serves)
         self._cluster = ""
         self._pages = 0
-        """Of the list that is under way."""
+        """Pages of the list that is under way."""
         self._swept = False
 
     # -- lists -------------------------------------------------------------------------------------
@@ -80,25 +81,22 @@ class Projector:
         if self._historian is not None:
             self._historian.list_page(self._source, objects)
         if changes := self._known.page(objects):
-            self._queue.put(
-                Batch(self._source, changes, list_version=version, cluster=self._cluster, rewound=self._known.rewound)
-            )
+            self._queue.put(ListPage(self._source, changes, version, self._cluster, self._known.rewound))
 
     def list_ends(self, version: int) -> None:
         gone = self._known.end_list(version)
         if self._historian is not None:
             self._historian.list_ends(self._source)
-        # Redis may hold what went away before this term. Later lists are compared with what this term has shown.
+        # Redis may hold objects that were deleted before this term, so the first list of a term is compared with Redis.
+        # Later lists are compared with what this term has shown.
         existing = None if self._swept else self._known.existing()
         self._swept = True
         self._queue.put(
-            Batch(
+            ListEnd(
                 self._source,
-                gone,
                 version,
-                listed=True,
+                gone,
                 existing=existing,
-                list_version=version,
                 cluster=self._cluster,
                 rewound=self._known.rewound,
                 requests=self._changed_requests(),
@@ -107,11 +105,11 @@ class Projector:
         self._on_listed()
 
     def absent(self) -> None:
-        self._queue.put(Batch(self._source, listed=True))
+        self._queue.put(NotInstalled(self._source))
         self._on_listed()
 
     def refused(self) -> None:
-        self._queue.put(Batch(self._source, refused=True))
+        self._queue.put(Forbidden(self._source))
 
     # -- watches -----------------------------------------------------------------------------------
 
@@ -128,11 +126,11 @@ class Projector:
             for kind, obj in events:
                 self._historian.see(self._resource, kind, obj)
         requests = self._changed_requests()
-        self._queue.put(Batch(self._source, changes, version, resumed=bool(self._resumes), requests=requests))
+        self._queue.put(WatchEvents(self._source, changes, version, resumed=bool(self._resumes), requests=requests))
 
     @property
     def objects(self) -> int:
-        """Of jobs, as this has shown them."""
+        """How many objects of jobs this source has shown."""
         return len(self._known)
 
     # -- the API server ----------------------------------------------------------------------------

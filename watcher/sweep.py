@@ -15,7 +15,7 @@ from tjworker.api.resources import NODES
 from tjworker.base import GroupResource, JobKey
 from tjworker.kube.resources import RESOURCES
 from tjworker.store.projection import Change, Projection
-from watcher.event_queue import Batch
+from watcher.event_queue import ListEnd
 from watcher.redis_retry import RedisRetry
 
 log = structlog.get_logger(__name__)
@@ -25,21 +25,21 @@ SWEEP_KEYS = 1_000
 
 
 class Sweep:
-    """What Redis holds of one resource, compared with `batch.existing`."""
+    """Compares what Redis holds of one resource with the first list of the term."""
 
     def __init__(
         self,
         projection: Projection,
         redis: RedisRetry,
         token: int,
-        batch: Batch,
+        listed: ListEnd,
         known_nodes: Container[str] = (),
         serves: Callable[[str], bool] = lambda namespace: True,
     ) -> None:
-        """`known_nodes`: as this term has shown them so far, also after the list. Their records have no version by
-        which the store would know that a deletion is the older news. `serves`: whether the operator serves a namespace;
-        no list shows what an earlier watcher has left of others."""
-        self.source = batch.source
+        """`known_nodes`: the nodes that this term has shown so far, also after the list. Node records have no version
+        by which the store could see that a deletion is older. `serves`: whether the operator serves a namespace; the
+        list does not show records of other namespaces, which an earlier watcher may have left."""
+        self.source = listed.source
         self.keys: list[JobKey] = []
         """Jobs that lost a record: queued, to be published."""
         self.gone_nodes: list[str] = []
@@ -48,14 +48,14 @@ class Sweep:
         self._token = token
         self._known_nodes = known_nodes
         self._serves = serves
-        self._existing = batch.existing or frozenset()
-        self._version = batch.position
-        resource, _, self._namespace = batch.source.partition("/")
+        self._existing = listed.existing or frozenset()
+        self._version = listed.version
+        resource, _, self._namespace = listed.source.partition("/")
         self._resource = GroupResource(resource)
         self._parts = self._sweep_nodes() if self._resource == NODES else self._sweep()
 
     def step(self) -> bool:
-        """One short read. True when the sweep is over."""
+        """Make one short read. True if the sweep is over."""
         return next(self._parts, self) is self
 
     def _sweep_nodes(self) -> Iterator[None]:
@@ -89,12 +89,12 @@ class Sweep:
 
 
 def _namespace_of(key: JobKey) -> str:
-    """'' for a key of another form, which another version has written."""
+    """'' for a key of another form, as another version of the operator writes it."""
     return key.partition("/")[2].partition("/")[0]
 
 
 def _is_of(key: JobKey, resource: GroupResource) -> bool:
-    """Also a key of a kind that this version does not know: no list shows its job, and a resync would queue it for
-    ever. An earlier version wrote keys without the API group."""
+    """True for keys of this resource, and for keys of a kind that this version does not know, such as those of an
+    earlier version without the API group. No list shows their jobs, and a resync would queue them for ever."""
     of = GroupResource(key.partition("/")[0])
     return of == resource or of not in RESOURCES

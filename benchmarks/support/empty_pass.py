@@ -15,7 +15,7 @@ from tjworker import tasks
 from tjworker.app import app
 from tjworker.base import JobKey
 from tjworker.controllers.jobs import JobReconciler
-from tjworker.controllers.result import Result, Worked
+from tjworker.controllers.pass_end import Done, EndedPass
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.runtime import Runtime, assemble
@@ -33,7 +33,7 @@ class EmptyPass:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def run(self, key: str) -> list[Worked]:
+    def run(self, key: str) -> list[EndedPass]:
         settings = load_settings()
         taken = self._store.queue.acquire_views(
             JobKey(key), f"pid {os.getpid()}", settings.lock_ttl_seconds, settings.keys_per_task
@@ -43,7 +43,7 @@ class EmptyPass:
             self._store.queue.finish_all([Ending(claim) for claim, _ in taken.views])
         with PASSES.open("a") as passes:
             passes.writelines(f"{each}\n" for each in keys)
-        return [Worked(each, Result("done"), 0) for each in keys]
+        return [EndedPass(each, Done("done"), 0) for each in keys]
 
 
 def without_a_cluster() -> Runtime:

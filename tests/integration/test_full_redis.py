@@ -19,7 +19,7 @@ from tjworker.api.resources import NODES, PODS
 from tjworker.base import MOST_KEPT_OF_A_JOB, REDIS_FULL, JobKey, Transient
 from tjworker.store.connect import client, open_store
 from tjworker.store.sealed_store import SealedStore, sealed
-from watcher.event_queue import Batch, EventQueue
+from watcher.event_queue import EventQueue, ListEnd, WatchEvents
 from watcher.projection import Projected, deletion, identify, project
 from watcher.projection_writer import ProjectionWriter
 from watcher.redis_retry import RedisRetry, Stopped
@@ -89,13 +89,13 @@ class Watcher:
             return
 
     def show(self, *changes: Projected, source: str = AITRAININGJOBS, **more: Any) -> None:
-        self.events.put(Batch(source, changes, **more))
+        self.events.put(WatchEvents(source, changes, **more))
 
     def list_everything(self, *changes: Projected, position: int) -> None:
         self.show(*changes)
         for source in SOURCES:
             existing = frozenset((one.change.key, one.change.name) for one in changes if source == AITRAININGJOBS)
-            self.show(source=source, position=position, listed=True, existing=existing, list_version=position)
+            self.events.put(ListEnd(source, position, existing=existing))
 
     def has(self, name: str, namespace: str = "a") -> bool:
         return self.store.projection.view(key(name, namespace)).job is not None

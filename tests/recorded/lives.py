@@ -19,6 +19,7 @@ from tests.recorded.drawn import draw_job, draw_rules, edit, node
 from tests.recorded.kubelets import happen, keep_count
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.needs import ChildNow, EveryNode, Need, NodeNow
 from tjworker.api.observed import Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
@@ -83,15 +84,22 @@ class Life:
         if self.draw.random() < 0.02:
             observed = replace(observed, died_passes=self.draw.choice((2, 3, 9)))
         plan = reconcile(job, observed, self.now, self.rules)
+        asked: set[Need] = set()
         for _ in range(ROUNDS):
-            if plan.ask_nodes and not observed.live:
-                observed = replace(observed, live={name: observed.nodes.get(name) for name in plan.ask_nodes})
-            elif plan.ask_every_node and observed.every_node is None:
-                observed = replace(observed, every_node=self._nodes())
-            elif plan.confirm:
-                observed = replace(observed, confirmed=observed.confirmed | set(plan.confirm))
-            else:
+            missing = [need for need in plan.needs if need not in asked]
+            if not missing:
                 break
+            kind = type(missing[0])
+            needs = {need for need in missing if isinstance(need, kind)}
+            nodes = {need.name: observed.nodes.get(need.name) for need in needs if isinstance(need, NodeNow)}
+            children = {need for need in needs if isinstance(need, ChildNow)}
+            observed = replace(
+                observed,
+                nodes_now={**observed.nodes_now, **nodes},
+                every_node=self._nodes() if kind is EveryNode else observed.every_node,
+                confirmed=observed.confirmed | children,
+            )
+            asked |= needs
             plan = reconcile(job, observed, self.now, self.rules)
         return plan
 
@@ -128,7 +136,7 @@ class Life:
     # -- what it leads to --------------------------------------------------------------------------
     def _write(self, plan: Plan) -> Json:
         """Into the world. What the user of a guest's kind reads of a status is part of the answer."""
-        status = plan.status or plan.untold
+        status = plan.status or plan.deferred_status
         for write in plan.writes:
             if isinstance(write, Create):
                 self.add(write.resource, copy.deepcopy(dict(write.body)))
@@ -219,9 +227,9 @@ def _merge(into: Json, patch: Json) -> None:
 
 
 def said(plan: Plan) -> Json:
-    status = plan.status or plan.untold
+    status = plan.status or plan.deferred_status
     return {
-        "untold": plan.untold is not None,
+        "untold": plan.deferred_status is not None,
         "own status": status.to_json() if status else None,
         "writes": [{"what": type(write).__name__, **_fields(write)} for write in plan.writes],
         "events": [_fields(event) for event in plan.events],
@@ -231,5 +239,9 @@ def said(plan: Plan) -> Json:
     }
 
 
+RECORDED_AS = {"optional": "beside"}
+"""Fields that have another name now than in the record: a new name is no new answer."""
+
+
 def _fields(value: Any) -> Json:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return {RECORDED_AS.get(name, name): getattr(value, name) for name in value.__dataclass_fields__}

@@ -11,7 +11,7 @@ from benchmarks.support.empty_pass import EmptyPass, app, without_a_cluster
 from tjworker import tasks
 from tjworker.base import Transient
 from tjworker.controllers.jobs import JobReconciler
-from tjworker.controllers.result import Worked
+from tjworker.controllers.pass_end import EndedPass
 from tjworker.runtime import Runtime
 
 __all__ = ["app"]
@@ -21,7 +21,7 @@ FRAMES = 100
 
 
 class DeepPass(EmptyPass):
-    def run(self, key: str, frames: int = FRAMES) -> list[Worked]:
+    def run(self, key: str, frames: int = FRAMES) -> list[EndedPass]:
         if frames:
             return self.run(key, frames - 1)
         try:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from tjworker import tasks
 from tjworker.app import app
 from tjworker.base import JobKey, Transient
-from tjworker.controllers.result import Result, Worked, after_error, not_retryable
+from tjworker.controllers.pass_end import AwaitWatch, Done, EndedPass, after_error, give_up
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.runtime import Runtime, assemble
@@ -23,10 +23,10 @@ RESYNC_IS_AWAY = "RESYNC_IS_AWAY"
 """In the environment: Redis does not answer a resync."""
 
 ENDS = {
-    "done": Result("Running, created 2"),
+    "done": Done("Running, created 2"),
     "refused": after_error(Transient("pods is forbidden: exceeded quota", status=403)),
-    "stale": Result("waits until the watch shows the last write of this job", stale=True),
-    "bug": not_retryable("bug: KeyError: 'spec'"),
+    "stale": AwaitWatch("waits until the watch shows the last write of this job"),
+    "bug": give_up("bug: KeyError: 'spec'"),
 }
 
 
@@ -38,7 +38,7 @@ class Ending:
     def run(self, key: str = "") -> Any:
         if not key:
             return "3 deleted, 2 failed"
-        return [Worked(JobKey(key), ENDS[key.rpartition("/")[2]], 0)]
+        return [EndedPass(JobKey(key), ENDS[key.rpartition("/")[2]], 0)]
 
 
 class Raising:

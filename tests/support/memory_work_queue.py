@@ -11,7 +11,20 @@ from tests.support.memory_redis import Lock, OverRedis, namespace_of, tasks_for,
 from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, GroupResource, JobKey, OperatorError
 from tjworker.store.backoff import backoff_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS, REST_TTL_SECONDS
-from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
+from tjworker.store.work_queue import (
+    NOTHING_WRITTEN,
+    ON_NEWS,
+    AtOnce,
+    Claim,
+    Ending,
+    FinishResult,
+    NextPass,
+    OnOwnWrite,
+    QueueStats,
+    Taken,
+    WithBackoff,
+    Written,
+)
 
 N = TypeVar("N", int, float)
 
@@ -110,16 +123,7 @@ class MemoryWorkQueue(OverRedis):
         return found
 
     @whole
-    def finish(
-        self,
-        claim: Claim,
-        written: Written = NOTHING_WRITTEN,
-        *,
-        again: bool = False,
-        after_seconds: float | None = None,
-        failed: bool = False,
-        behind: bool = False,
-    ) -> FinishResult:
+    def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
         tables, key = self._redis.tables, claim.key
         self._redis.raise_min_observed(key, written)
         if self._redis.holder(key) != claim.token:
@@ -130,15 +134,15 @@ class MemoryWorkQueue(OverRedis):
         tables.running.pop(key, None)
         tables.deaths.pop(key, None)
         backoff, failures = None, 0
-        if failed:
+        if isinstance(next_pass, WithBackoff):
             failures = tables.failures[key] = tables.failures.get(key, 0) + 1
             backoff = backoff_seconds(key, failures, base_seconds=1, max_seconds=300)
             self.add_after(key, backoff)
         else:
             tables.failures.pop(key, None)
-        if after_seconds is not None:
-            self.add_after(key, after_seconds)
-        again = again or (behind and self._has_caught_up(key))
+        if not isinstance(next_pass, AtOnce) and next_pass.latest_seconds is not None:
+            self.add_after(key, next_pass.latest_seconds)
+        again = isinstance(next_pass, AtOnce) or (isinstance(next_pass, OnOwnWrite) and self._has_caught_up(key))
         changed = bool(tables.news.pop(key, None))
         publish = changed or again or key in tables.dirty
         if publish:
@@ -148,12 +152,7 @@ class MemoryWorkQueue(OverRedis):
 
     @whole
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
-        return [
-            self.finish(
-                e.claim, e.written, again=e.again, after_seconds=e.after_seconds, failed=e.failed, behind=e.behind
-            )
-            for e in endings
-        ]
+        return [self.finish(ending.claim, ending.written, ending.next_pass) for ending in endings]
 
     def _has_caught_up(self, key: JobKey) -> bool:
         behind = self._behind(key)

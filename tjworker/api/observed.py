@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tjworker.api.needs import ChildNow
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource
 
@@ -199,13 +200,11 @@ class Observed:
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     """Nodes that hold a pod of this job, by name; a node that is gone has no entry."""
     every_node: Mapping[str, NodeRecord] | None = None
-    """All nodes of the cluster, where this pass has asked for them (`Plan.ask_every_node`)."""
-    live: Mapping[str, NodeRecord | None] = field(default_factory=dict)
-    """What the API server itself has said in this pass of the nodes that it was asked for; None: there is no such
-    node."""
-    confirmed: frozenset[str] = frozenset()
-    """What of all this the API server itself has said in this pass: `<resource>/<name>`, there or not; `pods/*`: all of
-    the job's pods."""
+    """All nodes of the cluster, if this pass needed them (`EveryNode`)."""
+    nodes_now: Mapping[str, NodeRecord | None] = field(default_factory=dict)
+    """The API server's answers in this pass for nodes (`NodeNow`); None: the node does not exist."""
+    confirmed: frozenset[ChildNow] = frozenset()
+    """The children above that are as the API server has shown them in this pass, whether they exist or not."""
     seen: Mapping[GroupResource, int] = field(default_factory=dict)
     """Per resource the newest resourceVersion that the watch has shown."""
     untouched: bool = False

@@ -1,8 +1,8 @@
-"""Passes over jobs: claim the keys whose turn it is, then for each job observe, decide, apply, and release the keys.
+"""Passes over jobs: claim the keys whose turn it is; observe, decide and apply for each job; release the keys.
 
-The view comes from Redis, the truth from the API server: a view that is known to be stale is waited for, one that is
-stale without our knowing loses at its first write. Safe to run twice, at the same time, and to be killed anywhere. What
-each kind of error leads to is a table in `result.py`; an error costs this job alone.
+The view comes from Redis, the truth from the API server. A pass waits if it knows that its view is stale. A view that
+is stale without its knowledge fails at the first write. Safe to run twice, also concurrently, and to be killed
+anywhere. An error ends the pass of one job only; `pass_end.py` says what each kind of error leads to.
 """
 
 from __future__ import annotations
@@ -17,16 +17,31 @@ import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.needs import Need
 from tjworker.api.observed import Observed
 from tjworker.api.reporting import ReportServer
 from tjworker.base import Fenced, Invalid, JobKey, OperatorError, Terminal, Transient, parse_key
 from tjworker.clock import ClusterClock
-from tjworker.controllers.beside import Beside
-from tjworker.controllers.live_children import read_children
-from tjworker.controllers.live_nodes import read_nodes
-from tjworker.controllers.observing import Observation, Observing
-from tjworker.controllers.release import LOST, STALE_RETRY_SECONDS, Releases
-from tjworker.controllers.result import BesideRests, Result, Worked, after_error, in_words, not_retryable
+from tjworker.controllers.concurrent import ConcurrentPasses
+from tjworker.controllers.facts import Facts
+from tjworker.controllers.observing import JobObservation, Observer
+from tjworker.controllers.optional_objects import OptionalRetries
+from tjworker.controllers.pass_end import (
+    AwaitWatch,
+    Done,
+    EndedPass,
+    GiveUp,
+    LeaseLost,
+    PassEnd,
+    QueueAgain,
+    ReleasedEnd,
+    RetryAfter,
+    RetryWithBackoff,
+    after_error,
+    describe_passes,
+    give_up,
+)
+from tjworker.controllers.release import STALE_RETRY_SECONDS, Releases
 from tjworker.executor import PASS_SECONDS, Executor, Outcome
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED, is_about_the_object
@@ -51,10 +66,11 @@ from tjworker.telemetry.job_metrics import count_first_pod
 
 log = structlog.get_logger(__name__)
 
-TOLD_DEATHS = 2
-"""Passes in a row that died. One is a deploy, or a node that went."""
+REPORTED_DEATHS = 2
+"""Dead passes in a row that the job's status reports. A single one is usually a deploy or a lost node."""
 
-LIVE_ROUNDS = 5
+FACT_ROUNDS = 5
+"""How often a pass reads facts and decides again, at most."""
 
 
 def reconcile_rules(settings: Settings) -> Rules:
@@ -78,8 +94,8 @@ def reconcile_rules(settings: Settings) -> Rules:
 
 
 def report_server(settings: Settings) -> ReportServer | None:
-    """None where reports are off. An authority that cannot be read turns them off, with a warning, and ends nothing: a
-    job trains without them as well."""
+    """None if reports are off. A certificate authority that cannot be read turns them off with a warning: jobs train
+    without reports as well."""
     if not settings.reports_url:
         return None
     try:
@@ -87,7 +103,7 @@ def report_server(settings: Settings) -> ReportServer | None:
     except (OSError, ValueError) as error:
         log.warning(
             "pods cannot report their progress: the authority of the report server cannot be read; make its certificate"
-            " with k8s/secrets.sh, and start the workers anew",
+            " with k8s/secrets.sh, and restart the workers",
             file=settings.reports_ca_file,
             error=str(error),
         )
@@ -95,13 +111,8 @@ def report_server(settings: Settings) -> ReportServer | None:
     return ReportServer(settings.reports_url, ca_pem)
 
 
-def _refused(why: str) -> Result:
-    """For good: who put it there must mend it."""
-    return Result(why, terminal=True)
-
-
-def _refusal(key: str) -> str:
-    """Why this is no key; '' when it is one."""
+def _key_error(key: str) -> str:
+    """Why this text is no key; '' if it is one."""
     try:
         parse_key(key)
     except Invalid as error:
@@ -110,20 +121,21 @@ def _refusal(key: str) -> str:
 
 
 @dataclass(slots=True)
-class Pass:
-    """Over one job: what is known of it so far."""
+class JobPass:
+    """One pass over one job, as far as it has come."""
 
     lease: Lease
     view: View
-    found: Observation | None = None
+    found: JobObservation | None = None
+    """None if the API server must be asked first."""
     plan: Plan | None = None
-    """What was decided before anything was asked of the API server."""
-    result: Result | None = None
-    """It has ended."""
+    """Decided from the view alone."""
+    end: PassEnd | None = None
+    """Set once the pass has ended."""
 
 
 class JobReconciler:
-    """One a process. Its memory of stale passes, PriorityClasses and rests is a shortcut, never needed."""
+    """One per process. What it remembers of stale passes, PriorityClasses and refusals is an optimisation."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -138,9 +150,8 @@ class JobReconciler:
         monotonic: Callable[[], float] = time.monotonic,
         threads: bool = True,
     ) -> None:
-        """Without `threads` the passes of one task come one after another."""
+        """Without `threads` the passes of one task run one after another."""
         self._store = store
-        self._kube = kube
         self._executor = executor
         self._settings = settings
         self._rules = reconcile_rules(settings)
@@ -148,261 +159,274 @@ class JobReconciler:
         self._clock = clock
         self._monotonic = monotonic
         self._releases = Releases(store.queue, publisher)
-        self._observing = Observing(store, kube, PriorityClasses(kube, monotonic))
-        self._beside = BesideRests(monotonic)
-        self._passes: Beside[tuple[Lease, Result]] = Beside(settings.keys_per_task if threads else 1, monotonic)
+        self._observer = Observer(store, kube, PriorityClasses(kube, monotonic))
+        self._facts = Facts(kube, self._observer.every_node, settings.list_page_size)
+        self._optional = OptionalRetries(monotonic)
+        width = settings.keys_per_task if threads else 1
+        self._passes: ConcurrentPasses[tuple[Lease, PassEnd]] = ConcurrentPasses(width, monotonic)
 
     def reconcile(self, text: str) -> str:
-        """`run`, in words."""
-        return in_words(self.run(text), text)
+        """`run`, with its result as text."""
+        return describe_passes(self.run(text), text)
 
-    def run(self, text: str) -> list[Worked]:
-        """One pass for each of the keys whose turn it is; `text`, of the task, names a key that was queued. Returns how
-        they ended, none when no key was there; the keys are back in the work queue by then, and nobody needs to try
-        again. Raises nothing for a fault of a job or of the cluster, and Transient only when Redis is away; the resync
-        brings the keys back."""
-        refusal = _refusal(text)
+    def run(self, text: str) -> list[EndedPass]:
+        """Make one pass for each key whose turn it is, and return how the passes ended; none if no key is queued.
+
+        `text`, the argument of the task, names a key that was queued; other keys may come first. All keys are back in
+        the work queue when this returns. Raises Transient if Redis is away (the resync then brings the keys back), and
+        nothing for a fault of a job or of the cluster."""
+        refusal = _key_error(text)
         if refusal:
             log.warning("refused a message", error=refusal)
         settings = self._settings
         named = JobKey("" if refusal else text)
-        self._releases.give_back_kept()
+        self._releases.send_unsent()
         taken = self._store.queue.acquire_views(named, self._owner, settings.lock_ttl_seconds, settings.keys_per_task)
         self._releases.publish(taken.publish)
         if not taken.views:
-            return [Worked(JobKey(text), _refused(refusal), 0)] if refusal else []
+            return [EndedPass(JobKey(text), GiveUp(refusal), 0)] if refusal else []
         self._clock.see_redis(taken.at)
-        # All at once: a lease is as old as the view that came with it.
+        # Create all leases now, also those of passes that wait: a lease is as old as the view that came with it.
         ttl, most = settings.lock_ttl_seconds, settings.task_soft_time_limit_seconds
         passes = [
-            Pass(Lease(self._store.queue, claim, ttl, self._monotonic, most), view) for claim, view in taken.views
+            JobPass(Lease(self._store.queue, claim, ttl, self._monotonic, most), view) for claim, view in taken.views
         ]
-        # The soft limit of time may come between a release and its end: the same are released again then, and count
-        # once.
-        worked: dict[JobKey, Worked] = {}
+        # A soft time limit that hits between a release and its return makes `release` run again for the same passes.
+        # Each counts once.
+        by_key: dict[JobKey, EndedPass] = {}
 
-        def release(ended: Sequence[tuple[Lease, Result]]) -> None:
+        def release(ended: Sequence[tuple[Lease, PassEnd]]) -> None:
             for one in self._releases.release(ended):
-                worked.setdefault(one.key, one)
+                by_key.setdefault(one.key, one)
 
-        self._begin(passes)
-        ended = [(one.lease, one.result) for one in passes if one.result]
-        self._passes.run([partial(self._work, one) for one in passes if not one.result], release, ended)
-        return list(worked.values())
+        self._observe_and_decide(passes)
+        ended = [(p.lease, p.end) for p in passes if p.end]
+        self._passes.run([partial(self._complete, p) for p in passes if not p.end], release, ended)
+        return list(by_key.values())
 
-    def _begin(self, passes: Sequence[Pass]) -> None:
-        """Of each pass what needs no answer of the API server: to observe, and to decide. One job after another, in
-        this thread: Python decides one at a time, and code that has just run is in the processor's caches. One read
-        brings the nodes of all, and one round trip renews the leases of all that will make the pods of a new job."""
-        for one in passes:
-            self._guarded(one, self._read)
-        self._read_nodes([one for one in passes if one.found])
-        for one in passes:
-            # What may kill this process is told first.
-            if one.found and one.lease.claim.deaths < TOLD_DEATHS:
-                self._guarded(one, self._decide_first)
-        untold = [one.lease for one in passes if one.result is None and one.plan and one.plan.untold]
-        if len(untold) > 1:
-            Lease.prove(untold)
+    def _observe_and_decide(self, passes: Sequence[JobPass]) -> None:
+        """First phase: observe and decide, without calling the API server, one job after another in this thread.
 
-    def _read_nodes(self, passes: Sequence[Pass]) -> None:
-        """Where that fails, each that has pods on nodes begins anew by itself: it fails alone, or not at all."""
+        One read brings the nodes of all jobs, and one round trip renews the leases of all passes that are about to
+        create the pods of a new job. Threads would not help: Python runs one at a time."""
+        for job_pass in passes:
+            self._run_step(job_pass, self._observe_view)
+        self._add_nodes([p for p in passes if p.found])
+        for job_pass in passes:
+            # After deaths the pass may kill this process, so its deaths must be reported before it decides.
+            if job_pass.found and job_pass.lease.claim.deaths < REPORTED_DEATHS:
+                self._run_step(job_pass, self._decide_from_view)
+        deferring = [p.lease for p in passes if p.end is None and p.plan and p.plan.deferred_status]
+        if len(deferring) > 1:
+            Lease.renew_together(deferring)
+
+    def _add_nodes(self, passes: Sequence[JobPass]) -> None:
         try:
-            found = self._observing.with_nodes(one.found for one in passes if one.found)
-        except Exception as error:  # noqa: BLE001  each is told its own
+            found = self._observer.with_nodes(p.found for p in passes if p.found)
+        except Exception as error:  # noqa: BLE001  each pass meets its own error
+            # Each pass with placed pods reads its nodes itself later, and fails alone or not at all.
             log.debug("the nodes of a task's jobs cannot be read at once", error=str(error))
-            for one in passes:
-                if one.found and one.found.nodes:
-                    one.found = None
+            for job_pass in passes:
+                if job_pass.found and job_pass.found.nodes:
+                    job_pass.found = None
             return
-        for one, more in zip(passes, found, strict=True):
-            one.found = more
+        for job_pass, with_nodes in zip(passes, found, strict=True):
+            job_pass.found = with_nodes
 
-    def _read(self, one: Pass) -> None:
-        one.lease.ensure()
-        if not self._settings.scope.serves(parse_key(one.lease.key).namespace):
-            # The settings have changed, and the watcher is to take the job out of Redis; what stands there gets old.
-            one.result = Result("another operator serves the job's namespace (TJ_NAMESPACES, TJ_NAMESPACES_EXCLUDED)")
+    def _observe_view(self, job_pass: JobPass) -> None:
+        job_pass.lease.ensure()
+        if not self._settings.scope.serves(parse_key(job_pass.lease.key).namespace):
+            # The settings have changed. The watcher will take the job out of Redis; its records grow old until then.
+            job_pass.end = Done("another operator serves the job's namespace (TJ_NAMESPACES, TJ_NAMESPACES_EXCLUDED)")
             return
-        found = self._observing.read(one.lease.key, one.view, ask=False)
-        if isinstance(found, Result):
-            one.result = found
+        found = self._observer.observe_view(job_pass.lease.key, job_pass.view)
+        if found is None or isinstance(found, JobObservation):
+            job_pass.found = found
         else:
-            one.found = found
+            job_pass.end = found
 
-    def _decide_first(self, one: Pass) -> None:
-        assert one.found is not None  # noqa: S101  the caller has looked
-        one.plan = self._decide(one.found)
+    def _decide_from_view(self, job_pass: JobPass) -> None:
+        assert job_pass.found is not None  # noqa: S101  the caller has checked
+        job_pass.plan = self._decide(job_pass.found)
 
-    def _work(self, one: Pass) -> tuple[Lease, Result]:
-        """In a thread of its own, where the task has several keys."""
-        self._guarded(one, self._go_on)
-        assert one.result is not None  # noqa: S101  it has ended, whichever way
-        return one.lease, one.result
+    def _complete(self, job_pass: JobPass) -> tuple[Lease, PassEnd]:
+        """Second phase: ask the API server and apply. Runs in its own thread if the task has several keys."""
+        self._run_step(job_pass, self._ask_and_apply)
+        assert job_pass.end is not None  # noqa: S101  every branch of the step sets it
+        return job_pass.lease, job_pass.end
 
-    def _guarded(self, one: Pass, step: Callable[[Pass], None]) -> None:
-        """A step that fails is the end of its pass."""
-        key = one.lease.key
-        if refusal := _refusal(key):
-            # An earlier version named jobs otherwise. Each resync would publish such a key again.
+    def _run_step(self, job_pass: JobPass, step: Callable[[JobPass], None]) -> None:
+        """Run a step of the pass. An error of the step ends the pass."""
+        key = job_pass.lease.key
+        if refusal := _key_error(key):
+            # A key of an earlier version, which named jobs otherwise. `GiveUp` without a time: each resync would
+            # publish it again.
             log.warning("refused a key of the queue", error=refusal)
-            one.result = _refused(refusal)
+            job_pass.end = GiveUp(refusal)
             return
         try:
-            step(one)
+            step(job_pass)
         except Fenced as error:
             log.warning("lost the lease of a key; another worker has it", key=key, error=error.message)
-            one.result = LOST
+            job_pass.end = LeaseLost()
         except (OperatorError, SoftTimeLimitExceeded) as error:
-            one.result = self._after_error(key, error)
+            job_pass.end = self._end_after_error(key, error)
         except Exception as error:
-            log.exception("a bug in reconcile", key=key, token=one.lease.claim.token)
-            one.result = not_retryable(f"bug: {type(error).__name__}: {error}")
+            log.exception("a bug in reconcile", key=key, token=job_pass.lease.claim.token)
+            job_pass.end = give_up(f"bug: {type(error).__name__}: {error}")
 
-    def _go_on(self, one: Pass) -> None:
-        lease, found, plan = one.lease, one.found, one.plan
+    def _ask_and_apply(self, job_pass: JobPass) -> None:
+        lease, found, plan = job_pass.lease, job_pass.found, job_pass.plan
+        died = lease.claim.deaths >= REPORTED_DEATHS
         if found is None:
             lease.ensure()
-            if lease.claim.deaths < TOLD_DEATHS and self._observing.rests(lease.key, one.view):
-                one.result = Result("the job is suspended: nothing to do")
+            if not died and self._observer.rests(lease.key, job_pass.view):
+                job_pass.end = Done("the job is suspended: nothing to do")
                 return
-            asked = self._observing.read(lease.key, one.view)
-            if not isinstance(asked, Observation):
-                one.result = asked
+            observed = self._observer.observe(lease.key, job_pass.view)
+            if not isinstance(observed, JobObservation):
+                job_pass.end = observed
                 return
-            (found,) = self._observing.with_nodes([asked])
-        died = lease.claim.deaths >= TOLD_DEATHS
+            (found,) = self._observer.with_nodes([observed])
         if died:
-            found = self._tell_deaths(lease, found)
-        found, plan = self._decide_on_live_answers(lease, found, plan or self._decide(found))
-        result = self._apply(lease, found, plan)
-        if not died:
-            self._observing.note_rest(lease.key, one.view, found, plan)
-        # This pass has not died: the next one takes the condition back.
-        one.result = replace(result, again=True) if died and not (result.failed or result.stale) else result
+            found = self._report_deaths(lease, found)
+        found, plan = self._read_and_decide(lease, found, plan or self._decide(found))
+        end = self._apply(lease, found, plan)
+        if died:
+            job_pass.end = _return_after_deaths(end)
+        else:
+            self._observer.note_rest(lease.key, job_pass.view, found, plan)
+            job_pass.end = end
 
-    def _tell_deaths(self, lease: Lease, found: Observation) -> Observation:
-        """Before anything that this pass may die of: afterwards nobody could."""
+    def _report_deaths(self, lease: Lease, found: JobObservation) -> JobObservation:
+        """Write into the status that passes over this job die. Before the work that may have caused the deaths: this
+        pass may die of it, too."""
         found = replace(found, observed=replace(found.observed, died_passes=lease.claim.deaths))
         plan = report_died_passes(found.job, lease.claim.deaths, self._clock())
         if plan.empty:
             return found
         outcome = self._executor.apply(found.job, plan, lease)
-        # Its echo must not look like a change of the job by a user, should this pass die, too.
+        # Record the write at once. If this pass dies, its echo must not look like a user's change of the job, which
+        # would end the wait after deaths.
         self._store.queue.raise_min_observed(lease.claim, lease.written)
         return replace(found, job=outcome.job)
 
     # -- decide ------------------------------------------------------------------------------------
-    def _decide(self, found: Observation) -> Plan:
+    def _decide(self, found: JobObservation) -> Plan:
         return reconcile(found.job, found.observed, self._clock(), self._rules)
 
-    def _decide_on_live_answers(self, lease: Lease, found: Observation, plan: Plan) -> tuple[Observation, Plan]:
-        """What the plan rests on and a view will not do for is asked of the API server first. An answer may bring up
-        another question, as a pod that turns out to be on another node does."""
-        for _ in range(LIVE_ROUNDS):
-            observed = found.observed
-            if plan.ask_nodes and not observed.live:
-                observed = replace(observed, live=read_nodes(self._kube, plan.ask_nodes, lease))
-            elif plan.ask_every_node and observed.every_node is None:
-                observed = replace(observed, every_node=self._observing.every_node())
-            elif plan.confirm:
-                observed = read_children(
-                    self._kube,
-                    found.job.name,
-                    found.job.uid,
-                    observed,
-                    plan.confirm,
-                    lease,
-                    self._settings.list_page_size,
-                )
-            else:
+    def _read_and_decide(self, lease: Lease, found: JobObservation, plan: Plan) -> tuple[JobObservation, Plan]:
+        """Read the facts that the plan needs and decide again, until it needs no more. An answer may raise another
+        question: a pod may turn out to be on another node."""
+        asked: set[Need] = set()
+        for _ in range(FACT_ROUNDS):
+            missing = [need for need in plan.needs if need not in asked]
+            if not missing:
                 return found, plan
+            observed, read = self._facts.read(missing, found.job, found.observed, lease)
+            asked |= read
             found = replace(found, observed=observed)
             plan = self._decide(found)
-        if plan.confirm:
+        if any(need.required for need in plan.needs):
             raise Transient("the job's pods change faster than they can be looked at")
         return found, plan
 
     # -- apply -------------------------------------------------------------------------------------
-    def _apply(self, lease: Lease, found: Observation, plan: Plan) -> Result:
-        plan = self._beside.keep_back(lease.key, plan)
-        outcome = self._carry_out(lease, found.job, plan)
-        if outcome.made_pods and found.has_nothing_yet:
+    def _apply(self, lease: Lease, found: JobObservation, plan: Plan) -> ReleasedEnd:
+        plan = self._optional.hold_back(lease.key, plan)
+        outcome = self._execute(lease, found.job, plan)
+        if outcome.made_pods and found.is_new:
             count_first_pod(found.job, self._clock())
         wait = plan.requeue_after_seconds
-        if outcome.invalid is not None or outcome.refused is not None:
-            return self._report_refusal(lease, outcome, found.observed, wait)
-        if outcome.undeleted is not None:
-            return self._report_undeleted(lease, outcome, outcome.undeleted, wait)
-        if outcome.beside is not None:
-            self._report_beside(lease, outcome, outcome.beside)
-            rests = self._beside.refused(lease.key, plan, outcome.beside)
-            wait = rests if wait is None else min(rests, wait)
-        return Result(outcome.summary(), again=wait == 0 or outcome.left > 0, after_seconds=wait or None)
+        if outcome.invalid_child is not None or outcome.create_error is not None:
+            return self._report_create_error(lease, outcome, found.observed, wait)
+        if outcome.delete_error is not None:
+            return self._report_delete_error(lease, outcome, outcome.delete_error, wait)
+        if outcome.optional_error is not None:
+            self._report_optional_error(lease, outcome, outcome.optional_error)
+            retry = self._optional.note_refusal(lease.key, plan, outcome.optional_error)
+            wait = retry if wait is None else min(retry, wait)
+        text = outcome.summary()
+        return QueueAgain(text) if wait == 0 or outcome.writes_left else Done(text, wait)
 
-    def _report_refusal(
+    def _report_create_error(
         self, lease: Lease, outcome: Outcome, observed: Observed, latest_seconds: float | None
-    ) -> Result:
-        """Write into the job's status why the API server refused a child. `latest_seconds`: when the plan wants the
-        next pass."""
-        job = outcome.job if outcome.untold is None else replace(outcome.job, status=outcome.untold)
+    ) -> ReleasedEnd:
+        """Write into the status why the API server refused a child. `latest_seconds`: until the plan needs the next
+        pass."""
+        job = outcome.job_with_deferred_status
         if isinstance(job, InvalidJob):  # it creates nothing
             raise Terminal(f"a create was refused for the invalid job {job.name.key}")
-        error = outcome.invalid or outcome.refused or Transient("refused")
+        error = outcome.invalid_child or outcome.create_error or Transient("refused")
         message = error.message
         if error.reason == NOT_INSTALLED:
             message += tell_what_is_missing(self._rules)
-        if outcome.invalid is not None:
+        if outcome.invalid_child is not None:
             plan, goes_on = refuse_child(job, observed, self._clock(), message, made_pods=outcome.made_pods)
             if not goes_on:
-                self._carry_out(lease, job, plan)
-                # The next pass takes away what this one has made.
-                return Result(f"refused: {message}", after_seconds=STALE_RETRY_SECONDS)
-            # What the API server refuses may be mended by an edit, which is news, or in the cluster, which is none.
+                self._execute(lease, job, plan)
+                # The next pass deletes what this pass has created.
+                return Done(f"refused: {message}", STALE_RETRY_SECONDS)
+            # Retry with backoff: a change in the cluster may mend what the API server refuses, and no event says so.
             error = Transient(message, status=error.status, reason=error.reason)
         else:
             plan = report_create_failure(job, self._clock(), message)
-        # The create may have waited for its answer: then the next pass tells it, before it tries again.
-        if not plan.empty and (outcome.untold is None or lease.held_seconds < PASS_SECONDS):
+        # A create that waited long for its answer has used up the time of the pass. With a deferred status nothing is
+        # written yet, so the next pass writes the report before it tries again.
+        if not plan.empty and (outcome.deferred_status is None or lease.held_seconds < PASS_SECONDS):
             self._executor.apply(job, plan, lease)
             log.warning("cannot create a child", key=lease.key, uid=job.uid, error=error.message)
         return after_error(error, latest_seconds)
 
-    def _report_beside(self, lease: Lease, outcome: Outcome, error: OperatorError) -> None:
-        """Write into the job's status why the API server refused what only stands beside the job. The pass has done
-        its work all the same."""
-        job = outcome.job if outcome.untold is None else replace(outcome.job, status=outcome.untold)
+    def _report_optional_error(self, lease: Lease, outcome: Outcome, error: OperatorError) -> None:
+        """Write into the status why the API server refused an optional object. The pass has succeeded all the same."""
+        job = outcome.job_with_deferred_status
         if isinstance(job, TrainingJob):
             plan = report_tensorboard_failure(job, self._clock(), error.message)
             if not plan.empty:
                 self._executor.apply(job, plan, lease)
-                log.warning("cannot create what stands beside a job", key=lease.key, uid=job.uid, error=error.message)
+                log.warning(
+                    "cannot create an optional object of a job", key=lease.key, uid=job.uid, error=error.message
+                )
 
-    def _report_undeleted(
+    def _report_delete_error(
         self, lease: Lease, outcome: Outcome, error: OperatorError, latest_seconds: float | None
-    ) -> Result:
-        """Write into the job's status what does not go, and why: the API server refuses it, the operator may not, or
-        there was no answer."""
+    ) -> ReleasedEnd:
+        """Write into the status which object cannot be deleted, and why: the API server refuses it, the operator lacks
+        the permission, or there was no answer."""
         if isinstance(outcome.job, TrainingJob):
             plan = report_delete_failure(outcome.job, self._clock(), error.message)
             if not plan.empty:
                 self._executor.apply(outcome.job, plan, lease)
                 log.warning("cannot delete a child", key=lease.key, uid=outcome.job.uid, error=error.message)
-        if is_about_the_object(error):  # whatever the server called it: what refuses is cured from outside
+        if is_about_the_object(error):
+            # Retry with backoff, whatever class the error has: what refuses, such as a webhook, is mended from outside.
             error = Transient(error.message, status=error.status, reason=error.reason)
         return after_error(error, latest_seconds)
 
-    def _carry_out(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
+    def _execute(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
         outcome = self._executor.apply(job, plan, lease)
         for decision in plan.decisions:
             log.info(decision, key=lease.key, token=lease.claim.token)
         return outcome
 
-    def _after_error(self, key: JobKey, error: OperatorError | SoftTimeLimitExceeded) -> Result:
+    def _end_after_error(self, key: JobKey, error: OperatorError | SoftTimeLimitExceeded) -> ReleasedEnd:
         if not isinstance(error, OperatorError):
             error = too_long(self._settings.task_soft_time_limit_seconds)
-        result = after_error(error)
-        if result.terminal:
+        end = after_error(error)
+        if isinstance(end, GiveUp):
             why = {"error": error.message, "status": error.status, "reason": error.reason}
             log.error("reconcile failed, not retryable", key=key, **why)
-        return result
+        return end
+
+
+def _return_after_deaths(end: ReleasedEnd) -> ReleasedEnd:
+    """The end of a pass that survived where earlier ones died. The next pass must come soon: it takes the condition
+    Stalled back."""
+    match end:
+        case AwaitWatch() | RetryAfter() | RetryWithBackoff():
+            return end
+        case GiveUp():
+            return replace(end, seconds=0.0)
+        case _:
+            return QueueAgain(end.text)

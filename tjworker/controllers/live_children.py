@@ -1,8 +1,6 @@
-"""A job's pods, services and workloads as the API server has them now: what a view says of them may be old, or what
-somebody who can write Redis has put back, and failures are counted and ends decided on it.
+"""Reads a job's pods, services and workloads from the API server (`ChildNow`).
 
-One GET for each that is asked for; one list of the job's pods instead where all matter, or too many are asked for.
-Reads only.
+One GET for each object; one list of the job's pods if all pods are needed, or many of them. Writes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +11,7 @@ from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.naming import selector
+from tjworker.api.needs import ALL_PODS, ChildNow
 from tjworker.api.observed import Observed, PodRecord, Record
 from tjworker.api.owners import controller, job_of
 from tjworker.api.pod_records import deletion_of, pod_record
@@ -21,37 +20,42 @@ from tjworker.api.workload_records import service_record, workload_record
 from tjworker.base import GroupResource, JobName
 from tjworker.kube.client import KubeClient
 from tjworker.lease import Lease
-from tjworker.reconcile import ALL_PODS
 
 MOST_GETS = 10
-"""Beyond, a list costs the API server less."""
+"""For more pods, a list costs the API server less."""
 
 
 def read_children(
-    kube: KubeClient, job: JobName, uid: str, observed: Observed, asked: Iterable[str], lease: Lease, page_size: int
+    kube: KubeClient,
+    job: JobName,
+    uid: str,
+    observed: Observed,
+    needs: Iterable[ChildNow],
+    lease: Lease,
+    page_size: int,
 ) -> Observed:
-    """What was observed, with the API server's own word on what is asked for: `<resource>/<name>`, `pods/*`. Raises
-    what a request raises: without that word nothing is decided."""
-    asked = list(asked)
-    of_pods = _names(asked, PODS)
+    """`observed` with these children as the API server has them. Raises what a request raises: the plan must not be
+    executed without an answer."""
+    confirmed = set(needs)
+    pod_names = _names(confirmed, PODS)
     reader = _Reader(kube, job, lease)
-    if ALL_PODS in asked or len(of_pods) > MOST_GETS:
+    if ALL_PODS in confirmed or len(pod_names) > MOST_GETS:
         pods = reader.every_pod(uid, observed.pods, page_size)
-        asked.append(ALL_PODS)
+        confirmed.add(ALL_PODS)
     else:
-        pods = reader.each(PODS, of_pods, observed.pods)
+        pods = reader.each(PODS, pod_names, observed.pods)
     return replace(
         observed,
         pods=pods,
-        replicasets=reader.each(REPLICASETS, _names(asked, REPLICASETS), observed.replicasets),
-        jobs=reader.each(BATCH_JOBS, _names(asked, BATCH_JOBS), observed.jobs),
-        services=reader.each(SERVICES, _names(asked, SERVICES), observed.services),
-        confirmed=observed.confirmed.union(asked),
+        replicasets=reader.each(REPLICASETS, _names(confirmed, REPLICASETS), observed.replicasets),
+        jobs=reader.each(BATCH_JOBS, _names(confirmed, BATCH_JOBS), observed.jobs),
+        services=reader.each(SERVICES, _names(confirmed, SERVICES), observed.services),
+        confirmed=observed.confirmed | confirmed,
     )
 
 
-def _names(asked: Iterable[str], resource: GroupResource) -> set[str]:
-    return {name.removeprefix(f"{resource}/") for name in asked if name.startswith(f"{resource}/")}
+def _names(needs: Iterable[ChildNow], resource: GroupResource) -> set[str]:
+    return {need.name for need in needs if need.resource == resource and need != ALL_PODS}
 
 
 class _Reader:
@@ -73,7 +77,7 @@ class _Reader:
         return tuple(records[name] for name in sorted(records))
 
     def every_pod(self, uid: str, known: tuple[PodRecord, ...], page_size: int) -> tuple[PodRecord, ...]:
-        """Those with the job's label, and of the others that the view has: somebody may have taken the label away."""
+        """The pods with the job's label, and those of the view that lack it: somebody may have removed the label."""
         found: dict[str, Any] = {}
         views = {pod.name: pod for pod in known}
         token = ""
@@ -93,8 +97,8 @@ class _Reader:
         return tuple(sorted((*found.values(), *rest), key=lambda pod: pod.name))
 
     def _record(self, resource: GroupResource, raw: Mapping[str, Any], view: Record | None) -> Any:
-        """As the watcher projects it, which has seen more of a pod's deletion than an answer says: that is in the view
-        of it. None for what belongs to another job, or to none."""
+        """The record that the watcher would make of the object; None if it does not belong to the job. What the
+        watcher has seen of a pod's deletion is in `view`: the API server does not say it again."""
         meta = raw["metadata"]
         owner = controller(meta)
         key, _ = job_of(resource, meta, owner)

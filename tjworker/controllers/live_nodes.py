@@ -1,8 +1,4 @@
-"""Nodes as the API server has them now: what a view says against one may be a minute old, and pods are forced out for
-it.
-
-One GET a node a pass. Reads only.
-"""
+"""Reads nodes from the API server (`NodeNow`): one GET for each node and pass. Writes nothing."""
 
 from __future__ import annotations
 
@@ -21,19 +17,19 @@ from tjworker.lease import Lease
 log = structlog.get_logger(__name__)
 
 MOST_ASKED = 100
-"""Nodes a pass; of more, any: the next pass asks for others."""
+"""Nodes a pass. If a plan needs more, a random choice is read: the next pass reads others."""
 
 
 def read_nodes(kube: KubeClient, names: Iterable[str], lease: Lease) -> dict[str, NodeRecord | None]:
-    """None for a node that there is not. One that could not be read is left out, and so are those after it: an API
-    server that is away, or that lets us read no nodes, is not asked for each. Raises Fenced."""
+    """Name -> record; None for a node that does not exist. Raises Fenced."""
     found: dict[str, NodeRecord | None] = {}
-    asked = list(names)
-    for name in asked if len(asked) <= MOST_ASKED else random.sample(asked, MOST_ASKED):
+    wanted = list(names)
+    for name in wanted if len(wanted) <= MOST_ASKED else random.sample(wanted, MOST_ASKED):
         lease.ensure()
         try:
             raw = kube.get(NODES, "", name)
         except OperatorError as error:
+            # Not for each of the others, too: the API server is away, or the operator may read no nodes.
             log.warning("cannot ask for a node; its pods stay", node=name, key=lease.key, error=error.message)
             break
         found[name] = None if raw is None else node_record(raw)

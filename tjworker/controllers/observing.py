@@ -1,14 +1,14 @@
-"""What passes decide on, out of the views that came with their keys: parsed jobs, records of children and nodes.
+"""Turns the views of keys into what passes decide on: parsed jobs with the records of their children and nodes.
 
-Decides nothing about jobs. Most views need nothing more than the nodes of their pods, which one read of Redis brings
-for all of them; what only the API server knows is left to the pass of its own job.
+Decides nothing about jobs. A view suffices for most jobs. What only the API server knows, such as the spec of a
+suspended job, is read in the pass of that job alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -19,8 +19,8 @@ from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
 from tjworker.api.status import SUSPENDED
-from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, Terminal, parse_key
-from tjworker.controllers.result import Result
+from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, JobName, Terminal, parse_key
+from tjworker.controllers.pass_end import AwaitWatch, Done, ReleasedEnd, RetryAfter
 from tjworker.kube.client import KubeClient
 from tjworker.priorities import PriorityClasses
 from tjworker.reconcile import take_up
@@ -30,123 +30,174 @@ from tjworker.store.port import Store
 from tjworker.store.projection import View
 
 UNSYNCED_RETRY_SECONDS = 1.0
+Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
-    """A job with what belongs to it: all that a decision needs besides time and rules."""
+class JobObservation:
+    """A job and its children: all that a decision needs besides time and rules."""
 
     job: TrainingJob | InvalidJob
     observed: Observed
 
     @property
     def nodes(self) -> set[str]:
-        """Of its pods, while it goes on."""
+        """Names of the nodes that hold pods of the job; none once it has ended."""
         return set() if self.job.status.ended else {pod.node for pod in self.observed.pods if pod.node}
 
     @property
-    def has_nothing_yet(self) -> bool:
-        """Not even lost anything before: the first time that something is made for it."""
-        before = self.job.status
-        there = self.observed.pods or self.observed.replicasets or self.observed.jobs
-        return not (there or before.start_running_time or before.restarts or before.suspended_seconds)
+    def is_new(self) -> bool:
+        """Nothing has been made for the job yet, and nothing of it was lost."""
+        status = self.job.status
+        children = self.observed.pods or self.observed.replicasets or self.observed.jobs
+        return not (children or status.start_running_time or status.restarts or status.suspended_seconds)
 
 
-class Observing:
-    """One a process."""
+class _NeedsApi(Exception):
+    """The view does not suffice: the API server must be asked."""
+
+
+class _Sources(Protocol):
+    """What an observation needs besides the view."""
+
+    def read_job(self, name: JobName) -> Json | None: ...
+    def find_priority_class(self, name: str) -> str: ...
+    def find_reference(self, job: InvalidJob) -> Json | None: ...
+
+
+class _ViewAlone:
+    """Asks the API server for nothing."""
+
+    def __init__(self, references: References) -> None:
+        self._references = references
+
+    def read_job(self, name: JobName) -> Json | None:
+        raise _NeedsApi
+
+    def find_priority_class(self, name: str) -> str:
+        raise _NeedsApi
+
+    def find_reference(self, job: InvalidJob) -> Json | None:
+        known = self._references.known(job)
+        if known is None:
+            raise _NeedsApi
+        return known
+
+
+class _Api:
+    def __init__(self, kube: KubeClient, priorities: PriorityClasses, references: References) -> None:
+        self._kube = kube
+        self._references = references
+        self.find_priority_class = priorities.find
+
+    def read_job(self, name: JobName) -> Json | None:
+        return self._kube.get(name.resource, name.namespace, name.name)
+
+    def find_reference(self, job: InvalidJob) -> Json | None:
+        return self._references.known(job) or self._references.find(job)
+
+
+class Observer:
+    """One per process."""
 
     def __init__(self, store: Store, kube: KubeClient, priorities: PriorityClasses) -> None:
         self._projection = store.projection
         self._queue = store.queue
-        self._kube = kube
-        self._priorities = priorities
-        self._references = References(kube)
+        references = References(kube)
+        self._view_alone = _ViewAlone(references)
+        self._api = _Api(kube, priorities, references)
 
-    def read(self, key: JobKey, view: View, *, ask: bool = True) -> Observation | Result | None:
-        """Without nodes. A Result when there is nothing to decide on; None when the API server must be asked, and
-        `ask` is not set."""
+    def observe_view(self, key: JobKey, view: View) -> JobObservation | ReleasedEnd | None:
+        """The job without its nodes; the end of the pass if there is nothing to decide on; None if the API server must
+        be asked, by `observe`."""
+        try:
+            return self._observe(key, view, self._view_alone)
+        except _NeedsApi:
+            return None
+
+    def observe(self, key: JobKey, view: View) -> JobObservation | ReleasedEnd:
+        """The job without its nodes, or the end of the pass if there is nothing to decide on. Asks the API server for
+        what the view lacks."""
+        return self._observe(key, view, self._api)
+
+    def _observe(self, key: JobKey, view: View, sources: _Sources) -> JobObservation | ReleasedEnd:
         if view.fault is not None:
             raise view.fault
         if not view.synced:
             # The watcher queues every unfinished job once the projection is whole again.
-            return Result("the projection is not synced yet", after_seconds=UNSYNCED_RETRY_SECONDS, unfit=True)
+            return RetryAfter("the projection is not synced yet", UNSYNCED_RETRY_SECONDS)
         if view.stale:
-            return Result("waits until the watch shows the last write of this job", stale=True, behind=True)
+            return AwaitWatch("waits until the watch shows the last write of this job", own_write=True)
+        raw: Json | None
         raw, observed = decode_view(view.job, view.children, seen=view.seen)
         observed = replace(observed, untouched=not view.min_observed)
         name = parse_key(key)
+        # Redis keeps no spec of a finished job, which only its TTL brings here, of a suspended job, or of a job with a
+        # very large spec.
         if raw is not None and (raw.get("finished") or LEFT_OUT in raw):
-            if not ask:
-                return None
-            # The projection keeps next to nothing of a finished job, which only a TTL brings here, nor of a suspended
-            # one or of one with a very large spec.
-            size = raw.get(LEFT_OUT, 0)
+            kept, raw = raw, sources.read_job(name)
+            size = kept.get(LEFT_OUT, 0)
             observed = replace(observed, left_out_bytes=size if size > MOST_KEPT_OF_A_JOB else 0)
-            kept, raw = raw, self._kube.get(name.resource, name.namespace, name.name)
             if raw is not None and UNREADABLE in kept:
                 raw = {**raw, "spec": readable(raw.get("spec")) or {}, UNREADABLE: kept[UNREADABLE]}
         if raw is None:
-            return Result("the job is gone")
+            return Done("the job is gone")
         if name.resource not in kinds.KNOWN_KINDS:
             raise Terminal(f"{name.resource} is no job kind of this operator")
-        parsed = self._parse(name.resource, raw, ask=ask)
-        job = None if parsed is None else self._with_priority_class(take_up(parsed, observed), ask=ask)
-        return None if job is None else Observation(job, observed)
-
-    def _with_priority_class(self, job: TrainingJob | InvalidJob, *, ask: bool) -> TrainingJob | InvalidJob | None:
-        """None when the API server must be asked for it, and `ask` is not set."""
-        if isinstance(job, InvalidJob) or not job.priority or job.status.ended:
-            return job
-        return replace(job, priority_class=self._priorities.find(job.priority)) if ask else None
-
-    def _parse(self, resource: GroupResource, raw: Mapping[str, Any], *, ask: bool) -> TrainingJob | InvalidJob | None:
-        """With the object that its spec names. None when the API server must be asked for it, and `ask` is not set."""
-        job = kinds.parse(resource, raw)
-        if isinstance(job, TrainingJob) or job.missing is None or job.status.ended:
-            return job
-        found = self._references.known(job) or (self._references.find(job) if ask else None)
-        if found is None:
-            return job if ask else None
-        return kinds.parse(resource, kinds.resolved(resource, raw, found))
+        job = take_up(_parse(name.resource, raw, sources), observed)
+        if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
+            job = replace(job, priority_class=sources.find_priority_class(job.priority))
+        return JobObservation(job, observed)
 
     def rests(self, key: JobKey, view: View) -> bool:
-        """The job is suspended, or the API server has refused its first pods; none of its objects is there, and a pass
-        has had nothing to do at this version, which the record names. An edit, a deletion or an annotation makes
-        another version."""
+        """True if a pass over this version of the job had nothing to do, as `note_rest` noted. An edit, a deletion or
+        an annotation makes another version."""
         version = _resting_version(key, view)
         return version is not None and self._queue.rests_at(key) == version
 
-    def note_rest(self, key: JobKey, view: View, found: Observation, plan: Plan) -> None:
-        """Of a job that Redis keeps without its spec. Not of one whose spec cannot be used: what it was refused for may
-        lie outside of it, as the settings do."""
+    def note_rest(self, key: JobKey, view: View, found: JobObservation, plan: Plan) -> None:
+        """Note that a pass over this version of the job had nothing to do: the job is suspended, or the API server has
+        refused its first pods, and it has no objects. So the next pass needs no request for its spec."""
         version = _resting_version(key, view)
-        there, status = str(found.job.resource_version), found.job.status
+        status = found.job.status
+        # Not for a job whose spec was refused: the reason may lie outside the spec, for instance in the settings.
         rests = status.phase == SUSPENDED or status.refused == "Create"
-        if version == there and rests and plan.empty and plan.requeue_after_seconds is None:
+        unchanged = version == str(found.job.resource_version)
+        if version and unchanged and rests and plan.empty and plan.requeue_after_seconds is None:
             self._queue.note_rest(key, version)
 
-    def with_nodes(self, found: Iterable[Observation]) -> list[Observation]:
-        """The same, with the nodes of their pods, in one round trip."""
-        found = list(found)
-        names = sorted(set().union(*(one.nodes for one in found)))
+    def with_nodes(self, observations: Iterable[JobObservation]) -> list[JobObservation]:
+        """The observations with the nodes of their pods, read in one round trip."""
+        jobs = list(observations)
+        names = sorted(set().union(*(job.nodes for job in jobs)))
         if not names:
-            return found
-        nodes = decoded(self._projection.nodes(names))
+            return jobs
+        nodes = decode_nodes(self._projection.nodes(names))
         return [
-            replace(one, observed=replace(one.observed, nodes={name: nodes[name] for name in own if name in nodes}))
-            if (own := sorted(one.nodes))
-            else one
-            for one in found
+            replace(job, observed=replace(job.observed, nodes={name: nodes[name] for name in own if name in nodes}))
+            if (own := sorted(job.nodes))
+            else job
+            for job in jobs
         ]
 
     def every_node(self) -> dict[str, NodeRecord]:
-        """Nobody judges by no nodes."""
+        """Every node of the projection; empty while the list of nodes is incomplete."""
         cluster = self._projection.cluster()
-        return decoded(cluster.nodes) if cluster.nodes_whole else {}
+        return decode_nodes(cluster.nodes) if cluster.nodes_whole else {}
+
+
+def _parse(resource: GroupResource, raw: Json, sources: _Sources) -> TrainingJob | InvalidJob:
+    """The job with the object that its spec names, such as a runtime; an InvalidJob if that object is missing."""
+    job = kinds.parse(resource, raw)
+    if isinstance(job, TrainingJob) or job.missing is None or job.status.ended:
+        return job
+    reference = sources.find_reference(job)
+    return job if reference is None else kinds.parse(resource, kinds.resolved(resource, raw, reference))
 
 
 def _resting_version(key: JobKey, view: View) -> str | None:
-    """resourceVersion of a job that the projection shows as suspended or refused, without spec and without objects."""
+    """The resourceVersion of the job if the view shows it suspended or refused, without spec and without objects; else
+    None."""
     kind = kinds.KNOWN_KINDS.get(parse_key(key).resource)
     if kind is None or view.job is None or view.fault or not view.synced or view.stale or any(view.children.values()):
         return None
@@ -156,6 +207,6 @@ def _resting_version(key: JobKey, view: View) -> str | None:
     return str(raw["metadata"]["resourceVersion"])
 
 
-def decoded(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:
+def decode_nodes(nodes: Mapping[str, bytes]) -> dict[str, NodeRecord]:
     records = {name: decode(NODES, data) for name, data in nodes.items()}
     return {name: record for name, record in records.items() if isinstance(record, NodeRecord)}

@@ -6,13 +6,12 @@ Never imports redis, celery, kubernetes, an HTTP library or a clock; import-lint
 from tjworker.reconcile.addons.tensorboard import report_refusal as report_tensorboard_failure
 from tjworker.reconcile.core import reconcile
 from tjworker.reconcile.gangs import tell_what_is_missing
-from tjworker.reconcile.plan import ALL_PODS, Plan
+from tjworker.reconcile.plan import Plan
 from tjworker.reconcile.policies.died_passes import report_died_passes
 from tjworker.reconcile.refusals import refuse_child, report_create_failure, report_delete_failure, take_up
 from tjworker.reconcile.rules import Rules
 
 __all__ = [
-    "ALL_PODS",
     "Plan",
     "Rules",
     "reconcile",

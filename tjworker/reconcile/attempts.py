@@ -196,7 +196,7 @@ def record_successes(p: Pass) -> Pass:
         if done:
             done |= parse_indices(view.attempts.completed, MAX_INDEX)
             changed[name] = view.attempts.model_copy(update={"completed": format_indices(done)})
-    return p.note(_with_roles(p.status, changed))
+    return p.with_status(_with_roles(p.status, changed))
 
 
 def record_running(

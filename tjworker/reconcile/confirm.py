@@ -1,13 +1,13 @@
-"""What hurts is decided on the API server's own word. Pure.
+"""Destructive decisions are confirmed with the API server first. Pure.
 
-The projection is a view of a moment, and who can write Redis can put an older one back or take records out of it. What
-a job asks for and what has succeeded is safe all the same: records are sealed, a success stays one, and the status
-write names the job's resourceVersion. Not so a failure, a restart or a pod in a batch Job's name, for these rest on
-what is *not* there, or is there no longer. So a plan that counts one names what it rests on, and whoever carries the
-plan out asks the API server for that first, and has it decided again.
+The projection is a view of a moment, and anybody who can write Redis can put back an older view or remove records. What
+a job asks for and what has succeeded is safe nevertheless: records are sealed, a success stays one, and the status
+write names the job's resourceVersion. But a failure, a restart, or a pod in a batch Job's name rests on an object that
+is *not* there any more, and no seal proves that. So a plan that counts one of these needs the object as the API server
+has it, and the job is decided again on the answer.
 
-A job whose life nothing disturbs asks for nothing. The judge is the difference between two statuses, not the step that
-made it: a new policy cannot forget to ask.
+A job without trouble needs nothing. The difference between two statuses decides, not the step that made it: no new
+policy can forget to confirm.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tjworker.api.naming import owner_name
+from tjworker.api.needs import ALL_PODS, ChildNow
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.api.status import JobStatus, RoleAttempts
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import ALL_PODS, Create, Plan
+from tjworker.reconcile.plan import Create, Plan
 from tjworker.reconcile.policies.creating import stuck_container
 from tjworker.reconcile.policies.restart_failed import was_there
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -27,20 +28,20 @@ from tjworker.reconcile.replicas import Replica, RoleView
 _OWNERS = {"ReplicaSet": REPLICASETS, "Job": BATCH_JOBS}
 
 
-def to_confirm(begun: Pass, plan: Plan) -> Plan:
-    """The plan, with what it rests on and has not been confirmed. `begun`: the pass before its first step."""
-    if not _hurts(begun, plan):
+def need_confirmation(begun: Pass, plan: Plan) -> Plan:
+    """The plan with the children that it must confirm and has not. `begun`: the pass before its first step."""
+    if not _is_destructive(begun, plan):
         return plan
-    asked = set(_rests_on(begun)) - begun.observed.confirmed
+    needs = set(_suspects(begun)) - begun.observed.confirmed
     if ALL_PODS in begun.observed.confirmed:
-        asked = {name for name in asked if not name.startswith(f"{PODS}/")}
-    return replace(plan, confirm=tuple(sorted(asked))) if asked else plan
+        needs = {need for need in needs if need.resource != PODS}
+    return replace(plan, needs=(*plan.needs, *sorted(needs)))
 
 
-def _hurts(begun: Pass, plan: Plan) -> bool:
-    """It counts a failure or a restart, ends a job that has not succeeded, replaces a pod that cannot start, or makes
-    one in a controller's name."""
-    if any(isinstance(w, Create) and w.resource == PODS and not _is_ours(begun, w) for w in plan.writes):
+def _is_destructive(begun: Pass, plan: Plan) -> bool:
+    """True if the plan counts a failure or a restart, ends a job that has not succeeded, replaces a pod that cannot
+    start, or creates a pod in a controller's name."""
+    if any(isinstance(w, Create) and w.resource == PODS and not _is_owned_by_job(begun, w) for w in plan.writes):
         return True
     if plan.status is None:
         return False
@@ -48,39 +49,41 @@ def _hurts(begun: Pass, plan: Plan) -> bool:
     ends = after.ending is not None and before.ending is None and after.ending.phase != "Succeed"
     if ends or before.restart_counts != after.restart_counts:
         return True
-    if begun.job.suspend:  # the spec alone begins a new attempt
+    if begun.job.suspend:
+        # The spec alone begins a new attempt.
         return False
-    if _of_each(before, "all", "failed") != _of_each(after, "all", "failed"):
+    if _attempt_fields(before, "all", "failed") != _attempt_fields(after, "all", "failed"):
         return True
-    # Raised and not counted: a pod that was one too many; or one that could not start.
+    # The attempt of a pod rises without being counted if the pod was surplus, or if it could not start. Only the second
+    # needs confirmation.
     stuck = any(_cannot_start(replica) for view in begun.roles.values() for replica in view.replicas)
-    return stuck and _of_each(before, "pods") != _of_each(after, "pods")
+    return stuck and _attempt_fields(before, "pods") != _attempt_fields(after, "pods")
 
 
-def _of_each(status: JobStatus, *fields: str) -> dict[str, tuple[object, ...]]:
-    """Of each role about which its attempts say something."""
-    nothing = tuple(getattr(RoleAttempts(), field) for field in fields)
-    said = {role: tuple(getattr(a, field) for field in fields) for role, a in status.attempts.roles.items()}
-    return {role: what for role, what in said.items() if what != nothing}
+def _attempt_fields(status: JobStatus, *fields: str) -> dict[str, tuple[object, ...]]:
+    """These fields of the attempts of each role, for roles in which they differ from their defaults."""
+    defaults = tuple(getattr(RoleAttempts(), field) for field in fields)
+    values = {role: tuple(getattr(a, field) for field in fields) for role, a in status.attempts.roles.items()}
+    return {role: found for role, found in values.items() if found != defaults}
 
 
-def _is_ours(begun: Pass, create: Create) -> bool:
+def _is_owned_by_job(begun: Pass, create: Create) -> bool:
     return any(owner["uid"] == begun.job.uid for owner in create.body["metadata"].get("ownerReferences", ()))
 
 
-def _rests_on(begun: Pass) -> Iterator[str]:
+def _suspects(begun: Pass) -> Iterator[ChildNow]:
+    """The children on whose trouble the plan may rest."""
     for view in begun.roles.values():
         if view.role.workload == "Pod":
-            yield from (f"{PODS}/{r.name}" for r in view.replicas if _is_suspect(begun, view, r))
+            yield from (ChildNow(PODS, r.name) for r in view.replicas if _is_suspect(begun, view, r))
         else:
-            # Which slot a pod holds hangs on every other pod of its owner, under names that nobody knows beforehand;
-            # and without its owner none would be the job's.
+            # The slot of a pod depends on every other pod of its owner, and their names cannot be predicted. Without
+            # the owner none of them would belong to the job.
             yield ALL_PODS
-            yield f"{_OWNERS[view.role.workload]}/{owner_name(begun.job.name.name, view.role.name)}"
+            yield ChildNow(_OWNERS[view.role.workload], owner_name(begun.job.name.name, view.role.name))
 
 
 def _is_suspect(begun: Pass, view: RoleView, replica: Replica) -> bool:
-    """The plan may rest on its trouble."""
     pod = replica.pod
     if replica.final:
         return False

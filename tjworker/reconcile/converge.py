@@ -1,16 +1,17 @@
-"""The last part of a pass over a job that lives: bring its objects to what its roles want, and say how it stands.
+"""The last part of a pass over a job that lives: create and delete what its roles need, and report its state.
 
-Decides nothing about ends or restarts: the steps of `core.STEPS` have. Pure.
+`STEPS` run in order. Decides nothing about ends or restarts: the steps of `core.STEPS` have. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from tjworker.api import labels
 from tjworker.api.model import After
+from tjworker.api.needs import EveryNode
 from tjworker.api.resources import PODS
 from tjworker.api.status import ALL_RUN, FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
@@ -21,9 +22,9 @@ from tjworker.reconcile.conditions import clear_condition, is_true, set_conditio
 from tjworker.reconcile.first_status import WAIT_SECONDS, may_wait_for_pods
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import Create, Patch, Plan, Write
+from tjworker.reconcile.plan import Create, Event, Patch, Plan, Write
 from tjworker.reconcile.pod_group import GangPass, is_withheld, see_gang
-from tjworker.reconcile.policies.backoff import find_resting
+from tjworker.reconcile.policies.backoff import Resting, find_resting
 from tjworker.reconcile.policies.limits import seconds_to_deadline
 from tjworker.reconcile.policies.stuck_deletion import StuckDeletions, find_stuck_deletions, report_deletions
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -32,55 +33,134 @@ from tjworker.reconcile.workloads import WORKLOADS, jobwide
 from tjworker.reconcile.workloads.owner import unjudged
 
 
+@dataclass(frozen=True, slots=True)
+class Convergence:
+    """The value that each step takes and returns."""
+
+    p: Pass
+    """With `status` as the steps have set it so far."""
+    scales: tuple[ScaleRecord, ...]
+    phase: Phase
+    """The job's new phase."""
+    resting: Resting
+    gang: GangPass
+    stuck: StuckDeletions
+    writes: tuple[Write, ...] = ()
+    """Writes of the pass, and one more if there are more than `writes_per_pass`."""
+    tensorboard_events: tuple[Event, ...] = ()
+    plan: Plan = field(default_factory=Plan)
+
+    @classmethod
+    def begin(cls, p: Pass) -> Convergence:
+        p = hostnetwork.draw(p)
+        scales = phase.scale_changes(p.job, p.job.status, p.at)
+        new = phase.live_phase(p.job.status.phase, p.roles, restarted=bool(p.restarted), scaled=bool(scales))
+        gang = see_gang(p)
+        resting, stuck = find_resting(p.roles, p.now), find_stuck_deletions(p.pods, p.now)
+        return cls(replace(p, gang=gang.membership), scales, new, resting, gang, stuck)
+
+    def with_status(self, status: JobStatus) -> Convergence:
+        return replace(self, p=self.p.with_status(status))
+
+    def wake_within(self, seconds: float | None) -> Convergence:
+        return replace(self, p=self.p.wake_within(seconds))
+
+
 def converge(p: Pass) -> Plan:
-    p = hostnetwork.draw(p)
-    job, at = p.job, p.at
-    scales = phase.scale_changes(job, job.status, at)
-    new = phase.live_phase(job.status.phase, p.roles, restarted=bool(p.restarted), scaled=bool(scales))
-    resting = find_resting(p.roles, p.now)
-    gang = see_gang(p)
-    p = replace(p, gang=gang.membership)
-    staying = resting.pods | find_kept(p)
-    due = (w for w in _writes(p, gang) if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch)))
-    writes = list(islice(due, p.rules.writes_per_pass + 1))  # one more tells `Pass.complete` that there are more
-    made = _made(writes[: p.rules.writes_per_pass])
-    if not job.status.start_time:  # by a pass that left the first status to this one
+    """The plan that brings the job's objects to what its roles want."""
+    c = Convergence.begin(p)
+    for step in STEPS:
+        c = step(c)
+    return replace(c.plan, requeue_after_seconds=c.p.wake_seconds)
+
+
+def shape_workloads(c: Convergence) -> Convergence:
+    p = c.p
+    staying = c.resting.pods | find_kept(p)
+    due = (w for w in _writes(p, c.gang) if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch)))
+    # One more than the pass makes: so `Pass.to_plan` sees that there are more.
+    return replace(c, writes=tuple(islice(due, p.rules.writes_per_pass + 1)))
+
+
+def count_running(c: Convergence) -> Convergence:
+    """Record which pods are made and run, and the numbers of each role."""
+    p = c.p
+    made = _made(c.writes[: p.rules.writes_per_pass])
+    if not p.job.status.start_time:
+        # An earlier pass has made pods and deferred the first status to this one.
         made |= {n: made.get(n, set()) | v.indices("pending") | v.indices("scheduled") for n, v in p.roles.items()}
-    status = record_running(phase.with_scale_records(p.status, scales), p.roles, new, made)
-    status = outcome.numbers(job, status, p.roles, live=True)
-    stuck = find_stuck_deletions(p.pods, p.now)
-    status, of_board = tensorboard.tell(p, _conditions(p, status, new, stuck, writes, gang))
-    if new == "Running" and not status.start_running_time:
-        begun = {"start_running_time": at, "suspended_seconds_before_running": status.suspended_seconds}
+    status = record_running(phase.with_scale_records(p.status, c.scales), p.roles, c.phase, made)
+    return c.with_status(outcome.numbers(p.job, status, p.roles, live=True))
+
+
+def set_conditions(c: Convergence) -> Convergence:
+    status, events = tensorboard.report(c.p, _with_conditions(c))
+    if c.phase == "Running" and not status.start_running_time:
+        begun = {"start_running_time": c.p.at, "suspended_seconds_before_running": status.suspended_seconds}
         status = status.model_copy(update=begun)
-    plan = outcome.finish_plan(job, status, new, at, writes=writes, message=_phase_message(p, new, scales))
-    # The echo of an own write queues nothing, so what only the next pass can see is asked for: pods that got their
-    # ordinal in this pass are judged in the next, and so is that all run again where a controller was faster than we.
-    again = any(unjudged(v) for v in p.roles.values()) or (new == "Restarting" and phase.all_run(p.roles))
-    p = p.wake(0.0 if again else None).wake(resting.next_seconds).wake(stuck.next_seconds)
-    p = p.wake(tensorboard.next_seconds(p))
-    for view in p.roles.values():
-        p = p.wake(WORKLOADS[view.role.workload].next_seconds(view, p.now))
-    p = p.wake(seconds_to_deadline(job, status, p.now))
-    if may_wait_for_pods(p, plan):
-        plan, p = replace(plan, status=None, untold=plan.status), p.wake(WAIT_SECONDS)
-    gather = 0.0 if plan.writes else outcome.gather_seconds(job.status, plan.status, p.roles, p.now)
-    if gather > 0:
-        plan, p = replace(plan, status=None), p.wake(gather)
-    scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in scales)
-    told = plan.events + (of_board if plan.status else ())
+    return replace(c.with_status(status), tensorboard_events=events)
+
+
+def write_plan(c: Convergence) -> Convergence:
+    p = c.p
+    message = _phase_message(p, c.phase, c.scales)
+    plan = outcome.finish_plan(p.job, p.status, c.phase, p.at, writes=c.writes, message=message)
+    scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in c.scales)
     return replace(
-        plan,
-        events=told,
-        decisions=scaled + plan.decisions,
-        ask_every_node=gang.judges_room,
-        requeue_after_seconds=p.wake_seconds,
+        c, plan=replace(plan, decisions=scaled + plan.decisions, needs=(EveryNode(),) if c.gang.judges_room else ())
     )
 
 
+def set_timers(c: Convergence) -> Convergence:
+    p = c.p
+    # The echo of an own write begins no pass, so the next pass must be asked for if only it can decide: about pods that
+    # got their ordinal in this pass, or whether all pods run again because a controller already replaced them.
+    again = any(unjudged(v) for v in p.roles.values()) or (c.phase == "Restarting" and phase.all_run(p.roles))
+    waits = [0.0 if again else None, c.resting.next_seconds, c.stuck.next_seconds, tensorboard.next_seconds(p)]
+    waits += [WORKLOADS[view.role.workload].next_seconds(view, p.now) for view in p.roles.values()]
+    waits.append(seconds_to_deadline(p.job, p.status, p.now))
+    for seconds in waits:
+        c = c.wake_within(seconds)
+    return c
+
+
+def defer_first_status(c: Convergence) -> Convergence:
+    if not may_wait_for_pods(c.p, c.plan):
+        return c
+    plan = replace(c.plan, status=None, deferred_status=c.plan.status)
+    return replace(c, plan=plan).wake_within(WAIT_SECONDS)
+
+
+def gather_numbers(c: Convergence) -> Convergence:
+    """Leave a status that differs in numbers only to a later pass, which then writes several changes at once."""
+    if c.plan.writes:
+        return c
+    seconds = outcome.gather_seconds(c.p.job.status, c.plan.status, c.p.roles, c.p.now)
+    return replace(c, plan=replace(c.plan, status=None)).wake_within(seconds) if seconds > 0 else c
+
+
+def add_tensorboard_events(c: Convergence) -> Convergence:
+    """Only with a status write: without one, the next pass sends the same events."""
+    if c.plan.status is None:
+        return c
+    return replace(c, plan=replace(c.plan, events=c.plan.events + c.tensorboard_events))
+
+
+STEPS: tuple[Callable[[Convergence], Convergence], ...] = (
+    shape_workloads,
+    count_running,
+    set_conditions,
+    write_plan,
+    set_timers,
+    defer_first_status,
+    gather_numbers,
+    add_tensorboard_events,
+)
+
+
 def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
-    # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not meet
-    # an old parameter server.
+    # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not
+    # connect to an old parameter server.
     old_attempt_lives = any(is_of_old_attempt(r, v) for v in p.roles.values() if v.role.makes_pods for r in v.replicas)
     if not p.job.errors:
         yield from strays(p)
@@ -96,8 +176,8 @@ def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
 
 
 def _held(p: Pass, gang: GangPass) -> dict[str, str]:
-    """Roles whose pods are not made yet, as their PodGroup is not there, or as their framework starts them when others
-    are ready; and what for."""
+    """Role -> what it waits for: roles whose pods are not created yet, because their PodGroup does not exist or their
+    framework starts them after others."""
     if gang.waits:
         return dict.fromkeys(p.roles, gang.waits)
     framework, held = find_framework(p.job), {}
@@ -112,7 +192,7 @@ def _held(p: Pass, gang: GangPass) -> dict[str, str]:
 
 
 def _still_awaited(view: RoleView, after: After) -> str:
-    """What `after` waits for, for people; '' when it has come about."""
+    """What `after` waits for, for people; '' if it has come about."""
     every = len(view.replicas)
     if after.status == "Complete":
         done = view.count("succeeded")
@@ -120,8 +200,8 @@ def _still_awaited(view: RoleView, after: After) -> str:
     ready, ended = sum(map(_is_ready, view.replicas)), sum(map(_has_ended, view.replicas))
     if ready + ended >= every:
         return ""
-    told = f" and {ended} ended" if ended else ""
-    return f"is made when the role {after.role} is ready: {ready} of {every} are{told}"
+    and_ended = f" and {ended} ended" if ended else ""
+    return f"is made when the role {after.role} is ready: {ready} of {every} are{and_ended}"
 
 
 def _is_ready(replica: Replica) -> bool:
@@ -129,12 +209,12 @@ def _is_ready(replica: Replica) -> bool:
 
 
 def _has_ended(replica: Replica) -> bool:
-    """It will never be ready again, so no wait for it could end."""
+    """True if the replica will never be ready again: no wait for it could end."""
     return replica.state == "succeeded" or (replica.state == "failed" and replica.final)
 
 
 def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
-    """Of each role, the indices whose pod is made."""
+    """Role -> indices whose pod these writes create."""
     found: dict[str, set[int]] = {}
     for write in writes:
         if isinstance(write, Create) and write.resource == PODS:
@@ -145,18 +225,16 @@ def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
     return found
 
 
-def _conditions(
-    p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
-) -> JobStatus:
-    at, generation = p.at, p.job.generation
-    status = _running_condition(p, status, new, stuck, writes, gang)
+def _with_conditions(c: Convergence) -> JobStatus:
+    p, new, at, generation = c.p, c.phase, c.p.at, c.p.job.generation
+    status = _with_running_condition(c)
     old = status.condition("Restarting")
     if new != "Restarting":
-        # Why it was restarted, and when that was over, stays to be read when the events have gone.
+        # The condition keeps the reason of the last restart: the events about it expire.
         was = f"over; it was: {old.message}" if old is not None else ""
         status = clear_condition(status, "Restarting", "Restarted", was, now=at, generation=generation)
     elif p.restarted or old is None or old.status != "True":
-        # What it waits for stands in the condition Running.
+        # The condition Running says what the job waits for.
         message = p.restarted or "pods are being replaced"
         status = set_condition(status, "Restarting", True, "PodsReplaced", message, now=at, generation=generation)
     if new != "Scaling":
@@ -167,40 +245,41 @@ def _conditions(
     return set_condition(status, "Scaling", True, "ReplicasChanged", f"scaling {counts}", now=at, generation=generation)
 
 
-def _running_condition(
-    p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
-) -> JobStatus:
-    """Of a job that runs before every replica does (`Runs`) it is True, and says beside that what the others wait
-    for."""
-    told = _tell_running(p, status, new, stuck, writes, gang)
-    why = told.condition("Running")
-    if new == "Running" or why is None or not phase.runs(p.job, p.roles, new, ran=is_true(status, "Running")):
-        return told
-    return set_condition(status, "Running", True, why.reason, why.message, now=p.at, generation=p.job.generation)
+def _with_running_condition(c: Convergence) -> JobStatus:
+    """The condition Running. For a job that runs before every replica does (`Runs`) it is True, and its message says
+    what the others wait for."""
+    p = c.p
+    status = _with_condition_of_all(c)
+    why = status.condition("Running")
+    runs = phase.runs(p.job, p.roles, c.phase, ran=is_true(p.status, "Running"))
+    if c.phase == "Running" or why is None or not runs:
+        return status
+    return set_condition(p.status, "Running", True, why.reason, why.message, now=p.at, generation=p.job.generation)
 
 
-def _tell_running(
-    p: Pass, status: JobStatus, new: Phase, stuck: StuckDeletions, writes: Sequence[Write], gang: GangPass
-) -> JobStatus:
+def _with_condition_of_all(c: Convergence) -> JobStatus:
+    """The condition Running, True if every replica runs."""
+    p, status, new = c.p, c.p.status, c.phase
     generation, old = p.job.generation, status.condition("Running")
     if new == "Running":
         reason, message = ALL_RUN, phase.tell_all_run(p.roles)
-        missing = any(isinstance(w, Create) and not w.beside for w in writes)  # such as the service of a pod that runs
+        # A running job may still lack an object, such as the service of a pod.
+        missing = any(isinstance(w, Create) and not w.optional for w in c.writes)
         if missing and old is not None and old.reason == FAILED_CREATE:
             reason, message = old.reason, old.message
         return set_condition(status, "Running", True, reason, message, now=p.at, generation=generation)
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
-        # What the API server said about a refused child stays until the child is there.
+        # The API server's refusal of a child stays in the condition until the child exists.
         return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)
-    waiting = phase.waiting_for(p.roles, _held(p, gang), gang.told, gang.too_large)
+    waiting = phase.waiting_for(p.roles, _held(p, c.gang), c.gang.message, c.gang.too_large)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
-        # The kubelet alternates between the two; the first says why.
+        # The kubelet alternates between the two reasons. The first one says why.
         return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)
     reason = waiting.reason or new
-    held = StuckDeletions() if waiting.reason else stuck  # what keeps a pod from starting says more
-    told = report_deletions(p.job, status, held, writes, reason, waiting.message, p.at)
-    if held.message or (old is not None and old.reason == FAILED_DELETE):
-        return told
+    # The reason why a pod does not start says more than a deletion that is stuck.
+    stuck = StuckDeletions() if waiting.reason else c.stuck
+    if stuck.message or (old is not None and old.reason == FAILED_DELETE):
+        return report_deletions(p.job, status, stuck, c.writes, reason, waiting.message, p.at)
     return set_condition(status, "Running", False, reason, waiting.message, now=p.at, generation=generation)
 
 

@@ -13,7 +13,7 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import JobStatus
 from tjworker.reconcile.attempts import record_successes
-from tjworker.reconcile.confirm import to_confirm
+from tjworker.reconcile.confirm import need_confirmation
 from tjworker.reconcile.converge import converge
 from tjworker.reconcile.ending import after_the_end, finish, resume_end
 from tjworker.reconcile.large_spec import tell_large_spec
@@ -68,14 +68,14 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
 
 def _pass(job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Plan:
     begun = Pass.begin(job, observed, now, rules)
-    return tell_large_spec(job, observed, tell_errors(job, to_confirm(begun, _decide(begun))))
+    return tell_large_spec(job, observed, tell_errors(job, need_confirmation(begun, _decide(begun))))
 
 
 def _decide(p: Pass) -> Plan:
     for step in STEPS:
         p = step(p)
         if p.plan is not None:
-            return p.complete(p.plan)
+            return p.to_plan(p.plan)
         if p.end is not None:
-            return p.complete(finish(p))
-    return p.complete(converge(p))
+            return p.to_plan(finish(p))
+    return p.to_plan(converge(p))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import get_args
 
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.needs import ALL_PODS, ChildNow
 from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_workloads
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, SERVICES
@@ -22,7 +23,7 @@ from tjworker.reconcile.attempts import forget_rests
 from tjworker.reconcile.children import clean_up, delete_children, remain, service_names
 from tjworker.reconcile.conditions import clear_condition, drop_condition, see_generation, set_condition
 from tjworker.reconcile.one_pass import Pass
-from tjworker.reconcile.plan import ALL_PODS, Delete, Patch, Plan, Write
+from tjworker.reconcile.plan import Delete, Patch, Plan, Write
 from tjworker.reconcile.policies.clean import cleaning_at
 from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, report_deletions
 
@@ -102,9 +103,9 @@ def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float)
     deletion, left = delete_after_ttl(job, now)
     if deletion is not None and job.ttl_keeps_job:
         # The projection keeps no children of an ended job.
-        asked = {ALL_PODS, *(f"{SERVICES}/{name}" for name in service_names(job))}
-        if not asked <= observed.confirmed:
-            return Plan(confirm=tuple(sorted(asked)))
+        needs = {ALL_PODS, *(ChildNow(SERVICES, name) for name in service_names(job))}
+        if not needs <= observed.confirmed:
+            return Plan(needs=tuple(sorted(needs)))
         if gone := delete_children(job, observed, "; ".join(deletion.decisions)):
             return replace(deletion, status=plan.status, writes=tuple(gone))
     elif deletion is not None:

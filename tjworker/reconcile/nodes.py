@@ -7,9 +7,9 @@ healthy. GPUs that are away have the same grace: a device plugin that restarts t
 containers run on. A GPU may be at fault before its pod comes, and nothing need say since when: so a pod that takes the
 place of another is given time, longer with each attempt, before a fault replaces it, too.
 
-The view comes by a watch, which may be a minute late. So what it says against a node only makes the pass ask the API
-server for that node (`ask`), and the pass is decided again on the answer (`Observed.live`). A node that cannot be asked
-for harms nobody.
+The view comes by a watch, which may be a minute late. So trouble in the view of a node only makes the plan need that
+node as the API server has it (`NodeNow`), and the job is decided again on the answer. Without an answer the node counts
+as healthy.
 
 The findings are put on the pod records themselves (`lost`, `node_ill`, `gpu_fault`), so that every later decision sees
 them in one way.
@@ -22,6 +22,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tjworker.api.model import TrainingJob
+from tjworker.api.needs import NodeNow
 from tjworker.api.observed import ENDED_PHASES, TAINTED, NodeRecord, Observed, PodRecord
 from tjworker.api.ownership import own_pods
 from tjworker.api.resources import NODES
@@ -47,8 +48,8 @@ class NodeFindings:
     status: JobStatus
     next_seconds: float | None = None
     """When the next node's grace is over."""
-    ask: tuple[str, ...] = ()
-    """Nodes of which more hangs on the API server's own word."""
+    needs: tuple[NodeNow, ...] = ()
+    """Nodes that are in trouble by the view, and must be read from the API server before pods suffer for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,13 @@ def mark_node_troubles(
         look.waits.append(_SETTLED_SECONDS)
     if look.ask:
         look.waits.append(ASK_AGAIN_SECONDS)
-    if observed.live:
+    if observed.nodes_now:
         # The watch may be late for longer yet, and then show nothing that wakes the job.
         look.waits.append(rules.node_failure_grace_seconds)
     next_seconds = min(look.waits, default=None)
     if pods != observed.pods:
         observed = replace(observed, pods=pods)
-    return NodeFindings(observed, status, next_seconds, tuple(sorted(look.ask)))
+    return NodeFindings(observed, status, next_seconds, tuple(NodeNow(name) for name in sorted(look.ask)))
 
 
 def _known(node: str, observed: Observed) -> bool:
@@ -89,7 +90,7 @@ def _known(node: str, observed: Observed) -> bool:
 
 
 def _node(name: str, observed: Observed) -> NodeRecord | None:
-    return observed.live[name] if name in observed.live else observed.nodes.get(name)
+    return observed.nodes_now[name] if name in observed.nodes_now else observed.nodes.get(name)
 
 
 def _missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now: float) -> dict[str, str]:
@@ -102,7 +103,7 @@ def _missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now
         if pod.node in observed.nodes:
             continue
         bound = from_rfc3339(pod.placed_at)
-        if observed.live.get(pod.node) is not None:
+        if observed.nodes_now.get(pod.node) is not None:
             found[pod.node] = to_rfc3339(now)  # the watch is late: it is there, and asked for again after a grace
         elif pod.node in status.missing_nodes:
             found[pod.node] = status.missing_nodes[pod.node]
@@ -129,7 +130,7 @@ def _short(
         if not _lacks(observed.nodes.get(name), resource, wanted):
             continue
         since = status.short_nodes.get(name, {}).get(resource)
-        if since is None or (name in observed.live and not _lacks(observed.live[name], resource, wanted)):
+        if since is None or (name in observed.nodes_now and not _lacks(observed.nodes_now[name], resource, wanted)):
             since = to_rfc3339(now)  # or the watch is late: it has enough, and is asked for again after a grace
         found.setdefault(name, {})[resource] = since
     return found
@@ -156,12 +157,12 @@ class _Look:
     def mark(self, pod: PodRecord) -> PodRecord:
         trouble = self._trouble(pod.node)
         if trouble is not None:
-            if pod.disruption == TAINTED and self._confirmed(pod.node):
+            if pod.disruption == TAINTED and self._is_confirmed(pod.node):
                 pod = replace(pod, node_ill=trouble.why)
             # A pod that tolerates the node and was put there while it was ill already has its own grace: otherwise it
             # would be replaced as fast as it is made.
             since = max(trouble.since, from_rfc3339(pod.placed_at) or 0.0)
-            if not _forced_out(pod) and self._over(since) and self._confirmed(pod.node):
+            if not _forced_out(pod) and self._over(since) and self._is_confirmed(pod.node):
                 return replace(pod, lost=trouble.why)
         device = _unhealthy_device(pod)
         fault = device if device and self._rested(pod) else self._gpu_fault(pod)
@@ -185,11 +186,11 @@ class _Look:
             self.waits.append(left)
         return left <= 0
 
-    def _confirmed(self, node: str) -> bool:
-        """What is said against the node is the API server's own word; else that is asked for."""
-        if node not in self.observed.live:
+    def _is_confirmed(self, node: str) -> bool:
+        """True if the API server has shown the node in this pass. If not, the plan will need it."""
+        if node not in self.observed.nodes_now:
             self.ask.add(node)
-        return node in self.observed.live
+        return node in self.observed.nodes_now
 
     def _trouble(self, name: str) -> _Trouble | None:
         node = _node(name, self.observed)
@@ -221,7 +222,7 @@ class _Look:
                 and _lacks(node, resource, wanted)
                 and self._over(since)
                 and self._rested(pod)
-                and self._confirmed(node.name)
+                and self._is_confirmed(node.name)
             ):
                 room = node.allocatable[resource]
                 return f"node {node.name} has {room} {resource} since {to_rfc3339(since)}, its pods hold {wanted}"
@@ -230,7 +231,7 @@ class _Look:
                 # node has no taint) would otherwise be replaced as fast as it starts, for ever.
                 came = node.condition_since.get(condition, "~")
                 there = condition in node.conditions and pod.placed_at <= came
-                if there and self._rested(pod) and self._confirmed(node.name):
+                if there and self._rested(pod) and self._is_confirmed(node.name):
                     return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
         return ""
 

@@ -1,7 +1,7 @@
-"""Pass: the one value that the steps of `core.STEPS` hand on. Frozen: a step returns the next one.
+"""Pass: the value that each step of `core.STEPS` takes and returns. Frozen. Pure.
 
-It holds what was observed, the status as decided so far, the roles as that status shows them, and what the plan will
-say beside the status: decisions, logs to read, when to look again, the end. Pure.
+It holds what was observed, the status as decided so far, the roles as that status shows them, and the other parts of
+the plan: decisions, logs to read, when to look again, the end.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tjworker.api.model import TrainingJob
+from tjworker.api.needs import Need
 from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.ownership import own_pods
 from tjworker.api.status import MAX_FAILURES, Ending, EndPhase, Failure, JobStatus
@@ -28,11 +29,11 @@ class FinalFailure:
 
     failure: Failure
     why: str
-    """Why not, for people."""
+    """Why no restart follows, for people."""
     reason: str = ""
-    """Of the end that it brings, where a limit forbids the restart."""
+    """Reason of the job's end, if a limit forbids the restart."""
     phase: EndPhase = "Failed"
-    """Of the end that it brings."""
+    """Phase of the job's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,40 +42,43 @@ class Pass:
     observed: Observed
     """With `lost` and `gpu_fault` on the pods whose node has failed."""
     now: float
+    """Unix seconds."""
     at: str
-    """`now`, as Kubernetes writes it."""
+    """`now` as Kubernetes writes it."""
     rules: Rules
     status: JobStatus
     pods: tuple[PodRecord, ...]
-    """The job's own, by name."""
+    """The pods that belong to the job, sorted by name."""
     roles: Views
     shown: JobStatus
-    """The status that `roles` shows."""
+    """The status from which `roles` was made."""
     grace_seconds: float | None = None
-    """Until the next failed node's grace is over: looked at then in every phase."""
-    ask_nodes: tuple[str, ...] = ()
-    """As of the Plan."""
+    """Until the grace period of the next failed node is over. The job is looked at then, whatever its phase."""
+    needs: tuple[Need, ...] = ()
+    """Needs of the plan that come from nodes."""
     keeps_all: bool = False
-    """Without autoclean, nothing of a job that ReplicaSets and a batch Job keep is taken away at its end, whichever."""
+    """At its end the job keeps its objects: the setting `autoclean` is off, and ReplicaSets and a batch Job keep its
+    pods."""
     wake_seconds: float | None = None
     """When to look again while the job lives."""
     end: Ending | None = None
-    """Decided: no further step is asked."""
+    """The end that was decided. No later step runs."""
     proposed: Ending | None = None
-    """An end that comes unless a role has failed: that says more."""
+    """Used unless a later step finds a failed role, which is the better reason."""
     plan: Plan | None = None
-    """The pass is over with this plan: no further step is asked."""
+    """The plan of the whole pass. No later step runs."""
     decisions: tuple[str, ...] = ()
     log_tails: tuple[LogTail, ...] = ()
     restarted: str = ""
-    """Why this pass replaces pods, for people; '' when it replaces none."""
+    """Why this pass replaces pods, for people; '' if it replaces none."""
     final: FinalFailure | None = None
-    """The first of this pass."""
+    """The first final failure of this pass."""
     gang: Membership | None = None
-    """Of the pods that this pass makes."""
+    """The gang that the pods join which this pass creates."""
 
     @classmethod
     def begin(cls, job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Pass:
+        """The pass before its first step."""
         kept = keeps_all(job, rules.autoclean)
         if kept:
             job = replace(job, clean_pod_policy="None")
@@ -83,8 +87,8 @@ class Pass:
         status = outcome.accept(job, at, rules, own)
         nodes = mark_node_troubles(job, status, observed, now, rules)
         if not job.status.start_time and not any(p.scheduled_at or p.started_at for p in own):
-            # The first status waited for these pods, and no scheduler or kubelet has told of one yet: as if it had been
-            # told before.
+            # The first status was deferred until these pods are seen, and no scheduler or kubelet has reported on one
+            # yet: they cannot have met a failed node.
             nodes = NodeFindings(observed, status)
         pods = own if nodes.observed is observed else own_pods(job, nodes.observed)
         roles = view_roles(job, nodes.observed, pods, nodes.status)
@@ -99,65 +103,67 @@ class Pass:
             roles,
             shown=nodes.status,
             grace_seconds=nodes.next_seconds,
-            ask_nodes=nodes.ask,
+            needs=nodes.needs,
             keeps_all=kept,
         )
 
-    def note(self, status: JobStatus) -> Pass:
-        """Write down what the roles already show: they stay as they are."""
+    def with_status(self, status: JobStatus) -> Pass:
+        """With a status that changes no role."""
         return self if status is self.status else replace(self, status=status)
 
-    def follow(self, status: JobStatus) -> Pass:
-        """The status after a decision. Roles are viewed again only where attempts or phase have changed: most passes
-        decide nothing, and one look at ten thousand pods takes a quarter of a second."""
+    def with_new_attempts(self, status: JobStatus) -> Pass:
+        """With the status after a decision, and the roles that follow from it."""
+        # Most passes decide nothing, and making the roles of ten thousand pods takes a quarter of a second.
         if (status.attempts, status.phase) == (self.shown.attempts, self.shown.phase):
-            return self.note(status)
+            return self.with_status(status)
         roles = view_roles(self.job, self.observed, self.pods, status)
         return replace(self, status=status, shown=status, roles=roles)
 
-    def decide(self, *decisions: str) -> Pass:
+    def log_decisions(self, *decisions: str) -> Pass:
         return replace(self, decisions=self.decisions + decisions) if decisions else self
 
-    def restart(self, why: Sequence[str]) -> Pass:
-        """Pods are replaced, each for one of these reasons. The first reason of a pass is told to the user."""
+    def log_restarts(self, why: Sequence[str]) -> Pass:
+        """Note that pods are replaced, each for one of these reasons. The status reports the first reason of a pass."""
         of = f"{len(why)} restarts, the first: " if len(why) > 1 else ""
         return replace(self, restarted=self.restarted or f"{of}{why[0]}") if why else self
 
-    def met(self, failures: Sequence[Failure]) -> Pass:
-        """Pods failed: into the status, newest first, and their logs are asked for. Of many at once the first are kept:
-        the others mostly follow from them."""
+    def add_failures(self, failures: Sequence[Failure]) -> Pass:
+        """Add failures of pods to the status, newest first, and request their logs."""
         if not failures:
             return self
+        # Of many at once the first are kept: usually they have caused the others.
         ordered = sorted(failures, key=lambda f: (f.time, f.pod))
-        told = (*reversed(ordered[:MAX_FAILURES]), *self.status.failures)[:MAX_FAILURES]
+        newest_first = (*reversed(ordered[:MAX_FAILURES]), *self.status.failures)[:MAX_FAILURES]
         tails = tuple(LogTail(f.pod, f.container) for f in failures if f.container)
-        status = self.status.model_copy(update={"failures": told})
+        status = self.status.model_copy(update={"failures": newest_first})
         return replace(self, status=status, log_tails=self.log_tails + tails)
 
-    def wake(self, seconds: float | None) -> Pass:
-        """Look again after so many seconds at the latest."""
+    def wake_within(self, seconds: float | None) -> Pass:
+        """Look again after this many seconds at the latest."""
         sooner = _sooner(self.wake_seconds, seconds)
         return self if sooner == self.wake_seconds else replace(self, wake_seconds=sooner)
 
-    def ending(self, phase: EndPhase, reason: str, message: str) -> Pass:
+    def end_with(self, phase: EndPhase, reason: str, message: str) -> Pass:
+        """The job ends. No later step runs."""
         return replace(self, end=self._end(phase, reason, message))
 
-    def propose(self, phase: EndPhase, reason: str, message: str) -> Pass:
+    def end_unless_failed(self, phase: EndPhase, reason: str, message: str) -> Pass:
+        """The job ends with this reason, unless a later step finds a failed role, which is the better reason."""
         return replace(self, proposed=self.proposed or self._end(phase, reason, message))
 
     def _end(self, phase: EndPhase, reason: str, message: str) -> Ending:
         return Ending(phase=phase, reason=reason, message=message[:1024], time=self.at)
 
-    def complete(self, plan: Plan) -> Plan:
-        """The plan of the whole pass. A big job goes to the back of the queue after `writes_per_pass` writes: it must
-        not starve the others."""
+    def to_plan(self, plan: Plan) -> Plan:
+        """The plan of the whole pass: `plan`, with what the steps have added."""
+        # A big job goes to the back of the queue after `writes_per_pass` writes, so that it does not starve the others.
         most = self.rules.writes_per_pass
         wait = _sooner(plan.requeue_after_seconds, self.grace_seconds)
         return replace(
             plan,
             writes=plan.writes[:most],
             log_tails=self.log_tails,
-            ask_nodes=self.ask_nodes,
+            needs=(*self.needs, *plan.needs),
             decisions=self.decisions + plan.decisions,
             requeue_after_seconds=0 if len(plan.writes) > most else wait,
         )

@@ -1,9 +1,8 @@
-"""What reconcile decides: data only, carried out by `tjworker.executor` in this order: status, then writes, then
-events.
+"""What reconcile decides. Data only. `tjworker.executor` executes it in this order: status, writes, events.
 
-The same input gives the same Plan, byte for byte. A Plan may be carried out twice, or only up to any point, without
-harm: creates have fixed names, deletes name a UID, patches name a resourceVersion, the status write names the
-resourceVersion it was decided on.
+The same input gives the same Plan, byte for byte. A Plan may be executed twice, or only up to any point, without harm:
+creates have fixed names, deletes name a UID, patches name a resourceVersion, and the status write names the
+resourceVersion on which it was decided.
 """
 
 from __future__ import annotations
@@ -12,12 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tjworker.api.resources import PODS
+from tjworker.api.needs import Need
 from tjworker.api.status import JobStatus
 from tjworker.base import GroupResource
-
-ALL_PODS = f"{PODS}/*"
-"""In `Plan.confirm`: every pod of the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +23,12 @@ class Create:
     name: str
     body: Mapping[str, Any]
     holds: Literal["", "ssh-key", "agent-key"] = ""
-    """Of a Secret: what whoever carries the plan out makes and puts into it. No plan holds a key, and nobody reads one:
-    that a Secret of this name is there already is as good as made."""
+    """Kind of key that the executor generates for this Secret. A plan never holds a key. A Secret of this name that
+    exists already is kept."""
     awaited: bool = False
-    """The next pass goes on when the watch shows it: what it shows is news and no echo."""
-    beside: bool = False
-    """It stands beside the job, which does not need it: refused, it is told, and holds nothing up."""
+    """The next pass waits for this object: its event is news, not an echo."""
+    optional: bool = False
+    """The job does not need the object. If its creation is refused, the status reports that, and the rest goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +37,12 @@ class Delete:
     name: str
     uid: str
     grace_seconds: int | None = None
-    """None: the object's own grace. 0: at once (only for pods on a node that the API server itself has called lost in
-    this pass)."""
+    """None: the object's own grace period. 0: at once, only for pods on a node that the API server has shown lost in
+    this pass."""
     why: str = ""
     rv: int = 0
-    """The version in which it was seen as `owner_uid`'s; 0 where the API server itself has just shown it. It may have
-    been let go since: then it is a stranger's, and stays."""
+    """The version in which the object belonged to `owner_uid`; 0 if the API server has just shown it. If the owner
+    reference was removed since, the object is not the job's any more, and stays."""
     owner_uid: str = ""
 
 
@@ -68,7 +64,7 @@ EventType = Literal["Normal", "Warning"]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One Kubernetes Event on the job, sent after the status write that it tells of."""
+    """A Kubernetes Event about the job. Sent after the status write."""
 
     type: EventType
     reason: str
@@ -77,7 +73,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """Ask for the end of this container's log before its pod goes; it lands in `status.failures`."""
+    """Read the end of this container's log before its pod is deleted, for `status.failures`."""
 
     pod: str
     container: str
@@ -86,27 +82,20 @@ class LogTail:
 @dataclass(frozen=True, slots=True)
 class Plan:
     status: JobStatus | None = None
-    """The whole new status, None when it stays as it is."""
-    untold: JobStatus | None = None
-    """Instead of `status`: what the first pod of a new job makes true and its news will tell, or the next pass. The
-    writes then need no other proof of their view, while that is a moment old (docs/adr/0030)."""
+    """The whole new status; None if it does not change."""
+    deferred_status: JobStatus | None = None
+    """Instead of `status`: the first status of a new job. A later pass writes it, usually when the event of the job's
+    first pod comes. While the pass is young, its writes need no other proof of their view (docs/adr/0030)."""
     writes: tuple[Write, ...] = ()
     events: tuple[Event, ...] = ()
     log_tails: tuple[LogTail, ...] = ()
     """Logs to read before the status write (best effort, bounded)."""
-    ask_nodes: tuple[str, ...] = ()
-    """Nodes against which the view says something that only the API server's own word may be acted on: whoever carries
-    the plan out asks for them first, and has it decided again with the answers in `Observed.live`. A plan that is
-    carried out all the same harms nobody: it takes these nodes for healthy."""
-    ask_every_node: bool = False
-    """What it says rests on how much room the whole cluster has: whoever carries the plan out reads all nodes of the
-    projection first, and has it decided again with them in `Observed.every_node`. Without them it says less."""
-    confirm: tuple[str, ...] = ()
-    """`<resource>/<name>`, or `pods/*`: what this plan rests on and only the API server's own word will do for. It must
-    not be carried out before that is in `Observed.confirmed` and it has been decided again."""
+    needs: tuple[Need, ...] = ()
+    """Facts to read before the plan is executed, the cheapest kind first. With the answers in `Observed` the job is
+    decided again. Without those that are `required` the plan must not be executed."""
     requeue_after_seconds: float | None = None
     decisions: tuple[str, ...] = ()
-    """One line for each thing decided, for the log and for `tj`."""
+    """One line for each decision, for the log and for `tj`."""
 
     @property
     def empty(self) -> bool:

@@ -45,7 +45,7 @@ class GangPass:
     writes: tuple[Write, ...] = ()
     waits: str = ""
     """What for, for people: until then no pod is made."""
-    told: str = ""
+    message: str = ""
     """Why pods of a group that is there have no node, beside what the scheduler says of each."""
     judges_room: bool = False
     """It has been refused a place, and holds none: whether it could ever have one hangs on all nodes."""
@@ -136,16 +136,16 @@ def _keep_up(p: Pass, member: Membership, group: PodGroupRecord, members: _Membe
     edited = not p.job.gang.unread and group.asked not in ("", asked_of(member.gang, p.job))
     size = group.size if fits and not keeps_waiting else members.needed
     if size == group.size and not edited:
-        return GangPass(member, told=_tell(group, p.job))
+        return GangPass(member, message=_describe(group, p.job))
     news = f"{size} pods start together, not {group.size}" if size != group.size else "its scheduling policy was edited"
     if member.gang.resize is not None:
         change = _edit(p.job, member.gang, group, size) if edited else {"spec": member.gang.resize(size)}
-        return GangPass(member, (_patch(member.gang.resource, group, change, news),), told=_tell(group, p.job))
+        return GangPass(member, (_patch(member.gang.resource, group, change, news),), message=_describe(group, p.job))
     if not members.placed:
         why = f"PodGroup {group.name} is made again: {news}"
         return GangPass(member, tuple(_make_again(p, member.gang, group, members, why)), f"waits: {why}")
     if not keeps_waiting:
-        return GangPass(member, told=_tell(group, p.job))
+        return GangPass(member, message=_describe(group, p.job))
     why = f"PodGroup {group.name} would keep it waiting: it wants {group.size} pods, and {members.able} can join"
     alone = (delete_pod(pod, why) for pod in members.without_node if pod.owner_uid == p.job.uid)
     return GangPass(replace(member, group=""), tuple(alone))
@@ -198,7 +198,7 @@ def _create(job: TrainingJob, gang: Gang, size: int) -> Create:
     return Create(gang.resource, job.name.name, body, awaited=True)
 
 
-def _tell(group: PodGroupRecord, job: TrainingJob) -> str:
+def _describe(group: PodGroupRecord, job: TrainingJob) -> str:
     if more_than_all(job):
         pods = sum(role.replicas for role in job.roles)
         return (

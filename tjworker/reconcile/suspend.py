@@ -30,13 +30,14 @@ def suspend(p: Pass) -> Pass:
     resumed: dict[str, object] = {"suspend_time": None, "suspended_seconds": seconds, "creating_since": {}}
     status = p.status.model_copy(update=resumed)
     message = f"{p.job.suspend_field} is false"
-    return p.note(clear_condition(status, "Suspended", "Resumed", message, now=p.at, generation=p.job.generation))
+    status = clear_condition(status, "Suspended", "Resumed", message, now=p.at, generation=p.job.generation)
+    return p.with_status(status)
 
 
 def _stay_suspended(p: Pass) -> Pass:
     job, at = p.job, p.at
     if not p.status.suspend_time:
-        p = p.follow(raise_for_suspend(p.status.model_copy(update={"suspend_time": at}), p.roles))
+        p = p.with_new_attempts(raise_for_suspend(p.status.model_copy(update={"suspend_time": at}), p.roles))
     message = f"{job.suspend_field} is true: the pods are deleted, the job waits"
     status = set_condition(p.status, "Suspended", True, "Suspended", message, now=at, generation=job.generation)
     for type_ in ("Running", "Restarting", "Scaling", "TensorBoard"):

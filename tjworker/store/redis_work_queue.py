@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, assert_never
 
 from tjworker.base import JobKey, OperatorError, Terminal
 from tjworker.store.certificate import certificate_ends
@@ -22,7 +22,21 @@ from tjworker.store.redis_commands import (
 )
 from tjworker.store.redis_projection import RedisProjection
 from tjworker.store.redis_repair import repair
-from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult, QueueStats, Taken, Written
+from tjworker.store.work_queue import (
+    NOTHING_WRITTEN,
+    ON_NEWS,
+    AtOnce,
+    Claim,
+    Ending,
+    FinishResult,
+    NextPass,
+    OnNews,
+    OnOwnWrite,
+    QueueStats,
+    Taken,
+    WithBackoff,
+    Written,
+)
 
 _WITHOUT_VIEW = 3
 """Parts of a key taken: token, key, deaths. The three hashes of its view follow."""
@@ -66,7 +80,7 @@ class RedisWorkQueue:
         except OperatorError:
             # Else all of them would wait until their leases lapse, and have died then.
             with suppress(OperatorError):
-                self.finish_all([Ending(claim, failed=True) for claim in claims])
+                self.finish_all([Ending(claim, next_pass=WithBackoff()) for claim in claims])
             raise
         return Taken(list(zip(claims, views, strict=True)), job_keys([publish] if publish else []), float(at))
 
@@ -88,33 +102,17 @@ class RedisWorkQueue:
         answers = self._redis.run_each("renew", calls)
         return [answer if isinstance(answer, OperatorError) else None for answer in answers]
 
-    def finish(
-        self,
-        claim: Claim,
-        written: Written = NOTHING_WRITTEN,
-        *,
-        again: bool = False,
-        after_seconds: float | None = None,
-        failed: bool = False,
-        behind: bool = False,
-    ) -> FinishResult:
-        ending = Ending(claim, written, again, after_seconds, failed, behind)
-        return _finished(self._redis.run("finish", *self._told(ending)))
+    def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
+        return _finished(self._redis.run("finish", *self._finish_args(Ending(claim, written, next_pass))))
 
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
-        return [_finished(answer) for answer in self._redis.run_each("finish", [self._told(end) for end in endings])]
+        calls = [self._finish_args(ending) for ending in endings]
+        return [_finished(answer) for answer in self._redis.run_each("finish", calls)]
 
-    def _told(self, ending: Ending) -> list[Any]:
-        """As `finish.lua` reads it."""
-        return [
-            ending.claim.key,
-            ending.claim.token,
-            "behind" if ending.behind and not ending.again else int(ending.again),
-            "" if ending.after_seconds is None else ending.after_seconds,
-            int(ending.failed),
-            *self._retry,
-            *_pairs(ending.written),
-        ]
+    def _finish_args(self, ending: Ending) -> list[Any]:
+        """ARGV of `finish.lua`, after the prefix."""
+        claim = ending.claim
+        return [claim.key, claim.token, *_next_pass_args(ending.next_pass), *self._retry, *_pairs(ending.written)]
 
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
         self._redis.run("raise_min_observed", claim.key, claim.token, *_pairs(written))
@@ -158,6 +156,22 @@ class RedisWorkQueue:
     def stats(self) -> QueueStats:
         queued, delayed, running, oldest, unfinished, failing = self._redis.read(lambda: self._redis.run("stats"))
         return QueueStats(queued, delayed, running, float(oldest), unfinished, failing)
+
+
+def _next_pass_args(next_pass: NextPass) -> tuple[str, float | str]:
+    """The word and the seconds by which `finish.lua` knows when the next pass begins."""
+    match next_pass:
+        case OnNews(latest_seconds=seconds):
+            word = "on news"
+        case AtOnce():
+            word, seconds = "at once", None
+        case WithBackoff(latest_seconds=seconds):
+            word = "with backoff"
+        case OnOwnWrite(latest_seconds=seconds):
+            word = "on own write"
+        case _:
+            assert_never(next_pass)
+    return word, "" if seconds is None else seconds
 
 
 def _claim(taken: Sequence[Any], owner: str) -> Claim:

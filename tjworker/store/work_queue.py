@@ -56,15 +56,46 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
+class OnNews:
+    """The next pass begins when something changes, or after `latest_seconds`."""
+
+    latest_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """The next pass begins as soon as a worker is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithBackoff:
+    """The pass failed. The next one begins after the key's exponential backoff, or after `latest_seconds` if that is
+    sooner. Every other end resets the backoff."""
+
+    latest_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OnOwnWrite:
+    """The pass did nothing, because its view lacks the operator's own last write. The next one begins when the watch
+    has shown that write. Give `latest_seconds` as well: a watch may skip an event."""
+
+    latest_seconds: float | None = None
+
+
+NextPass = OnNews | AtOnce | WithBackoff | OnOwnWrite
+"""When the work queue gives a key out again. A change of the job begins a pass in every case."""
+
+ON_NEWS = OnNews()
+
+
+@dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of one pass, as `finish` takes it."""
+    """The end of one pass, as `finish_all` takes it."""
 
     claim: Claim
     written: Written = NOTHING_WRITTEN
-    again: bool = False
-    after_seconds: float | None = None
-    failed: bool = False
-    behind: bool = False
+    next_pass: NextPass = ON_NEWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,26 +155,16 @@ class WorkQueue(Protocol):
         """`renew` each, in one round trip; the error of each that is not renewed. Raises where all fail."""
         ...
 
-    def finish(
-        self,
-        claim: Claim,
-        written: Written = NOTHING_WRITTEN,
-        *,
-        again: bool = False,
-        after_seconds: float | None = None,
-        failed: bool = False,
-        behind: bool = False,
-    ) -> FinishResult:
-        """Release the key. `again`: queue it at once; `after_seconds`: later; `failed`: later, with the key's own
-        exponential backoff and jitter (without it, its failures are forgotten). A key that changed while it ran, by
-        news other than the echoes of `written`, is queued again. With a lapsed lease nothing of the queue changes and
-        nothing is raised, but `min_observed` rises: the writes have happened. The same when it is called again after an
-        answer that was lost; it says again whether a task for the key is missing.
+    def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
+        """Release the key. A key that changed while it ran, by news other than the echoes of `written`, is queued at
+        once.
 
-        The event of an own write queues nothing, whether it comes before or after this call. A pass that did nothing
-        because its view was stale says that it was `behind`: then the event of the last own write queues the key, and
-        where the watch has shown that meanwhile, this call does. It asks for `after_seconds` all the same, as a watch
-        may skip an event."""
+        If the lease has lapsed, the call changes nothing in the queue and raises nothing, but `min_observed` rises: the
+        writes have happened. A call that is repeated because its answer was lost does the same, and says again whether
+        the key needs a task.
+
+        The event of an own write queues nothing, whether it comes before or after this call. Only with `OnOwnWrite` the
+        event of the last own write queues the key; if the watch has shown it already, this call does."""
         ...
 
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:

@@ -13,7 +13,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, GroupResource, JobKey
 from tjworker.store.projection import Change, View
 from tjworker.store.sealed_store import sealed
-from tjworker.store.work_queue import Claim, Ending, QueueStats, Taken, Written
+from tjworker.store.work_queue import ON_NEWS, Claim, Ending, NextPass, QueueStats, Taken, WithBackoff, Written
 
 A = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/a")
 B = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/b")
@@ -114,14 +114,14 @@ class Drive:
         gone: tuple[tuple[GroupResource, int], ...] = (),
         key: JobKey = A,
         claim: Claim | None = None,
-        **how: Any,
+        next_pass: NextPass = ON_NEWS,
     ) -> bool:
         """Whether the caller publishes the key."""
-        return bool(self.queue.finish(claim or self.claims[key], Written(versions, gone), **how).publish)
+        return bool(self.queue.finish(claim or self.claims[key], Written(versions, gone), next_pass).publish)
 
     def fail(self, key: JobKey = A) -> float:
         """The wait in seconds."""
-        backoff: float | None = self.queue.finish(self.claims[key], failed=True).backoff_seconds
+        backoff: float | None = self.queue.finish(self.claims[key], next_pass=WithBackoff()).backoff_seconds
         assert backoff is not None
         return backoff
 

@@ -12,6 +12,7 @@ from tests.integration.store.driver import A, Drive, a_job
 from tests.integration.store.worlds import SHOWN, World
 from tjworker.api.resources import PODS
 from tjworker.store.projection import Entry
+from tjworker.store.work_queue import ON_NEWS, AtOnce, NextPass, OnNews, WithBackoff
 
 OF_NO_JOB = {"writer", "progress", "nodes", "node_requests", "in_line", "missing", "turn", "once"}
 RECORDS = {"job", "known", "unfinished", "seen", "gone"}
@@ -124,12 +125,12 @@ def test_what_is_left_of_a_job_in_line(event: str, world: World) -> None:
     assert _left(world) == want
 
 
-@pytest.mark.parametrize("how", [{}, {"failed": True}, {"again": True}, {"after_seconds": 9}], ids=str)
-def test_what_is_left_of_a_pass_when_it_ends(how: dict[str, Any], world: World) -> None:
+@pytest.mark.parametrize("next_pass", [ON_NEWS, WithBackoff(), AtOnce(), OnNews(9)], ids=str)
+def test_what_is_left_of_a_pass_when_it_ends(next_pass: NextPass, world: World) -> None:
     drive = Drive(world)
     held(drive)
-    drive.finish(**how)
-    kept = {"failures"} if how.get("failed") else set[str]()
+    drive.finish(next_pass=next_pass)
+    kept = {"failures"} if isinstance(next_pass, WithBackoff) else set[str]()
     assert _left(world) == {*RECORDS, *OWN_WRITES, "rests", "delayed", "dirty", "line", *kept}
 
 

@@ -9,6 +9,7 @@ from tests.integration.store.driver import JOBS, A, B, Drive, drain, many, other
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, JobKey
+from tjworker.store.work_queue import AtOnce, WithBackoff
 
 
 def _steady(d: Drive, *, lost: int) -> list[int]:
@@ -72,7 +73,7 @@ LEASES = {
             d.wait(31),
             d.add(),
             d.take(owner="worker-2"),
-            d.finish(claim=old, again=True, failed=True),
+            d.finish(claim=old, next_pass=WithBackoff()),
             d.stats().running,
             d.stats().failing,
             d.renew(),
@@ -81,7 +82,7 @@ LEASES = {
         [[A], True, "worker-1", None, [A], True, False, 1, 0, None, False],
     ),
     "finishing twice does nothing the second time": Case(
-        lambda d: [d.add(), d.take(), d.finish(), d.finish(again=True, after_seconds=1), d.queued(), d.stats().delayed],
+        lambda d: [d.add(), d.take(), d.finish(), d.finish(next_pass=AtOnce()), d.queued(), d.stats().delayed],
         [[A], True, False, False, 0, 0],
     ),
     "what a lapsed holder wrote still raises the minimum observed version": Case(
@@ -199,7 +200,7 @@ FLUSH = {
     ),
     "a queued key is not acquired": Case(lambda d: [d.job(5), d.flush(), d.take()], [[A], None, False]),
     "a holder is fenced when it renews, and harmless at finish": Case(
-        lambda d: [d.job(5), d.take(), d.flush(), raised(d.renew), d.finish((PODS, 6), again=True), d.queued()],
+        lambda d: [d.job(5), d.take(), d.flush(), raised(d.renew), d.finish((PODS, 6), next_pass=AtOnce()), d.queued()],
         [[A], True, None, "Fenced", False, 0],
     ),
     "the writer leads again, lists everything, and every job is queued": Case(

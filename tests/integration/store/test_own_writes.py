@@ -8,6 +8,7 @@ from tests.integration.store.contract import Case, named, play
 from tests.integration.store.driver import JOB, A, B
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS, SERVICES
+from tjworker.store.work_queue import AtOnce, OnOwnWrite
 
 ECHOES = {
     "event after finish: the echo of an own write moves the projection and queues nothing": Case(
@@ -75,7 +76,7 @@ ECHOES = {
         lambda d: [
             d.job(5),
             d.take(),
-            d.finish((PODS, 6), again=True),
+            d.finish((PODS, 6), next_pass=AtOnce()),
             d.take(),
             d.finish((PODS, 7)),
             d.pod(6),
@@ -85,7 +86,7 @@ ECHOES = {
         [[A], True, True, True, False, [], [], [A]],
     ),
     "an echo of the pass before, come while the key is leased again, is no news": Case(
-        lambda d: [d.job(5), d.take(), d.finish((PODS, 6), again=True), d.take(), d.pod(6), d.finish()],
+        lambda d: [d.job(5), d.take(), d.finish((PODS, 6), next_pass=AtOnce()), d.take(), d.pod(6), d.finish()],
         [[A], True, True, True, [], False],
     ),
     "own writes of a holder that was fenced at its end are news": Case(
@@ -171,9 +172,9 @@ BEHIND = {
         lambda d: [
             d.job(5),
             d.take(),
-            d.finish((PODS, 6), again=True),
+            d.finish((PODS, 6), next_pass=AtOnce()),
             d.take(),
-            d.finish(behind=True, after_seconds=9),
+            d.finish(next_pass=OnOwnWrite(9)),
             d.pod(6),
             d.take(),
             d.view().stale,
@@ -184,10 +185,10 @@ BEHIND = {
         lambda d: [
             d.job(5),
             d.take(),
-            d.finish((PODS, 6), again=True),
+            d.finish((PODS, 6), next_pass=AtOnce()),
             d.take(),
             d.pod(6),
-            d.finish(behind=True, after_seconds=9),
+            d.finish(next_pass=OnOwnWrite(9)),
             d.take(),
         ],
         [[A], True, True, True, [], True, True],
@@ -196,10 +197,10 @@ BEHIND = {
         lambda d: [
             d.job(5),
             d.take(),
-            d.finish((PODS, 6), again=True),
+            d.finish((PODS, 6), next_pass=AtOnce()),
             d.take(),
             d.progress(pods=7),
-            d.finish(behind=True),
+            d.finish(next_pass=OnOwnWrite()),
         ],
         [[A], True, True, True, [], True],
     ),
@@ -207,9 +208,9 @@ BEHIND = {
         lambda d: [
             d.job(5),
             d.take(),
-            d.finish((PODS, 6), (PODS, 7), again=True),
+            d.finish((PODS, 6), (PODS, 7), next_pass=AtOnce()),
             d.take(),
-            d.finish(behind=True),
+            d.finish(next_pass=OnOwnWrite()),
             d.pod(6),
             d.pod(7, name="a-1"),
         ],
@@ -219,12 +220,12 @@ BEHIND = {
         lambda d: [
             d.job(5),
             d.take(),
-            d.finish((PODS, 6), JOB, again=True),
+            d.finish((PODS, 6), JOB, next_pass=AtOnce()),
             d.take(),
-            d.finish(behind=True),
+            d.finish(next_pass=OnOwnWrite()),
             d.job(10),
             d.take(),
-            d.finish(behind=True),
+            d.finish(next_pass=OnOwnWrite()),
             d.pod(6),
         ],
         [[A], True, True, True, False, [A], True, False, [A]],
@@ -233,9 +234,9 @@ BEHIND = {
         lambda d: [
             d.job(5),
             d.take(),
-            d.finish((PODS, 6), again=True),
+            d.finish((PODS, 6), next_pass=AtOnce()),
             d.take(),
-            d.finish(behind=True, after_seconds=9),
+            d.finish(next_pass=OnOwnWrite(9)),
             d.wait(10),
             d.due(),
         ],

@@ -11,6 +11,7 @@ from tests.integration.store.driver import JOB, A, B, C, Drive, a_job, a_pod, dr
 from tests.integration.store.worlds import World
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.resources import BATCH_JOBS, PODS, SERVICES
+from tjworker.store.work_queue import OnNews
 
 
 def whole(d: Drive) -> tuple[bool, bool]:
@@ -156,7 +157,7 @@ PROJECTION = {
         lambda d: [
             d.job(5),
             d.take(),
-            d.finish(after_seconds=60),
+            d.finish(next_pass=OnNews(60)),
             d.job(7, finished=True),
             d.wait(61),
             d.due(),

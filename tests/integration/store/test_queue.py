@@ -8,6 +8,7 @@ from tests.integration.store.contract import Case, named, play
 from tests.integration.store.driver import A, B, C, Drive, fail_in_a_row, many
 from tests.integration.store.worlds import World
 from tjworker.base import JobKey
+from tjworker.store.work_queue import AtOnce, OnNews, WithBackoff
 
 QUEUE = {
     "a key that is queued is published once": Case(lambda d: [d.add(), d.queued()], [[A], 1]),
@@ -35,7 +36,7 @@ QUEUE = {
         [[A], True, [], [], True, True, False],
     ),
     "a pass that asks for it is queued again at once": Case(
-        lambda d: [d.add(), d.take(), d.finish(again=True), d.take()], [[A], True, True, True]
+        lambda d: [d.add(), d.take(), d.finish(next_pass=AtOnce()), d.take()], [[A], True, True, True]
     ),
     "a key that has finished can be queued again": Case(
         lambda d: [d.add(), d.take(), d.finish(), d.add(), d.take()], [[A], True, False, [A], True]
@@ -49,7 +50,7 @@ QUEUE = {
             d.take(A),
             d.take(B),
             d.claims[B].token > d.claims[A].token,
-            d.finish(again=True),
+            d.finish(next_pass=AtOnce()),
             d.take(A),
             d.claims[A].token > d.claims[B].token,
         ],
@@ -122,11 +123,11 @@ DELAYS = {
         lambda d: [d.add(), d.take(), d.later(1), d.wait(2), d.due(), d.finish()], [[A], True, None, None, [], True]
     ),
     "a pass may ask to be run again later": Case(
-        lambda d: [d.add(), d.take(), d.finish(after_seconds=60), d.queued(), d.wait(61), d.due()],
+        lambda d: [d.add(), d.take(), d.finish(next_pass=OnNews(60)), d.queued(), d.wait(61), d.due()],
         [[A], True, False, 0, None, [A]],
     ),
     "a pass that asks for later while there is news runs at once": Case(
-        lambda d: [d.add(), d.take(), d.add(), d.finish(after_seconds=60), d.take()], [[A], True, [], True, True]
+        lambda d: [d.add(), d.take(), d.add(), d.finish(next_pass=OnNews(60)), d.take()], [[A], True, [], True, True]
     ),
     "a new pass takes the place of a wait that an earlier one asked for": Case(
         lambda d: [d.later(60), d.add(), d.take(), d.finish(), d.wait(61), d.due()], [None, [A], True, False, None, []]
@@ -177,14 +178,14 @@ FAILURES = {
         lambda d: [d.job(5), d.take(), d.fail() > 0, d.pod(6), d.take()], [[A], True, True, [A], True]
     ),
     "a failed pass with news is queued at once": Case(
-        lambda d: [d.add(), d.take(), d.add(), d.finish(failed=True), d.take()], [[A], True, [], True, True]
+        lambda d: [d.add(), d.take(), d.add(), d.finish(next_pass=WithBackoff()), d.take()], [[A], True, [], True, True]
     ),
     "a failed key that also has a nearer time comes back then, and its next wait is longer": Case(
         lambda d: [
             len(fail_in_a_row(d, 5)),
             d.add(),
             d.take(),
-            d.finish(failed=True, after_seconds=3),
+            d.finish(next_pass=WithBackoff(3)),
             d.wait(3.1),
             d.due(),
             d.take(),
@@ -193,7 +194,7 @@ FAILURES = {
         [5, [A], True, False, None, [A], True, True],
     ),
     "failures are told with the wait": Case(
-        lambda d: [d.add(), d.take(), d.queue.finish(d.claims[A], failed=True).failures], [[A], True, 1]
+        lambda d: [d.add(), d.take(), d.queue.finish(d.claims[A], next_pass=WithBackoff()).failures], [[A], True, 1]
     ),
 }
 
@@ -240,7 +241,7 @@ TURNS = {
         lambda d: [len(_flood(d, 6)), d.add(A, B), d.add(C), _serve(d, 9)], [6, [A, B], [C], "afcbfffff"]
     ),
     "within a namespace first come, first served, and again at the end": Case(
-        lambda d: [d.add(A, B), d.turn(), d.finish(again=True), d.turn(), d.finish(key=B), d.turn()],
+        lambda d: [d.add(A, B), d.turn(), d.finish(next_pass=AtOnce()), d.turn(), d.finish(key=B), d.turn()],
         [[A, B], A, True, B, False, A],
     ),
     "a key that runs and has changed gets its turn when it has finished": Case(

@@ -24,7 +24,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Entry
-from tjworker.store.work_queue import Claim, Ending, Written
+from tjworker.store.work_queue import AtOnce, Claim, Ending, NextPass, OnNews, OnOwnWrite, WithBackoff, Written
 
 KEYS = (A, B, C)
 keys = st.sampled_from(KEYS)
@@ -33,6 +33,9 @@ offsets = st.integers(-2, 2)
 """Of a resourceVersion from the run's own, which grows: so that events, echoes, tombstones and own writes meet."""
 uids = st.sampled_from(["", "u1", "u2"])
 """Of the jobs that have had a name, one after the other."""
+next_passes = st.one_of(
+    st.just(AtOnce()), *(st.builds(kind, st.sampled_from([None, 30.0])) for kind in (OnNews, WithBackoff, OnOwnWrite))
+)
 writes = st.lists(st.tuples(resources, offsets), max_size=3)
 
 
@@ -206,33 +209,18 @@ class Both(RuleBasedStateMachine):
         assert list(mine.publish) == list(theirs.publish)
         taken = (mine, theirs)
         if again:
-            self.same(lambda s, n: s.queue.finish_all([Ending(claim, again=True) for claim, _ in taken[n].views]))
+            self.same(
+                lambda s, n: s.queue.finish_all([Ending(claim, next_pass=AtOnce()) for claim, _ in taken[n].views])
+            )
         else:
             self.claims += [(a, b) for (a, _), (b, _) in zip(mine.views, theirs.views, strict=True)]
 
     @precondition(lambda self: self.claims)
-    @rule(
-        data=st.data(),
-        written=writes,
-        again=st.booleans(),
-        failed=st.booleans(),
-        behind=st.booleans(),
-        after=st.sampled_from([None, 30.0]),
-    )
-    def finish(
-        self,
-        data: st.DataObject,
-        written: list[tuple[GroupResource, int]],
-        again: bool,
-        failed: bool,
-        behind: bool,
-        after: float | None,
-    ) -> None:
+    @rule(data=st.data(), written=writes, next_pass=next_passes)
+    def finish(self, data: st.DataObject, written: list[tuple[GroupResource, int]], next_pass: NextPass) -> None:
         claim = data.draw(st.sampled_from(self.claims))
         (error, mine), (other_error, theirs) = self.both(
-            lambda s, n: s.queue.finish(
-                claim[n], self.written(written), again=again, failed=failed, after_seconds=after, behind=behind
-            )
+            lambda s, n: s.queue.finish(claim[n], self.written(written), next_pass)
         )
         assert (error, mine.publish, mine.failures) == (other_error, theirs.publish, theirs.failures)
         assert mine.backoff_seconds == pytest.approx(theirs.backoff_seconds, abs=1e-5)

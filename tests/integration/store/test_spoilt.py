@@ -21,6 +21,7 @@ from tjworker.base import JobKey, Terminal
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
 from tjworker.store.keys import FACT_TTL_SECONDS, KEYS
+from tjworker.store.work_queue import AtOnce, WithBackoff
 
 FAR = 10**12
 LEASE_SECONDS = 30
@@ -148,7 +149,7 @@ def served_beside(d: Spoilt, others: list[JobKey]) -> list[JobKey | None]:
     for _ in range(12 * len(others)):
         served.append(d.turn(others[0]))
         if served[-1] not in (None, A):
-            d.finish(key=served[-1], again=True)
+            d.finish(key=served[-1], next_pass=AtOnce())
     return served
 
 
@@ -208,7 +209,7 @@ def each_script(d: Spoilt, rv: int) -> list[Callable[[], object]]:
         d.turn,
         d.renew,
         lambda: d.min_observed((PODS, rv)),
-        lambda: d.finish((PODS, rv), failed=True),
+        lambda: d.finish((PODS, rv), next_pass=WithBackoff()),
         lambda: d.later(0),
         d.due,
         lambda: d.job(rv),

@@ -23,7 +23,7 @@ from tests.simulation.scripts import NAME, has_ended
 from tests.simulation.state import phase_of, restarts_of
 from tests.simulation.world import SimWorld
 from tjworker.base import Transient
-from tjworker.controllers.result import TERMINAL_RETRY_SECONDS
+from tjworker.controllers.pass_end import TERMINAL_RETRY_SECONDS
 from tjworker.kube.port import HttpResponse
 
 STORMS = 20

@@ -203,7 +203,7 @@ SUMMARIES = {
         ),
         "Running, created 2 pods, 1 service, deleted 1 pod, patched 1 job",
     ),
-    "a refused create is said": (lambda j: Outcome(j, refused=Transient("x")), "Running, a create was refused"),
+    "a refused create is said": (lambda j: Outcome(j, create_error=Transient("x")), "Running, a create was refused"),
 }
 
 

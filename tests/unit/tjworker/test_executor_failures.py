@@ -35,7 +35,7 @@ def test_an_own_pod_that_is_there_already_counts_as_created() -> None:
     room.apply(room.pod("a", **owned(room)))
     before = room.world.uids()
     done = room.apply(room.pod("a", **owned(room)))
-    assert (done.creates, done.refused, room.world.uids()) == (1, None, before)
+    assert (done.creates, done.create_error, room.world.uids()) == (1, None, before)
 
 
 def test_the_version_of_a_pod_that_was_there_already_is_no_echo_of_ours() -> None:
@@ -54,11 +54,11 @@ def test_a_namesake_of_another_owner_is_refused_with_its_kind_and_name() -> None
     room.apply(room.pod("a"))
     done = room.apply(room.pod("a", **owned(room)))
     assert done.creates == 0
-    assert done.refused is not None
-    assert done.refused.message == (
+    assert done.create_error is not None
+    assert done.create_error.message == (
         'Pod "a" exists already and does not belong to this job: delete it, or rename the job'
     )
-    assert (done.refused.status, done.refused.reason) == (409, "AlreadyExists")
+    assert (done.create_error.status, done.create_error.reason) == (409, "AlreadyExists")
 
 
 def test_a_namesake_of_another_job_is_refused_with_that_jobs_name() -> None:
@@ -66,8 +66,8 @@ def test_a_namesake_of_another_job_is_refused_with_that_jobs_name() -> None:
     other = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "bert", "uid": "u-2"}
     room.apply(room.pod("a", ownerReferences=[{**other, "controller": True}]))
     done = room.apply(room.pod("a", **owned(room)))
-    assert done.refused is not None
-    assert done.refused.message == (
+    assert done.create_error is not None
+    assert done.create_error.message == (
         'Pod "a" exists already and belongs to AITrainingJob bert: rename this job or its role, or delete that one'
     )
 
@@ -79,17 +79,17 @@ def test_after_a_refused_create_no_further_create_is_tried_but_deletes_are() -> 
     room.api.asked.clear()
     done = room.apply(room.pod("a"), room.pod("b"), room.kill("old", grace_seconds=0))
     assert [a for a in room.api.asked if not a.startswith("GET")] == ["POST pods", "DELETE pods/old"]
-    assert done.refused is not None
-    assert (done.invalid, done.deletes) == (None, 1)
+    assert done.create_error is not None
+    assert (done.invalid_child, done.deletes) == (None, 1)
 
 
 def test_an_invalid_child_is_told_from_a_refused_one() -> None:
     room = Room()
     room.api.instead["POST pods"] = refusal(422, "Invalid")
     done = room.apply(room.pod("a"), room.pod("b"))
-    assert done.invalid is not None
-    assert "made up: Invalid" in done.invalid.message
-    assert (done.refused, done.creates, room.api.asked.count("POST pods")) == (None, 0, 2)
+    assert done.invalid_child is not None
+    assert "made up: Invalid" in done.invalid_child.message
+    assert (done.create_error, done.creates, room.api.asked.count("POST pods")) == (None, 0, 2)
 
 
 REFUSED_ALONE = {
@@ -105,7 +105,7 @@ def test_a_pod_that_is_refused_for_itself_keeps_no_other_from_being_made(answer:
     room.api.refused["b"] = answer
     done = room.apply(*(room.pod(name) for name in "abcd"))
     assert (done.creates, room.names()) == (3, ["a", "c", "d"])
-    assert (done.refused is None) != (done.invalid is None)
+    assert (done.create_error is None) != (done.invalid_child is None)
 
 
 def test_a_template_that_is_refused_for_each_of_its_pods_costs_a_pass_a_few_requests_and_then_come_the_others() -> None:
@@ -130,18 +130,18 @@ def test_a_quota_that_is_used_up_costs_one_request_however_many_pods_are_missing
 def test_a_refused_create_of_what_stands_beside_the_job_keeps_nothing_back(code: int, width: int) -> None:
     room = Room(width=width)
     room.api.instead["POST services"] = refusal(code, "Refused")
-    board = Create(SERVICES, "s", {"kind": "Service", "metadata": {"name": "s"}}, beside=True)
+    board = Create(SERVICES, "s", {"kind": "Service", "metadata": {"name": "s"}}, optional=True)
     done = room.apply(board, *(room.pod(name) for name in ("a", "b")))
-    assert (done.refused, done.invalid, done.creates, room.names()) == (None, None, 2, ["a", "b"])
-    assert done.beside is not None
-    assert "beside the job was refused" in done.summary()
+    assert (done.create_error, done.invalid_child, done.creates, room.names()) == (None, None, 2, ["a", "b"])
+    assert done.optional_error is not None
+    assert "a create of an optional object was refused" in done.summary()
 
 
 def test_what_stands_beside_the_job_never_comes_before_what_was_kept_back() -> None:
     """Else it would take the quota that the job waits for."""
     room = Room()
     room.api.instead["POST pods"] = refusal(403, "Forbidden")
-    board = replace(room.pod("board"), beside=True)
+    board = replace(room.pod("board"), optional=True)
     room.apply(room.pod("a"), board)
     room.api.instead.clear()
     room.apply(room.pod("a"), board)
@@ -154,8 +154,8 @@ def test_of_several_refusals_the_first_is_told() -> None:
     room.api.instead = {"POST pods": refusal(403, "Forbidden"), "POST services": refusal(429, "TooManyRequests")}
     service = Create(SERVICES, "s", {"kind": "Service", "metadata": {"name": "s"}})
     done = room.apply(room.pod("a"), service)
-    assert done.refused is not None
-    assert "Forbidden" in done.refused.message
+    assert done.create_error is not None
+    assert "Forbidden" in done.create_error.message
 
 
 def test_what_was_written_beside_a_refused_create_is_accounted_for() -> None:
@@ -168,7 +168,7 @@ def test_what_was_written_beside_a_refused_create_is_accounted_for() -> None:
     done = room.apply(
         Create(SERVICES, "s", body), room.pod("a"), Patch(PODS, "b", {"metadata": {"labels": {"x": "1"}}})
     )
-    assert done.refused is not None
+    assert done.create_error is not None
     assert (done.creates, done.patches) == (1, 1)
     assert room.lease.versions == [
         (PODS, int(room.world.get(PODS, name)["metadata"]["resourceVersion"])) for name in ("a", "b")
@@ -180,7 +180,7 @@ def test_a_delete_that_fails_ends_the_pass() -> None:
     room.apply(room.pod("a"))
     room.api.instead["DELETE"] = refusal(500, "InternalError")
     done = room.apply(room.kill("a"), room.pod("b"))
-    assert (type(done.undeleted), room.names()) == (Transient, ["a"])
+    assert (type(done.delete_error), room.names()) == (Transient, ["a"])
 
 
 def test_a_delete_that_the_api_server_has_no_time_for_is_raised_with_the_wait_it_asks_for() -> None:
@@ -209,8 +209,8 @@ def test_a_delete_that_is_refused_for_what_its_object_is_keeps_nothing_else_back
     room.api.instead["DELETE pods/a"] = ABOUT_ONE[name]
     done = room.apply(*(room.kill(one, grace_seconds=0) for one in ("a", "b", "c")), room.pod("d"))
     assert (done.deletes, done.creates, room.names()) == (2, 1, ["a", "d"])
-    assert done.undeleted is not None
-    assert "pods default/a" in done.undeleted.message
+    assert done.delete_error is not None
+    assert "pods default/a" in done.delete_error.message
     assert "a delete has failed" in done.summary()
 
 
@@ -218,7 +218,7 @@ def test_a_permission_that_is_missing_is_not_asked_for_again_with_every_object()
     room = Room()
     room.api.instead["DELETE"] = refusal(403, "Forbidden", 'pods "a" is forbidden: User "x" cannot delete it')
     done = room.apply(*(room.kill(one, "uid") for one in ("a", "b", "c")))
-    assert isinstance(done.undeleted, Terminal)
+    assert isinstance(done.delete_error, Terminal)
     assert len([asked for asked in room.api.asked if asked.startswith("DELETE")]) == 1
 
 
@@ -226,7 +226,7 @@ def test_what_was_written_beside_a_delete_that_fails_is_accounted_for() -> None:
     room = Room(width=2)
     room.api.instead = {"DELETE pods/b": refusal(503, "ServiceUnavailable")}
     room.lease.versions.clear()
-    assert room.apply(Delete(PODS, "b", "uid-of-b"), room.pod("a")).undeleted is not None
+    assert room.apply(Delete(PODS, "b", "uid-of-b"), room.pod("a")).delete_error is not None
     assert room.lease.versions == [(PODS, int(room.world.get(PODS, "a")["metadata"]["resourceVersion"]))]
 
 

@@ -14,7 +14,7 @@ from tests.support.memory_store import MemoryStore
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.api.status import FAILED_CREATE, Condition, Failure, JobStatus
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, OperatorError, Terminal, Transient
-from tjworker.executor import LOG_TAILS_A_PASS, LOG_TAILS_SECONDS, UNTOLD_SECONDS, Executor, Outcome
+from tjworker.executor import DEFERRED_STATUS_SECONDS, LOG_TAILS_A_PASS, LOG_TAILS_SECONDS, Executor, Outcome
 from tjworker.lease import Lease
 from tjworker.reconcile.plan import Create, Delete, LogTail, Patch, Plan, Write
 from tjworker.settings import Settings
@@ -105,8 +105,8 @@ WRITES: dict[str, Write] = {
     "a batch Job is made": create(resource=BATCH_JOBS),
     "a service is made": create(resource=SERVICES),
     "a pod is made that the next pass is to see": create(awaited=True),
-    "a pod is made beside the job": create(beside=True),
-    "a service is made beside the job, and is to be seen": create(resource=SERVICES, beside=True, awaited=True),
+    "a pod is made beside the job": create(optional=True),
+    "a service is made beside the job, and is to be seen": create(resource=SERVICES, optional=True, awaited=True),
     "a pod is deleted": Delete(PODS, "a", "u-a"),
     "a service is deleted": Delete(SERVICES, "a", "u-a"),
     "a pod is patched": Patch(PODS, "a", {}),
@@ -146,7 +146,7 @@ def test_what_an_answer_leads_to(what: str, says: str) -> None:
     desk = Desk()
     desk.kube.said = [answer]
     failed = answer if isinstance(answer, OperatorError) else None
-    beside = isinstance(write, Create) and write.beside
+    beside = isinstance(write, Create) and write.optional
     ends = isinstance(failed, Fenced) or (
         failed is not None and not made and (isinstance(failed, Conflict) or failed.retry_after_seconds is not None)
     )
@@ -164,12 +164,12 @@ def test_what_an_answer_leads_to(what: str, says: str) -> None:
         want.made_pods = True
         want.deletes, want.patches = int(isinstance(write, Delete)), int(isinstance(write, Patch))
     elif beside:
-        want.beside = failed
+        want.optional_error = failed
     elif made:
-        want.refusals, want.blocked = int(alone), not alone
-        want.invalid, want.refused = (failed, None) if isinstance(failed, Invalid) else (None, failed)
+        want.refused_alone, want.creates_blocked = int(alone), not alone
+        want.invalid_child, want.create_error = (failed, None) if isinstance(failed, Invalid) else (None, failed)
     else:
-        want.undeleted = failed
+        want.delete_error = failed
     assert done == want
     assert ("create z" in desk.kube.asked) == tried
     news = (isinstance(write, Create) and write.awaited) or (
@@ -204,7 +204,7 @@ def test_a_name_that_is_taken(whose: str) -> None:
     desk.kube.said = [Conflict("exists", status=409, reason="AlreadyExists")]
     desk.kube.live = None if owners is None else obj("a", 5, owners)
     done = desk.apply(create())
-    assert (done.creates, done.refused is None) == (int(as_good_as_made), as_good_as_made)
+    assert (done.creates, done.create_error is None) == (int(as_good_as_made), as_good_as_made)
     assert desk.lease.gone == ([(PODS, 5)] if as_good_as_made else []), "maybe changed since: news, no echo"
 
 
@@ -267,7 +267,7 @@ def test_without_a_status_write_the_job_is_read_first(sentence: str) -> None:
 
 
 @pytest.mark.parametrize("failed_before", [False, True])
-@pytest.mark.parametrize("age", [0.0, UNTOLD_SECONDS - 0.01, UNTOLD_SECONDS, 5.0])
+@pytest.mark.parametrize("age", [0.0, DEFERRED_STATUS_SECONDS - 0.01, DEFERRED_STATUS_SECONDS, 5.0])
 def test_the_first_pods_need_no_status_while_the_pass_is_young(age: float, failed_before: bool) -> None:
     desk = Desk()
     if failed_before:
@@ -276,9 +276,9 @@ def test_the_first_pods_need_no_status_while_the_pass_is_young(age: float, faile
         desk.kube.asked.clear()
     desk.now += age
     told = JobStatus(phase="Pending")
-    done = desk.apply(create(), status=None, untold=told)
-    without = age < UNTOLD_SECONDS and not failed_before
-    assert done.untold == (told if without else None)
+    done = desk.apply(create(), status=None, deferred_status=told)
+    without = age < DEFERRED_STATUS_SECONDS and not failed_before
+    assert done.deferred_status == (told if without else None)
     assert desk.kube.asked == (["create a"] if without else ["status", "create a"])
 
 

@@ -67,7 +67,7 @@ def test_a_pass_that_writes_slowly_stops_and_leaves_the_rest_to_its_next_turn() 
     waits = Waits({"POST pods": 3})
     pods = [waits.room.pod(f"p{n:02}") for n in range(40)]
     done = waits.turn(*pods)
-    assert (done.creates, done.left) == (4, 36)
+    assert (done.creates, done.writes_left) == (4, 36)
     assert PASS_SECONDS <= waits.took < PASS_SECONDS + 3
     assert done.summary().endswith("created 4 pods, 36 more when it is its turn again")
 
@@ -75,7 +75,7 @@ def test_a_pass_that_writes_slowly_stops_and_leaves_the_rest_to_its_next_turn() 
 def test_a_pass_that_writes_at_the_usual_speed_writes_all() -> None:
     waits = Waits({})
     done = waits.turn(*(waits.room.pod(f"p{n:02}") for n in range(40)))
-    assert (done.creates, done.left) == (40, 0)
+    assert (done.creates, done.writes_left) == (40, 0)
 
 
 @pytest.mark.parametrize("width", [1, 8])
@@ -84,21 +84,21 @@ def test_no_pass_takes_longer_than_its_time_and_one_batch(width: int) -> None:
     waits = Waits({"DELETE pods": 9.9}, width=width)
     waits.api.instead["DELETE pods"] = AWAY
     done = waits.turn(*(waits.room.kill(f"p{n}", "uid") for n in range(40)))
-    assert done.undeleted is not None
+    assert done.delete_error is not None
     assert waits.took <= PASS_SECONDS + 9.9 * width
-    assert done.left == (38 if width == 1 else 32)
+    assert done.writes_left == (38 if width == 1 else 32)
 
 
 def test_after_a_slow_status_the_other_writes_have_to_wait() -> None:
     waits = Waits({"PUT": REQUEST_SECONDS})
     done = waits.turn(waits.room.pod("a"), status=status_of(waits.room))
-    assert (done.status_writes, done.creates, done.left) == (1, 0, 1)
+    assert (done.status_writes, done.creates, done.writes_left) == (1, 0, 1)
 
 
 def test_every_pass_gets_further_however_late_it_begins_to_write() -> None:
     waits = Waits({"GET": 2 * PASS_SECONDS})
     done = waits.turn(waits.room.pod("a"), waits.room.pod("b"))
-    assert (done.creates, done.left) == (1, 1)
+    assert (done.creates, done.writes_left) == (1, 1)
 
 
 def test_of_forty_pods_one_that_may_not_go_is_all_that_is_left_however_long_each_try_takes() -> None:
@@ -109,7 +109,7 @@ def test_of_forty_pods_one_that_may_not_go_is_all_that_is_left_however_long_each
     waits.api.instead["DELETE pods/p00"] = AWAY
     for _ in range(2):
         done = waits.turn(*(room.kill(name, grace_seconds=0) for name in room.names()))
-        assert done.undeleted is not None
+        assert done.delete_error is not None
         assert waits.took <= PASS_SECONDS
     assert room.names() == ["p00"]
 
@@ -122,8 +122,8 @@ def test_a_delete_that_gets_no_answer_keeps_no_other_for_more_than_one_pass() ->
     waits.api.instead["DELETE pods/a"] = SILENT
     for _ in range(2):
         done = waits.turn(*(room.kill(name, grace_seconds=0) for name in room.names()))
-        assert done.undeleted is not None
-        assert "no answer in time" in done.undeleted.message
+        assert done.delete_error is not None
+        assert "no answer in time" in done.delete_error.message
         assert waits.took == REQUEST_SECONDS
     assert room.names() == ["a"]
 
@@ -140,8 +140,8 @@ def test_creates_that_hang_keep_no_deletes_for_more_than_one_pass(answer: str) -
     waits.api.instead["POST pods"] = ANSWERS[answer]
     writes: list[Write] = [*(room.pod(f"p{n}") for n in range(9)), room.kill("old", grace_seconds=0)]
     first, second = waits.turn(*writes), waits.turn(*writes)
-    assert [done.refused is not None for done in (first, second)] == [True, True]
-    assert (first.left, second.left) == (9, 8)
+    assert [done.create_error is not None for done in (first, second)] == [True, True]
+    assert (first.writes_left, second.writes_left) == (9, 8)
     assert room.names() == []
 
 
@@ -166,7 +166,7 @@ def test_a_holder_whose_clock_slept_with_it_makes_no_pods_without_a_status() -> 
     room.world.store.queue.add([room.claim.key])
     assert room.world.store.queue.acquire(room.claim.key, "worker-2", 30.0) is not None
     with pytest.raises(Fenced):
-        room.apply(room.pod("a"), untold=status_of(room))
+        room.apply(room.pod("a"), deferred_status=status_of(room))
     assert room.api.asked == []
 
 

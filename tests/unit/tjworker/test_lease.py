@@ -149,7 +149,7 @@ def test_what_a_long_pass_has_written_and_deleted_counts_before_it_ends() -> Non
 
 # -- of several keys, renewed together ------------------------------------------------------------
 def prove(room: Room) -> None:
-    Lease.prove([room.lease])
+    Lease.renew_together([room.lease])
 
 
 def sleeps(seconds: float) -> Callable[[Room], None]:
@@ -201,6 +201,6 @@ def test_one_that_has_lapsed_is_told_when_it_asks() -> None:
     room = Room()
     room.clock.now += TTL_SECONDS + 1
     assert not room.held(), "another worker has it now"
-    Lease.prove([room.lease])
+    Lease.renew_together([room.lease])
     with pytest.raises(Fenced):
         room.lease.renew_once()

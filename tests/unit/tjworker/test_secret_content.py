@@ -21,7 +21,7 @@ def test_one_that_is_there_already_is_as_good_as_made_and_is_not_looked_at() -> 
     room = Room()
     room.api.instead["POST secrets"] = refusal(409, "AlreadyExists")
     outcome = room.apply(WRITE)
-    assert (outcome.creates, outcome.refused) == (1, None)
+    assert (outcome.creates, outcome.create_error) == (1, None)
     assert [asked for asked in room.api.asked if "secrets" in asked] == ["POST secrets"]
 
 
@@ -34,7 +34,7 @@ def test_its_version_is_not_waited_for_as_no_watch_shows_it() -> None:
 def test_one_that_may_not_be_made_is_told_of() -> None:
     room = Room()
     room.api.instead["POST secrets"] = refusal(403, "Forbidden")
-    refused = room.apply(WRITE).refused
+    refused = room.apply(WRITE).create_error
     assert refused is not None
     assert refused.status == 403
 

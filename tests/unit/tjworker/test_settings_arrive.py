@@ -59,7 +59,7 @@ ARRIVES: Mapping[str, Set[str]] = {
     "retry_max_seconds": QUEUES,
     "writes_per_pass": {RECONCILE},
     "write_concurrency": {"worker: executor.Executor", "worker: threads.Threads", POOL},
-    "keys_per_task": {"worker: controllers.Beside", POOL},
+    "keys_per_task": {"worker: controllers.ConcurrentPasses", POOL},
     "autoscale_seconds": {"beat"},
     "autoscale_policy": {AUTOSCALE, "beat"},
     "autoscale_cooldown_seconds": {AUTOSCALE},

@@ -14,16 +14,16 @@ from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
 from watcher.books import Jobs, Overlap
-from watcher.event_queue import Batch
+from watcher.event_queue import ListEnd, ListPage, WatchEvents
 from watcher.projection import Projected
 
 
 def test_a_list_that_a_resumed_watch_has_outrun_is_not_taken_for_an_older_history() -> None:
     second = Bench(whole().store, token=2)
     second.put(AITRAININGJOBS, job(55))
-    second.events.put(Batch(PODS, (pod(60),), 60, resumed=True))
+    second.events.put(WatchEvents(PODS, (pod(60),), 60, resumed=True))
     second.step()
-    second.events.put(Batch(PODS, (pod(51, name="p1"),), 56, True, frozenset({(JobKey(KEY), "p1")}), list_version=56))
+    second.events.put(ListEnd(PODS, 56, (pod(51, name="p1"),), frozenset({(JobKey(KEY), "p1")})))
     second.step()
     assert second.relists == 0
     assert sorted(second.view().children[PODS]) == ["p0", "p1"], "p0 is newer than the list"
@@ -35,14 +35,14 @@ def test_a_page_of_the_list_that_a_resumed_watch_has_outrun_changes_no_books() -
     goes."""
     second = Bench(whole().store, token=2)
     again = job(1020, uid="uid-2")
-    second.events.put(Batch(AITRAININGJOBS, (gone(job(), 1010), again), 1020, resumed=True))
+    second.events.put(WatchEvents(AITRAININGJOBS, (gone(job(), 1010), again), 1020, resumed=True))
     second.step()
-    second.events.put(Batch(AITRAININGJOBS, (job(990, phase="Succeed"),), 0, list_version=1000))
+    second.events.put(ListPage(AITRAININGJOBS, (job(990, phase="Succeed"),), 1000))
     new = pod(1030, uid="uid-2")
-    second.events.put(Batch(PODS, (new,), 1030, resumed=True))
+    second.events.put(WatchEvents(PODS, (new,), 1030, resumed=True))
     second.step()
     assert list(second.view().children[PODS]) == ["p0"]
-    second.events.put(Batch(PODS, (gone(new, 1040),), 1040, resumed=True))
+    second.events.put(WatchEvents(PODS, (gone(new, 1040),), 1040, resumed=True))
     second.step()
     assert second.view().children.get(PODS, {}) == {}
     second.put(AITRAININGJOBS, position=1000, listed=True, existing=frozenset({(JobKey(KEY), "digits")}))
@@ -110,32 +110,32 @@ def test_what_a_whole_list_does_not_show_is_counted_no_more(what: str) -> None:
 def test_a_resumed_watch_is_outrun_when_the_list_and_its_watch_have_come_as_far_with_all_it_showed() -> None:
     overlap = Overlap()
     first, second = pod(60), pod(70, name="p1")
-    overlap.begin(Batch(PODS, (first, second), 70, resumed=True))
-    assert overlap.is_stale(Batch(PODS, (), 50), pod(59).change)
-    assert not overlap.is_stale(Batch(PODS, (), 50), pod(60).change), "the same is no older"
-    assert not overlap.is_stale(Batch(PODS, (), 50), pod(50, name="p2").change), "it has not shown that one"
-    assert not overlap.is_stale(Batch(PODS, (), 50, resumed=True), pod(59).change)
+    overlap.begin(WatchEvents(PODS, (first, second), 70, resumed=True))
+    assert overlap.is_stale(WatchEvents(PODS, (), 50), pod(59).change)
+    assert not overlap.is_stale(WatchEvents(PODS, (), 50), pod(60).change), "the same is no older"
+    assert not overlap.is_stale(WatchEvents(PODS, (), 50), pod(50, name="p2").change), "it has not shown that one"
+    assert not overlap.is_stale(WatchEvents(PODS, (), 50, resumed=True), pod(59).change)
     for position, over in ((50, False), (60, False), (69, False), (70, True)):
-        overlap.end(Batch(PODS, (), position))
+        overlap.end(WatchEvents(PODS, (), position))
         assert (PODS not in overlap) is over, position
-    overlap.end(Batch(PODS, (), 80))
+    overlap.end(WatchEvents(PODS, (), 80))
 
 
 def test_a_resumed_watch_that_goes_on_is_not_outrun_by_itself() -> None:
     overlap = Overlap()
-    overlap.begin(Batch(PODS, (pod(60),), 60, resumed=True))
-    overlap.begin(Batch(PODS, (pod(55),), 61, resumed=True))
-    overlap.end(Batch(PODS, (), 99, resumed=True))
+    overlap.begin(WatchEvents(PODS, (pod(60),), 60, resumed=True))
+    overlap.begin(WatchEvents(PODS, (pod(55),), 61, resumed=True))
+    overlap.end(WatchEvents(PODS, (), 99, resumed=True))
     assert PODS in overlap
-    assert overlap.is_stale(Batch(PODS, (), 50), pod(59).change), "the newest version counts"
+    assert overlap.is_stale(WatchEvents(PODS, (), 50), pod(59).change), "the newest version counts"
 
 
 def test_a_watch_that_begins_before_its_list_does_not_take_back_what_a_page_has_shown() -> None:
     """After a loss of Redis the watch of jobs begins at the loss, beside the list, and may be cut off in its replay."""
     bench = Bench()
-    bench.events.put(Batch(AITRAININGJOBS, (job(90, phase="Failed"),), 0, list_version=100))
+    bench.events.put(ListPage(AITRAININGJOBS, (job(90, phase="Failed"),), 100))
     bench.step()
-    bench.events.put(Batch(AITRAININGJOBS, (job(80, phase="Running"),), 80, resumed=True))
+    bench.events.put(WatchEvents(AITRAININGJOBS, (job(80, phase="Running"),), 80, resumed=True))
     bench.step()
     counted = {phase: count for (_, phase), count in bench.writer.jobs.counts().items() if count}
     assert counted == {"Failed": 1}
@@ -143,12 +143,12 @@ def test_a_watch_that_begins_before_its_list_does_not_take_back_what_a_page_has_
 
 def test_the_pages_of_a_list_are_compared_until_it_is_in() -> None:
     overlap = Overlap()
-    overlap.begin(Batch(AITRAININGJOBS, (job(90),), 0, list_version=100))
-    old, new = Batch(AITRAININGJOBS, (), 80, resumed=True), Batch(AITRAININGJOBS, (), 95, resumed=True)
+    overlap.begin(ListPage(AITRAININGJOBS, (job(90),), 100))
+    old, new = WatchEvents(AITRAININGJOBS, (), 80, resumed=True), WatchEvents(AITRAININGJOBS, (), 95, resumed=True)
     assert overlap.is_stale(old, job(80).change)
     assert not overlap.is_stale(new, job(95).change)
     assert not overlap.is_stale(old, job_named("another", 80).change), "no page has shown that one"
-    overlap.end(Batch(AITRAININGJOBS, (), 0, list_version=100))
+    overlap.end(ListPage(AITRAININGJOBS, (), 100))
     assert overlap.is_stale(old, job(80).change), "more pages come"
-    overlap.end(Batch(AITRAININGJOBS, (), 100, True, list_version=100))
+    overlap.end(ListEnd(AITRAININGJOBS, 100))
     assert not overlap.is_stale(old, job(80).change)

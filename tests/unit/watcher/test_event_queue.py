@@ -13,13 +13,13 @@ from tests.unit.watcher.writing import pod
 from tjworker.api.node_requests import NodeRequests
 from tjworker.api.resources import PODS
 from tjworker.kube.reflector import Closed
-from watcher.event_queue import Batch, EventQueue
+from watcher.event_queue import Batch, EventQueue, Forbidden, ListEnd, ListPage, NotInstalled, WatchEvents
 
 FOR_EVER = 3600.0
 
 
 def news(source: str) -> Batch:
-    return Batch(source, (pod(1),))
+    return WatchEvents(source, (pod(1),))
 
 
 def taken(events: EventQueue, *while_it_gathers: Callable[[], None]) -> list[str]:
@@ -73,22 +73,20 @@ def test_without_gathering_the_first_one_leaves_at_once() -> None:
     assert [batch.source for batch in events.take(0)] == ["first"]
 
 
-def one(position: int, **more: Any) -> Batch:
+def one(position: int, **more: Any) -> WatchEvents:
     """Of a watch, without changes: another one's pods."""
-    return Batch(PODS, position=position, **more)
+    return WatchEvents(PODS, position=position, **more)
 
 
 QUIET: dict[str, tuple[Batch, bool]] = {
     "a position": (one(7), True),
     "a sum": (one(7, requests={"node-0": NodeRequests(pods=1)}), True),
     "of a resumed watch": (one(7, resumed=True), True),
-    "a change": (Batch(PODS, (pod(7),), 7), False),
-    "a page of a list": (one(0, list_version=7), False),
-    "the end of a list": (one(7, listed=True), False),
-    "what exists": (one(7, existing=frozenset()), False),
-    "a refusal": (Batch(PODS, refused=True), False),
-    "another cluster": (one(7, cluster="blue"), False),
-    "history went back": (one(7, rewound=True), False),
+    "a change": (WatchEvents(PODS, (pod(7),), 7), False),
+    "a page of a list": (ListPage(PODS, (pod(7),), 7), False),
+    "the end of a list": (ListEnd(PODS, 7), False),
+    "a list that is forbidden": (Forbidden(PODS), False),
+    "a resource that is not installed": (NotInstalled(PODS), False),
 }
 
 
@@ -146,7 +144,7 @@ def test_a_full_queue_holds_the_reflector_back_and_lets_it_go_on_in_order() -> N
 
     def reflector() -> None:
         for position in range(1, 7):
-            events.put(Batch(PODS, (pod(position),), position))
+            events.put(WatchEvents(PODS, (pod(position),), position))
 
     thread = threading.Thread(target=reflector)
     thread.start()
@@ -159,12 +157,12 @@ def test_a_full_queue_holds_the_reflector_back_and_lets_it_go_on_in_order() -> N
 
 def test_a_closed_queue_frees_a_waiting_reflector() -> None:
     events = EventQueue(capacity=1)
-    events.put(Batch(PODS, (pod(1),), 1))
+    events.put(WatchEvents(PODS, (pod(1),), 1))
     freed = threading.Event()
 
     def reflector() -> None:
         try:
-            events.put(Batch(PODS, (pod(2),), 2))
+            events.put(WatchEvents(PODS, (pod(2),), 2))
         except Closed:
             freed.set()
 

@@ -11,7 +11,7 @@ from tests.unit.watcher.projection.objects import KEY
 from tests.unit.watcher.writing import SOURCES, Bench, job, job_named, pod, settle, whole
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
-from watcher.event_queue import Batch
+from watcher.event_queue import ListEnd, ListPage, WatchEvents
 
 
 @pytest.mark.parametrize("swept", ["swept", "being swept", "with nothing to sweep"])
@@ -23,14 +23,14 @@ def test_what_a_resumed_watch_gives_after_the_list_is_not_taken(swept: str, monk
     monkeypatch.setattr("watcher.sweep.SWEEP_KEYS", 1)
     second = Bench(first.store, token=2)
     existing = None if swept == "with nothing to sweep" else frozenset[tuple[JobKey, str]]()
-    second.events.put(Batch(PODS, (), 1100, True, existing))
+    second.events.put(ListEnd(PODS, 1100, existing=existing))
     second.writer.step(0)
     if swept == "being swept":
         second.writer.step(0)
         assert second.writer.sweeping, "past the job of this pod, not past the other"
     else:
         second.step()
-    second.events.put(Batch(PODS, (pod(1010, name="late"),), 1010, resumed=True))
+    second.events.put(WatchEvents(PODS, (pod(1010, name="late"),), 1010, resumed=True))
     second.step()
     assert "late" not in second.view().children.get(PODS, {})
 
@@ -41,7 +41,7 @@ def test_what_a_resumed_watch_gives_after_redis_was_lost_is_not_taken() -> None:
     before = second.events
     second.put(AITRAININGJOBS, job(60))
     assert second.relists == 1
-    before.put(Batch(PODS, (pod(1010, name="late"),), 1010, resumed=True))
+    before.put(WatchEvents(PODS, (pod(1010, name="late"),), 1010, resumed=True))
     second.step()
     assert "late" not in second.view().children.get(PODS, {})
 
@@ -56,8 +56,8 @@ def test_progress_from_before_a_loss_is_not_written_after_it() -> None:
     queue = bench.events
     bench.put(PODS, pod(70), position=70)
     assert bench.relists == 1
-    queue.put(Batch(PODS, (pod(71),), 71))
-    queue.put(Batch(AITRAININGJOBS, (job(72),), 72))
+    queue.put(WatchEvents(PODS, (pod(71),), 71))
+    queue.put(WatchEvents(AITRAININGJOBS, (job(72),), 72))
     bench.step()
     assert bench.store.projection.checkpoint().progress == dict.fromkeys(SOURCES, 50)
     bench.put(PODS, position=80, listed=True)
@@ -93,20 +93,20 @@ def test_history(name: str) -> None:
     first.put(AITRAININGJOBS, job(40))
     first.put(PODS, pod(45))
     for source in SOURCES:
-        first.events.put(Batch(source, position=50, listed=True, list_version=50, cluster="red"))
+        first.events.put(ListEnd(source, 50, cluster="red"))
         first.writer.step(0)
     settle(first)
     first.writer._now = lambda: 10.0
     first.step()
     second = Bench(first.store, token=2)
-    second.events.put(Batch(PODS, (pod(4),), list_version=case.version, cluster=case.cluster, rewound=case.rewound))
+    second.events.put(ListPage(PODS, (pod(4),), case.version, case.cluster, case.rewound))
     second.step()
     assert second.relists == int(case.want)
     assert second.view().synced is not case.want
     assert list(second.view().children.get(PODS, {})) == ([] if case.want else ["p0"])
     if case.want:
         for source, change in {AITRAININGJOBS: job(3), PODS: pod(4), NODES: None}.items():
-            second.events.put(Batch(source, (change,) if change else (), 9, True, None, 9, "blue"))
+            second.events.put(ListEnd(source, 9, (change,) if change else (), cluster="blue"))
             second.writer.step(0)
         assert (second.view().synced, list(second.view().children[PODS])) == (True, ["p0"])
         assert second.store.projection.checkpoint().cluster == "blue"

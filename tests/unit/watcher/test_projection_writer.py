@@ -12,7 +12,7 @@ from tests.unit.watcher.projection.objects import KEY
 from tests.unit.watcher.writing import SOURCES, Bench, Died, job, pod, whole
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import Fenced, JobKey, Transient
-from watcher.event_queue import Batch
+from watcher.event_queue import Batch, WatchEvents
 from watcher.projection import Projected
 
 
@@ -141,8 +141,8 @@ def test_changes_wait_for_others_only_where_there_are_many(
     rv = 1
     for seconds, jobs in before:
         clock[0] += seconds
-        bench.events.put(Batch(PODS, [of(pod(rv := rv + 1), name) for name in jobs]))
+        bench.events.put(WatchEvents(PODS, [of(pod(rv := rv + 1), name) for name in jobs]))
         bench.writer.step(1)
-    bench.events.put(Batch(PODS, [pod(rv + 1)]))
+    bench.events.put(WatchEvents(PODS, [pod(rv + 1)]))
     bench.writer.step(1)
     assert (waited[-1] > 0) == want

@@ -20,7 +20,7 @@ from tjworker.base import JobKey
 from tjworker.kube.reflector import Closed
 from tjworker.store.projection import Change
 from watcher.delay_queue import DUE_LIMIT, OVERDUE_SECONDS, DelayQueue
-from watcher.event_queue import Batch, EventQueue
+from watcher.event_queue import EventQueue, Forbidden, ListEnd, WatchEvents
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
 from watcher.outage import Outage
@@ -94,17 +94,17 @@ def test_a_list_has_gone_back_when_it_shows_an_object_older_than_it_was(shown: i
 
 
 # -- progress --------------------------------------------------------------------------------------
-def listing(source: str, position: int, *, swept_first: bool = False) -> Batch:
-    return Batch(source, position=position, listed=True, existing=frozenset() if swept_first else None)
+def listing(source: str, position: int, *, swept_first: bool = False) -> ListEnd:
+    return ListEnd(source, position, existing=frozenset() if swept_first else None)
 
 
 def test_progress_of_a_source_waits_for_its_sweep_and_what_comes_meanwhile_with_it() -> None:
     progress = Progress(["pods"])
-    progress.note(Batch("pods", position=5))
+    progress.note(WatchEvents("pods", position=5))
     assert progress.take() == {"pods": 5}
     progress.note(listing("pods", 10, swept_first=True))
-    progress.note(Batch("pods", position=14))
-    progress.note(Batch("pods", position=12))
+    progress.note(WatchEvents("pods", position=14))
+    progress.note(WatchEvents("pods", position=12))
     assert (progress.take(), progress.complete, progress.has_list("pods")) == ({}, False, True)
     progress.swept("pods")
     assert (progress.take(), progress.complete) == ({"pods": 14}, True)
@@ -113,7 +113,7 @@ def test_progress_of_a_source_waits_for_its_sweep_and_what_comes_meanwhile_with_
 
 def test_a_sweep_that_ends_does_not_take_progress_back() -> None:
     progress = Progress(["pods"])
-    progress.note(Batch("pods", position=20))
+    progress.note(WatchEvents("pods", position=20))
     progress.note(listing("pods", 10, swept_first=True))
     progress.swept("pods")
     assert progress.take() == {"pods": 20}
@@ -137,7 +137,7 @@ def test_when_every_list_is_in(what: str) -> None:
     refused, listed, want = SERVED[what]
     progress = Progress(["pods/a", "jobs/a", "pods/b", "jobs/b", "nodes"])
     for source in sorted(refused):
-        progress.note(Batch(source, refused=True))
+        progress.note(Forbidden(source))
     for source in sorted(listed):
         progress.note(listing(source, 7))
     assert progress.complete is want
@@ -146,17 +146,17 @@ def test_when_every_list_is_in(what: str) -> None:
 
 def test_what_is_of_all_namespaces_is_waited_for_also_when_it_is_refused() -> None:
     progress = Progress(["pods"])
-    progress.note(Batch("pods", refused=True))
+    progress.note(Forbidden("pods"))
     assert (progress.complete, progress.unserved) == (False, frozenset())
 
 
 def test_a_list_beside_a_resumed_watch_may_be_behind_that_watch() -> None:
     history = History("red", {"pods": 50})
-    history.check(Batch("pods", position=90, resumed=True))
-    history.check(Batch("pods", position=60, listed=True, list_version=60, cluster="red"))
-    history.check(Batch("pods", position=95))
+    history.check(WatchEvents("pods", position=90, resumed=True))
+    history.check(ListEnd("pods", 60, cluster="red"))
+    history.check(WatchEvents("pods", position=95))
     with pytest.raises(BeganAnew):
-        history.check(Batch("pods", position=80, listed=True, list_version=80, cluster="red"))
+        history.check(ListEnd("pods", 80, cluster="red"))
 
 
 # -- timers of finished jobs -----------------------------------------------------------------------
@@ -273,7 +273,7 @@ def test_how_many_are_taken_at_once(what: str) -> None:
     sizes, limit, want = SIZES[what]
     events = EventQueue(100)
     for number, size in enumerate(sizes):
-        events.put(Batch(PODS, tuple(pod(number + 1) for _ in range(size)), number))
+        events.put(WatchEvents(PODS, tuple(pod(number + 1) for _ in range(size)), number))
     assert len(events) == sum(sizes)
     taken = [events.take(0, limit=limit) for _ in want]
     assert [len(batches) for batches in taken] == want
@@ -292,8 +292,8 @@ def in_threads(count: int, call: Callable[[int], None]) -> list[threading.Thread
 
 def test_all_who_wait_for_room_go_on_when_there_is_room_for_all() -> None:
     events = EventQueue(3)
-    events.put(Batch(PODS, tuple(pod(n + 1) for n in range(3)), 1))
-    threads = in_threads(3, lambda number: events.put(Batch(PODS, (pod(number + 1),), 10 + number)))
+    events.put(WatchEvents(PODS, tuple(pod(n + 1) for n in range(3)), 1))
+    threads = in_threads(3, lambda number: events.put(WatchEvents(PODS, (pod(number + 1),), 10 + number)))
     drained: Any = events._drained
     until("all three wait", lambda: len(drained._waiters) == 3)
     assert [batch.position for batch in events.take(0)] == [1]
@@ -304,8 +304,8 @@ def test_all_who_wait_for_room_go_on_when_there_is_room_for_all() -> None:
 
 def test_a_closed_queue_is_empty_and_takes_nothing() -> None:
     events = EventQueue(3)
-    events.put(Batch(PODS, (pod(1),), 1))
+    events.put(WatchEvents(PODS, (pod(1),), 1))
     events.close()
     assert (len(events), events.take(0), events.take(PATIENCE_SECONDS)) == (0, [], [])
     with pytest.raises(Closed):
-        events.put(Batch(PODS))
+        events.put(WatchEvents(PODS))

@@ -13,7 +13,7 @@ from tests.unit.watcher.writing import Bench, Died, job, job_named, pod, settle,
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import GroupResource, JobKey
 from tjworker.store.projection import Change
-from watcher.event_queue import Batch
+from watcher.event_queue import ListEnd, WatchEvents
 from watcher.projection import project_node
 from watcher.sweep import Sweep
 
@@ -80,7 +80,7 @@ def test_an_empty_list_sweeps_what_is(what: str, where: str, want_jobs: list[str
         record = Change(key, AITRAININGJOBS, "digits", 10 + number, b"{}", is_job=True)
         bench.store.projection.apply(1, [record, Change(key, PODS, "p0", 20 + number, b"{}")])
     source = f"{resource}/{where}" if where else resource
-    sweep = Sweep(bench.store.projection, bench.redis, 1, Batch(source, (), 100, True, frozenset(), list_version=100))
+    sweep = Sweep(bench.store.projection, bench.redis, 1, ListEnd(source, 100, existing=frozenset()))
     while not sweep.step():
         pass
     views = {name: bench.store.projection.view(key) for name, key in keys.items()}
@@ -96,10 +96,10 @@ def test_news_does_not_wait_for_a_sweep_and_progress_does(monkeypatch: pytest.Mo
     monkeypatch.setattr("watcher.sweep.SWEEP_KEYS", 1)
     second = Bench(first.store, token=2)
     settle(first)
-    second.events.put(Batch(PODS, (), 70, True, frozenset(), list_version=70))
+    second.events.put(ListEnd(PODS, 70, existing=frozenset()))
     second.writer.step(0)
-    second.events.put(Batch(AITRAININGJOBS, (job(71),), 71))
-    second.events.put(Batch(PODS, (pod(72),), 72))
+    second.events.put(WatchEvents(AITRAININGJOBS, (job(71),), 71))
+    second.events.put(WatchEvents(PODS, (pod(72),), 72))
     second.writer.step(0)
     assert second.writer.sweeping
     assert (second.published, "p0" in second.view().children[PODS]) == ([KEY], True)
@@ -130,7 +130,7 @@ def test_a_node_that_joined_after_the_list_is_not_swept_with_those_that_went_bef
     first = Bench()
     first.put(NODES, project_node({**NODE, "metadata": {**NODE["metadata"], "name": "long-gone"}}))
     second = Bench(first.store, token=2)
-    second.events.put(Batch(NODES, (), 70, True, frozenset(), list_version=70))
-    second.events.put(Batch(NODES, (project_node(NODE),), 71))
+    second.events.put(ListEnd(NODES, 70, existing=frozenset()))
+    second.events.put(WatchEvents(NODES, (project_node(NODE),), 71))
     second.step()
     assert list(second.store.projection.known_nodes()) == ["node-a"]

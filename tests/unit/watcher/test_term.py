@@ -11,7 +11,7 @@ from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.test_in_process import JOB, KEY, Bench
 from tjworker.api.resources import PODS
 from tjworker.kube.reflector import Closed
-from watcher.event_queue import Batch
+from watcher.event_queue import WatchEvents
 from watcher.term import Term
 
 
@@ -59,7 +59,7 @@ def test_what_was_read_before_a_loss_is_not_written_after_it() -> None:
     bench.watcher.pump()
     progress = bench.store.projection.checkpoint().progress
     with pytest.raises(Closed):
-        queue.put(Batch(PODS, position=10**9))
+        queue.put(WatchEvents(PODS, position=10**9))
     bench.cluster.advance(3)
     bench.watcher.pump()
     assert progress[PODS] <= bench.store.projection.checkpoint().progress[PODS] < 10**9

@@ -353,12 +353,12 @@ def test_what_an_earlier_watcher_left_of_a_node_is_asked_for_once() -> None:
         asked.append(names)
         return {"node-a": cast(bytes, sound.change.record)}
 
-    from watcher.event_queue import Batch
+    from watcher.event_queue import WatchEvents
 
     nodes = wakeups(stored=stored)
     nodes.take_pod(placed("p", "node-a"), counts=True)
     for batch, wakes in ((ill, True), (ill, False), (sound, True)):
-        nodes.recall([Batch(NODES, (batch,))])
+        nodes.recall([WatchEvents(NODES, (batch,))])
         nodes.take_node(batch)
         assert bool(nodes.take_jobs()) is wakes
     assert asked == [["node-a"]]

@@ -12,7 +12,7 @@ from tests.unit.watcher.projection.objects import JOB, KEY, meta
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
 from tjworker.store.projection import Lost
-from watcher.event_queue import Batch, EventQueue
+from watcher.event_queue import EventQueue, ListEnd, WatchEvents
 from watcher.progress import BeganAnew
 from watcher.projection import Projected, deletion, project
 from watcher.projection_writer import ProjectionWriter
@@ -58,7 +58,9 @@ class Bench:
         listed: bool = False,
         existing: frozenset[tuple[JobKey, str]] | None = None,
     ) -> None:
-        self.events.put(Batch(source, changes, position, listed, existing))
+        self.events.put(
+            ListEnd(source, position, changes, existing) if listed else WatchEvents(source, changes, position)
+        )
         self.step()
 
     def step(self) -> None:
@@ -110,7 +112,7 @@ def whole(position: int = 50) -> Bench:
     """A first term that is synced up to there, of cluster red."""
     bench = Bench()
     for source in SOURCES:
-        bench.events.put(Batch(source, position=position, listed=True, list_version=position, cluster="red"))
+        bench.events.put(ListEnd(source, position, cluster="red"))
     bench.step()
     return bench
 

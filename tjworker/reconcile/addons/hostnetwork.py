@@ -88,7 +88,7 @@ def draw(p: Pass) -> Pass:
     else:  # of this attempt now: no later pass moves them under its pods
         drawn = None if had is None else had.model_copy(update={"attempt": attempt})
     if drawn != had:
-        p = p.note(p.status.model_copy(update={"host_ports": drawn}))
+        p = p.with_status(p.status.model_copy(update={"host_ports": drawn}))
     return p if drawn == p.job.host_ports else replace(p, job=replace(p.job, host_ports=drawn))
 
 

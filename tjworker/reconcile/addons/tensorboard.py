@@ -25,6 +25,7 @@ from tjworker.api.labels import ANNOTATION_TENSORBOARD as ANNOTATION
 from tjworker.api.labels import TENSORBOARD_CONFIG
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.naming import MAX_NAME_LENGTH, containers, tensorboard_name
+from tjworker.api.needs import ChildNow
 from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord
 from tjworker.api.ownership import own_tensorboard
 from tjworker.api.resources import PODS, SERVICES
@@ -129,10 +130,10 @@ def shape(p: Pass) -> Iterator[Write]:
     old = p.status.condition("TensorBoard")
     refused = old is not None and old.reason == FAILED_CREATE  # until a pass has seen both
     if service is None and all(s.name != name for s in p.observed.services):
-        yield Create(SERVICES, name, _service(p.job), awaited=refused, beside=True)
+        yield Create(SERVICES, name, _service(p.job), awaited=refused, optional=True)
     if pod is None:
         if all(other.name != name for other in p.observed.pods):
-            yield Create(PODS, name, _pod(p.job, config), awaited=refused, beside=True)
+            yield Create(PODS, name, _pod(p.job, config), awaited=refused, optional=True)
     elif not pod.deleted_at and pod.labels.get(TENSORBOARD_CONFIG) != config.digest:
         yield delete_pod(pod, f"the annotation {ANNOTATION} has changed")
     elif not pod.deleted_at and pod.phase in ENDED_PHASES and _rested(pod, p.now) <= 0:
@@ -160,8 +161,8 @@ def remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Itera
         yield delete_service(service, why)
 
 
-def tell(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
-    """The condition TensorBoard, and an event when it begins to say what is wrong."""
+def report(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
+    """The status with the condition TensorBoard, and an event if the condition reports a new problem."""
     config, generation = wanted(p.job), p.job.generation
     if ANNOTATION in p.job.unread_annotations:
         return status, ()
@@ -230,9 +231,9 @@ def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float)
     if now < until:
         return Plan(requeue_after_seconds=until - now)
     name = tensorboard_name(job.name.name)
-    asked = {f"{PODS}/{name}", f"{SERVICES}/{name}"} - observed.confirmed
-    if asked:
-        return Plan(confirm=tuple(sorted(asked)))
+    needs = {ChildNow(PODS, name), ChildNow(SERVICES, name)} - observed.confirmed
+    if needs:
+        return Plan(needs=tuple(sorted(needs)))
     why = f"the job has ended, and {ANNOTATION} keeps it until {job.status.tensorboard_until}"
     writes = tuple(remove(job, observed, why))
     if writes:

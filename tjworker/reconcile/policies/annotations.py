@@ -19,5 +19,5 @@ def end_by_annotation(p: Pass) -> Pass:
     for name, phase in _ENDS:
         if name in p.job.annotations:
             message = str(p.job.annotations[name])[:1024] or f"annotation {name} was set on the job"
-            return count_late_failures(p).ending(phase, f"Annotation{phase}", message)
+            return count_late_failures(p).end_with(phase, f"Annotation{phase}", message)
     return p

@@ -30,7 +30,7 @@ def end_by_completion(p: Pass) -> Pass:
         return p
     if pods_are_late(p):
         return replace(p, plan=Plan(requeue_after_seconds=LOOK_SECONDS))
-    return count_late_failures(p).ending("Succeed", verdict.reason, verdict.message)
+    return count_late_failures(p).end_with("Succeed", verdict.reason, verdict.message)
 
 
 def end_by_failure(p: Pass) -> Pass:
@@ -41,9 +41,9 @@ def end_by_failure(p: Pass) -> Pass:
         return p if p.proposed is None else replace(p, end=p.proposed)
     if p.final is not None:
         reason = p.final.reason or verdict.reason
-        return p.ending(p.final.phase, reason, f"{describe(p.final.failure)}; {p.final.why}")
+        return p.end_with(p.final.phase, reason, f"{describe(p.final.failure)}; {p.final.why}")
     before = p.job.status.failures
-    return p.ending("Failed", verdict.reason, describe(before[0]) if before else verdict.message)
+    return p.end_with("Failed", verdict.reason, describe(before[0]) if before else verdict.message)
 
 
 def _met(policy: EndPolicy, indices: frozenset[int], all_met: bool) -> bool:

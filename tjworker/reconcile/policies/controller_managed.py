@@ -52,8 +52,8 @@ def count_deaths(p: Pass) -> Pass:
     p, found = _propose_end(p, managed), _Found(Draft(p.status))
     for view in managed:
         _look(p, view, found)
-    p = p.follow(_count_restarts(found.draft.status(), managed)).decide(*found.kept, *found.replaced)
-    p = p.restart(found.replaced).met(found.failures)
+    p = p.with_new_attempts(_count_restarts(found.draft.status(), managed)).log_decisions(*found.kept, *found.replaced)
+    p = p.log_restarts(found.replaced).add_failures(found.failures)
     return replace(p, final=p.final or next(iter(found.final), None))
 
 
@@ -213,7 +213,7 @@ def _propose_end(p: Pass, managed: Iterable[RoleView]) -> Pass:
                 f"pod {pod.name} on node {pod.node}: container {worst.name} has been restarted {worst.restarts} "
                 f"times; the limit of role {view.role.name} is {limit}"
             )
-            return p.propose("Failed", RESTART_LIMIT_REACHED, message)
+            return p.end_unless_failed("Failed", RESTART_LIMIT_REACHED, message)
     return p
 
 

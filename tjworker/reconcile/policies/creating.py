@@ -53,17 +53,17 @@ def replace_stuck_creating(p: Pass) -> Pass:
         left = rules.creating_duration_seconds - tried_seconds
         first = since.get(place) or began
         if left > 0:
-            p = p.wake(left)
+            p = p.wake_within(left)
         elif p.now - (from_rfc3339(first) or p.now) < rules.creating_restart_seconds:
             since[place] = first
             draft.raise_pod(replica)
             decisions.append(f"replace {pod.name}: {_words(pod, stuck)} for {tried_seconds:.0f} s")
         elif rules.enable_creating_failed:
-            p = p.propose("Failed", stuck.reason, f"{_words(pod, stuck)}, tried since {first}")
+            p = p.end_unless_failed("Failed", stuck.reason, f"{_words(pod, stuck)}, tried since {first}")
     status = draft.status()
     if since != before:
         status = status.model_copy(update={"creating_since": _written(since)})
-    return p.follow(status).decide(*decisions).restart(decisions)
+    return p.with_new_attempts(status).log_decisions(*decisions).log_restarts(decisions)
 
 
 def _read(status: JobStatus) -> dict[Place, str]:

@@ -21,9 +21,9 @@ DIED = "PassDied"
 
 def tell_died_passes(p: Pass) -> Pass:
     if p.observed.died_passes:
-        return p.note(_told(p.job, p.status, p.observed.died_passes, p.at))
+        return p.with_status(_told(p.job, p.status, p.observed.died_passes, p.at))
     over = "passes over this job come to their end again"
-    return p.note(clear_condition(p.status, "Stalled", "PassEnded", over, now=p.at, generation=p.job.generation))
+    return p.with_status(clear_condition(p.status, "Stalled", "PassEnded", over, now=p.at, generation=p.job.generation))
 
 
 def report_died_passes(job: TrainingJob | InvalidJob, died: int, now: float) -> Plan:

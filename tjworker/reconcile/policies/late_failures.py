@@ -58,7 +58,8 @@ def count_late_failures(p: Pass) -> Pass:
             draft.count(view.role.name, diagnosis.cause)
             failures.append(diagnosis.failure)
             told.append(f"{describe(diagnosis.failure)}; it was found after its batch Job was complete")
-    return p.note(draft.status()).met(sorted(failures, key=lambda f: (f.time, f.pod))).decide(*told)
+    failures.sort(key=lambda f: (f.time, f.pod))
+    return p.with_status(draft.status()).add_failures(failures).log_decisions(*told)
 
 
 def _late(view: RoleView) -> Iterator[tuple[Replica | None, PodRecord]]:

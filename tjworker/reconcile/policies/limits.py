@@ -13,10 +13,10 @@ def end_by_deadline(p: Pass) -> Pass:
     running, active = time_left(p.job, p.status, p.now)
     if running is not None and running <= 0:
         message = f"the job has run for longer than {p.job.time_limit_field} {p.job.time_limit_seconds} s"
-        return p.ending("Timeout", "TimeLimitExceeded", message)
+        return p.end_with("Timeout", "TimeLimitExceeded", message)
     if active is not None and active <= 0:
         message = f"the job has been active for longer than activeDeadlineSeconds {p.job.active_deadline_seconds}"
-        return p.ending("Failed", DEADLINE_EXCEEDED, message)
+        return p.end_with("Failed", DEADLINE_EXCEEDED, message)
     return p
 
 

@@ -52,12 +52,12 @@ def restart_failed(p: Pass) -> Pass:
                 replaced.append(f"replace {replica.name}: {why}")
             elif vanished_unseen(p, view, replica):
                 vanish(draft, replica, p)
-    p = p.decide(*replaced)
+    p = p.log_decisions(*replaced)
     if not failed:
-        return p.follow(draft.status()).restart(replaced)
+        return p.with_new_attempts(draft.status()).log_restarts(replaced)
     failed.sort(key=lambda f: (f.diagnosis.failure.time, f.replica.name))
     # What a failure brings is told before what a deletion does.
-    return _judge(p, failed, draft).restart(replaced).met([f.diagnosis.failure for f in failed])
+    return _judge(p, failed, draft).log_restarts(replaced).add_failures([f.diagnosis.failure for f in failed])
 
 
 def _looked_at(job: TrainingJob, view: RoleView) -> Iterator[Replica]:
@@ -138,9 +138,9 @@ def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
         p = replace(p, final=final_failure(one.diagnosis, refusal.why, refusal.reason))
     for one, refusal in final:
         if p.job.backoff_ends and refusal.reason == BACKOFF_LIMIT_EXCEEDED:
-            p = p.propose("Failed", refusal.reason, f"{describe(one.diagnosis.failure)}; {refusal.why}")
+            p = p.end_unless_failed("Failed", refusal.reason, f"{describe(one.diagnosis.failure)}; {refusal.why}")
     kept = [f"{describe(one.diagnosis.failure)}; it stays failed: {refusal.why}" for one, refusal in final]
-    return p.follow(draft.status()).decide(*kept, *restarted).restart(restarted)
+    return p.with_new_attempts(draft.status()).log_decisions(*kept, *restarted).log_restarts(restarted)
 
 
 def _restart(p: Pass, one: Failed, draft: Draft) -> set[str]:

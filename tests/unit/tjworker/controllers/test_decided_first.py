@@ -31,9 +31,9 @@ class Room:
             (self.world.store.queue, "renew"),
             (self.world.store.queue, "renew_all"),
             (self.world.store.projection, "nodes"),
-            (self.world.worker._kube, "create"),
-            (self.world.worker._kube, "update_status"),
-            (self.world.worker._kube, "get"),
+            (self.world.worker._executor._kube, "create"),
+            (self.world.worker._executor._kube, "update_status"),
+            (self.world.worker._executor._kube, "get"),
         ):
             self._count(half, name)
 
@@ -56,7 +56,7 @@ class Room:
 
     def task(self) -> None:
         self.calls.clear()
-        self.states = {w.key.rpartition("/")[2]: w.result.state for w in self.world.worker.run("")}
+        self.states = {w.key.rpartition("/")[2]: w.end.state for w in self.world.worker.run("")}
 
     def pods(self) -> list[str]:
         return [name for name in NAMES if pods_of(self.world, name)]

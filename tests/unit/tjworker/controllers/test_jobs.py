@@ -12,8 +12,8 @@ from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.world import World, job, role
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, Terminal, Transient
-from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_AT_ONCE, STALE_RETRY_SECONDS
-from tjworker.controllers.result import TERMINAL_RETRY_SECONDS
+from tjworker.controllers.pass_end import TERMINAL_RETRY_SECONDS
+from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_ON_EVENT, STALE_RETRY_SECONDS
 from tjworker.store.projection import View
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
@@ -130,7 +130,7 @@ def test_a_view_that_only_looks_behind_the_own_writes_is_looked_at_again_at_once
     while room.world.store.queue.stats().queued and at_once < 100:
         room.world.worker.reconcile(KEY)
         at_once += 1
-    assert at_once == STALE_PASSES_AT_ONCE + 1
+    assert at_once == STALE_PASSES_ON_EVENT + 1
     assert room.next_seconds() == STALE_LONGEST_SECONDS
 
 

@@ -8,12 +8,13 @@ import pytest
 
 from tests.unit.tjworker.executing import Room, refusal
 from tjworker.api.labels import JOB_UID
+from tjworker.api.needs import ALL_PODS, ChildNow
 from tjworker.api.observed import Observed, PodRecord
+from tjworker.api.resources import PODS
 from tjworker.base import OperatorError, Transient
 from tjworker.controllers.live_children import MOST_GETS, read_children
 from tjworker.kube.port import HttpResponse
 from tjworker.lease import Lease
-from tjworker.reconcile import ALL_PODS
 
 RUNNING = "digits-trainer-0"
 EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:30Z"
@@ -32,9 +33,9 @@ def room() -> Room:
     return room
 
 
-def read(room: Room, observed: Observed, *asked: str, page_size: int = 500) -> Observed:
+def read(room: Room, observed: Observed, *needs: ChildNow, page_size: int = 500) -> Observed:
     name, uid = room.job.name, room.job.uid
-    return read_children(room.client, name, uid, observed, asked, room.lease, page_size)
+    return read_children(room.client, name, uid, observed, needs, room.lease, page_size)
 
 
 def old(name: str, **fields: object) -> PodRecord:
@@ -42,20 +43,20 @@ def old(name: str, **fields: object) -> PodRecord:
 
 
 def test_what_is_asked_for_is_as_the_api_server_has_it(room: Room) -> None:
-    found = read(room, Observed(pods=(old(RUNNING),)), f"pods/{RUNNING}")
+    found = read(room, Observed(pods=(old(RUNNING),)), ChildNow(PODS, RUNNING))
     (pod,) = found.pods
     assert (pod.uid, pod.phase) == (room.world.uids()[RUNNING], "Running")
-    assert found.confirmed == {f"pods/{RUNNING}"}
+    assert found.confirmed == {ChildNow(PODS, RUNNING)}
     assert room.api.asked == [f"GET pods/{RUNNING}"]
 
 
 def test_what_there_is_not_goes_and_what_was_missing_comes(room: Room) -> None:
-    found = read(room, Observed(pods=(old("gone"),)), "pods/gone", f"pods/{RUNNING}")
+    found = read(room, Observed(pods=(old("gone"),)), ChildNow(PODS, "gone"), ChildNow(PODS, RUNNING))
     assert [pod.name for pod in found.pods] == [RUNNING]
 
 
-@pytest.mark.parametrize("asked", [f"pods/{RUNNING}", ALL_PODS])
-def test_what_the_watcher_has_seen_of_a_deletion_stays_with_the_answer(room: Room, asked: str) -> None:
+@pytest.mark.parametrize("asked", [ChildNow(PODS, RUNNING), ALL_PODS])
+def test_what_the_watcher_has_seen_of_a_deletion_stays_with_the_answer(room: Room, asked: ChildNow) -> None:
     """The API server forgets that a grace period was granted when the kubelet confirms the deletion."""
     room.world.hold_pod(RUNNING).delete_pod(RUNNING, grace_seconds=0)
     uid = room.world.uids()[RUNNING]
@@ -66,13 +67,13 @@ def test_what_the_watcher_has_seen_of_a_deletion_stays_with_the_answer(room: Roo
 
 
 def test_what_is_not_asked_for_stays(room: Room) -> None:
-    found = read(room, Observed(pods=(old("other"),)), f"pods/{RUNNING}")
+    found = read(room, Observed(pods=(old("other"),)), ChildNow(PODS, RUNNING))
     assert [pod.name for pod in found.pods] == [RUNNING, "other"]
 
 
 def test_a_pod_of_another_owner_is_none_of_the_jobs(room: Room) -> None:
     room.world.create_pod(dict(room.pod("stranger", labels={JOB_UID: room.job.uid}).body))
-    found = read(room, Observed(pods=(old("stranger"),)), "pods/stranger")
+    found = read(room, Observed(pods=(old("stranger"),)), ChildNow(PODS, "stranger"))
     assert found.pods == ()
 
 
@@ -90,9 +91,9 @@ def test_a_list_comes_in_pages(room: Room) -> None:
 
 
 def test_few_pods_are_asked_for_one_by_one(room: Room) -> None:
-    names = [f"pods/p{n}" for n in range(MOST_GETS)]
+    names = [ChildNow(PODS, f"p{n}") for n in range(MOST_GETS)]
     assert read(room, Observed(), *names).confirmed == set(names)
-    assert sorted(room.api.asked) == sorted(f"GET {name}" for name in names)
+    assert sorted(room.api.asked) == sorted(f"GET pods/{need.name}" for need in names)
 
 
 def test_a_pod_of_another_job_is_none_of_this_one(room: Room) -> None:
@@ -100,11 +101,11 @@ def test_a_pod_of_another_job_is_none_of_this_one(room: Room) -> None:
     owner = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "other", "uid": "u-2"}
     made = room.pod("stranger", labels={JOB_UID: room.job.uid}, ownerReferences=[owner | {"controller": True}])
     room.world.create_pod(dict(made.body))
-    assert read(room, Observed(pods=(old("stranger"),)), "pods/stranger").pods == ()
+    assert read(room, Observed(pods=(old("stranger"),)), ChildNow(PODS, "stranger")).pods == ()
 
 
 def test_many_pods_are_asked_for_by_one_list(room: Room) -> None:
-    found = read(room, Observed(), *(f"pods/p{n}" for n in range(MOST_GETS + 1)))
+    found = read(room, Observed(), *(ChildNow(PODS, f"p{n}") for n in range(MOST_GETS + 1)))
     assert ALL_PODS in found.confirmed
     assert room.api.asked == ["GET pods"]
 
@@ -120,4 +121,4 @@ def test_a_pod_whose_label_somebody_took_away_is_asked_for_by_name(room: Room) -
 def test_without_an_answer_nothing_is_decided(answer: HttpResponse | OperatorError, room: Room) -> None:
     room.api.instead["GET pods"] = answer
     with pytest.raises(Transient):
-        read(room, Observed(pods=(old(RUNNING),)), f"pods/{RUNNING}")
+        read(room, Observed(pods=(old(RUNNING),)), ChildNow(PODS, RUNNING))

@@ -11,17 +11,30 @@ from tests.support.builders import make_job, make_pod, observe
 from tjworker.api.observed import Observed, WorkloadRecord
 from tjworker.api.status import RestartCounts
 from tjworker.base import JobKey, Terminal, Transient
-from tjworker.controllers.observing import Observation
-from tjworker.controllers.release import (
-    LOST,
-    STALE_LONGEST_SECONDS,
-    STALE_PASSES_AT_ONCE,
-    STALE_RETRY_SECONDS,
-    Releases,
+from tjworker.controllers.observing import JobObservation
+from tjworker.controllers.optional_objects import OPTIONAL_RETRY_SECONDS, OptionalRetries
+from tjworker.controllers.pass_end import (
+    TERMINAL_RETRY_SECONDS,
+    AwaitWatch,
+    Done,
+    LeaseLost,
+    PassEnd,
+    QueueAgain,
+    RetryWithBackoff,
 )
-from tjworker.controllers.result import BESIDE_RETRY_SECONDS, TERMINAL_RETRY_SECONDS, BesideRests, Result
+from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_ON_EVENT, STALE_RETRY_SECONDS, Releases
 from tjworker.reconcile.plan import Plan
-from tjworker.store.work_queue import NOTHING_WRITTEN, Claim, Ending, FinishResult
+from tjworker.store.work_queue import (
+    NOTHING_WRITTEN,
+    AtOnce,
+    Claim,
+    Ending,
+    FinishResult,
+    NextPass,
+    OnNews,
+    OnOwnWrite,
+    WithBackoff,
+)
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 OTHER = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/other")
@@ -57,26 +70,23 @@ class Queue:
         self.published += keys
 
 
-def released(result: Result, queue: Queue) -> Result:
+def released(result: PassEnd, queue: Queue) -> PassEnd:
     releases = Releases(queue, queue)  # type: ignore[arg-type]
     (worked,) = releases.release([(Held(), result)])  # type: ignore[list-item]
     assert (worked.key, worked.seconds) == (KEY, 1.5)
-    return worked.result
+    return worked.end
 
 
-ENDS: dict[str, tuple[Result, Ending]] = {
-    "it has nothing more to do": (Result("done"), Ending(Held().claim)),
-    "it asks for another at once": (Result("done", again=True), Ending(Held().claim, again=True)),
-    "it has a timer": (Result("done", after_seconds=9.0), Ending(Held().claim, after_seconds=9.0)),
-    "it has failed": (Result("no", failed=True), Ending(Held().claim, failed=True)),
-    "it has failed and has a timer": (
-        Result("no", failed=True, after_seconds=9.0),
-        Ending(Held().claim, failed=True, after_seconds=9.0),
-    ),
-    "its view was old": (Result("old", stale=True), Ending(Held().claim, after_seconds=STALE_RETRY_SECONDS)),
+ENDS: dict[str, tuple[PassEnd, Ending]] = {
+    "it has nothing more to do": (Done("done"), Ending(Held().claim)),
+    "it asks for another at once": (QueueAgain("done"), Ending(Held().claim, next_pass=AtOnce())),
+    "it has a timer": (Done("done", 9.0), Ending(Held().claim, next_pass=OnNews(9.0))),
+    "it has failed": (RetryWithBackoff("no"), Ending(Held().claim, next_pass=WithBackoff())),
+    "it has failed and has a timer": (RetryWithBackoff("no", 9.0), Ending(Held().claim, next_pass=WithBackoff(9.0))),
+    "its view was old": (AwaitWatch("old"), Ending(Held().claim, next_pass=OnNews(STALE_RETRY_SECONDS))),
     "its view is behind the own writes": (
-        Result("old", stale=True, behind=True),
-        Ending(Held().claim, after_seconds=STALE_RETRY_SECONDS, behind=True),
+        AwaitWatch("old", own_write=True),
+        Ending(Held().claim, next_pass=OnOwnWrite(STALE_RETRY_SECONDS)),
     ),
 }
 
@@ -92,13 +102,13 @@ def test_what_the_queue_is_asked_for(sentence: str) -> None:
 @pytest.mark.parametrize("publish", [True, False])
 def test_a_key_that_is_due_is_published(publish: bool) -> None:
     queue = Queue(FinishResult(publish))
-    assert released(Result("done"), queue) == Result("done")
+    assert released(Done("done"), queue) == Done("done")
     assert queue.published == [KEY] * publish
 
 
 def test_a_key_that_another_worker_has_is_not_given_back() -> None:
     queue = Queue()
-    assert released(LOST, queue) is LOST
+    assert released(LeaseLost(), queue) == LeaseLost()
     assert queue.endings == []
 
 
@@ -113,47 +123,46 @@ WAITS: dict[str, tuple[float | None, float | None, str]] = {
 @pytest.mark.parametrize("sentence", WAITS)
 def test_a_failed_pass_tells_when_the_next_try_is(sentence: str) -> None:
     backoff, timer, want = WAITS[sentence]
-    told = released(
-        Result("no", failed=True, after_seconds=timer), Queue(FinishResult(publish=False, backoff_seconds=backoff))
-    )
-    assert told == Result(want, failed=True, after_seconds=timer)
+    told = released(RetryWithBackoff("no", timer), Queue(FinishResult(publish=False, backoff_seconds=backoff)))
+    assert told == RetryWithBackoff(want, timer)
 
 
 def test_a_pass_that_has_not_failed_tells_of_no_next_try() -> None:
-    assert released(Result("done"), Queue(FinishResult(publish=False, backoff_seconds=8.0))).text == "done"
+    assert released(Done("done"), Queue(FinishResult(publish=False, backoff_seconds=8.0))).text == "done"
 
 
 def test_a_key_that_cannot_be_given_back_is_told() -> None:
-    told = released(Result("done"), Queue(FinishResult(publish=False, error=Terminal("no such script"))))
+    told = released(Done("done"), Queue(FinishResult(publish=False, error=Terminal("no such script"))))
     assert (told.text, told.state) == ("done; cannot be given back: no such script", "failed")
 
 
 def test_each_stale_pass_in_a_row_waits_twice_as_long_and_each_key_for_itself() -> None:
     queue = Queue()
     releases = Releases(queue, queue)  # type: ignore[arg-type]
-    stale = Result("old", stale=True, behind=True)
+    stale = AwaitWatch("old", own_write=True)
 
-    def wait(key: JobKey, result: Result) -> tuple[float | None, bool]:
-        releases.release([(Held(key), result)])  # type: ignore[list-item]
-        return queue.endings[-1].after_seconds, queue.endings[-1].behind
+    def wait(key: JobKey, end: PassEnd) -> NextPass:
+        releases.release([(Held(key), end)])  # type: ignore[list-item]
+        return queue.endings[-1].next_pass
 
     for times in range(20):
         want = min(STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS * 2**times)
-        assert wait(KEY, stale) == (want, times < STALE_PASSES_AT_ONCE), times
-    assert wait(OTHER, stale) == (STALE_RETRY_SECONDS, True)
-    assert wait(OTHER, Result("failed", failed=True)) == (None, False)
-    assert wait(OTHER, stale) == (STALE_RETRY_SECONDS, True), "one that was not stale ends the row"
+        on_event = times < STALE_PASSES_ON_EVENT
+        assert wait(KEY, stale) == (OnOwnWrite(want) if on_event else OnNews(want)), times
+    assert wait(OTHER, stale) == OnOwnWrite(STALE_RETRY_SECONDS)
+    assert wait(OTHER, RetryWithBackoff("failed")) == WithBackoff()
+    assert wait(OTHER, stale) == OnOwnWrite(STALE_RETRY_SECONDS), "one that was not stale ends the row"
 
 
 @pytest.mark.parametrize(
     ("error", "want"),
     [
-        (Transient("quota", status=403), BESIDE_RETRY_SECONDS),
+        (Transient("quota", status=403), OPTIONAL_RETRY_SECONDS),
         (Terminal("forbidden", status=403), TERMINAL_RETRY_SECONDS),
     ],
 )
 def test_what_no_later_try_cures_rests_longer(error: Transient | Terminal, want: float) -> None:
-    assert BesideRests(lambda: 0.0).refused(KEY, Plan(), error) == want
+    assert OptionalRetries(lambda: 0.0).note_refusal(KEY, Plan(), error) == want
 
 
 # -- the first pod of a job ------------------------------------------------------------------------
@@ -175,4 +184,4 @@ HAD: dict[str, tuple[dict[str, Any], Observed, bool]] = {
 def test_whether_a_pod_is_the_first_of_its_job(sentence: str) -> None:
     status, observed, want = HAD[sentence]
     job = replace(JOB, status=JOB.status.model_copy(update=status).summarised())
-    assert Observation(job, observed).has_nothing_yet is want
+    assert JobObservation(job, observed).is_new is want

@@ -15,13 +15,22 @@ from tests.scenarios.world import CountingTransport, World, job, role
 from tests.support.clocks import shared
 from tests.support.waiting import until
 from tjworker.base import JobKey, Terminal, Transient
-from tjworker.controllers.result import Result, Worked, in_words, worst
+from tjworker.controllers.pass_end import (
+    AwaitWatch,
+    Done,
+    EndedPass,
+    GiveUp,
+    PassEnd,
+    RetryWithBackoff,
+    describe_passes,
+    worst_state,
+)
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
 from tjworker.runtime import assemble
 from tjworker.settings import Settings
 from tjworker.store.projection import View
-from tjworker.store.work_queue import Ending, FinishResult, Taken
+from tjworker.store.work_queue import AtOnce, Ending, FinishResult, Taken
 
 LEASE_SECONDS = Settings().lock_ttl_seconds
 BAD = "bad"
@@ -193,8 +202,8 @@ def test_a_write_that_is_never_answered_fails_its_own_job_alone(hanging: Hanging
     hanging.transport.error = Transient("no answer in time")
     until("the write hangs", hanging.transport.waits.is_set)
     hanging.transport.goes_on.set()
-    ended = {w.key: w.result for w in hanging.task.result(120)}
-    assert [key for key, result in ended.items() if result.failed] == [key_of(BAD)]
+    ended = {w.key: w.end for w in hanging.task.result(120)}
+    assert [key for key, result in ended.items() if isinstance(result, RetryWithBackoff)] == [key_of(BAD)]
     assert hanging.world.store.queue.stats().failing == 1
 
 
@@ -204,7 +213,7 @@ def test_no_write_queues_for_a_thread_that_the_hanging_writes_of_others_keep(han
     assert len(hanging_everywhere.good_pods()) == 8 * len(GOOD)
     assert not hanging_everywhere.task.done()
     hanging_everywhere.transport.goes_on.set()
-    assert [w.result.state for w in hanging_everywhere.task.result(120)] == ["done"] * 5
+    assert [w.end.state for w in hanging_everywhere.task.result(120)] == ["done"] * 5
     assert len(hanging_everywhere.world.pods()) == 8 * 5, "the threads are free again, and nothing was left out"
 
 
@@ -229,12 +238,12 @@ class Together:
             monotonic=self.world.clock,
         ).jobs
         self.world.queue.published.clear()
-        self.ended: list[Worked] = []
+        self.ended: list[EndedPass] = []
 
     def states(self) -> dict[str, str]:
         """One task."""
         self.ended = self.jobs.run("")
-        return {w.key.rpartition("/")[2]: w.result.state for w in self.ended}
+        return {w.key.rpartition("/")[2]: w.end.state for w in self.ended}
 
 
 def test_an_end_that_the_store_refuses_hides_no_other() -> None:
@@ -243,7 +252,7 @@ def test_an_end_that_the_store_refuses_hides_no_other() -> None:
 
     def finish_all(endings: Sequence[Ending]) -> list[FinishResult]:
         refused = FinishResult(False, error=Terminal("WRONGTYPE"))
-        said = zip(endings, finish([replace(end, again=True) for end in endings]), strict=True)
+        said = zip(endings, finish([replace(end, next_pass=AtOnce()) for end in endings]), strict=True)
         return [refused if end.claim.key == key_of("good-a") else done for end, done in said]
 
     room.world.store.queue.finish_all = finish_all  # type: ignore[method-assign]
@@ -285,15 +294,15 @@ def test_what_the_soft_limit_of_time_has_released_twice_counts_once() -> None:
 
 # -- what Flower shows --------------------------------------------------------------------------------
 
-DONE, STALE = Result("Running"), Result("waits for the watch", stale=True)
-RETRIED, FAILED = Result("no answer", failed=True), Result("bug: KeyError", terminal=True)
+DONE, STALE = Done("Running"), AwaitWatch("waits for the watch")
+RETRIED, FAILED = RetryWithBackoff("no answer"), GiveUp("bug: KeyError")
 
 
-def worked(**results: Result) -> list[Worked]:
-    return [Worked(key_of(name), result, 0.1) for name, result in results.items()]
+def worked(**ends: PassEnd) -> list[EndedPass]:
+    return [EndedPass(key_of(name), end, 0.1) for name, end in ends.items()]
 
 
-ENDS: dict[str, tuple[list[Worked], str, str]] = {
+ENDS: dict[str, tuple[list[EndedPass], str, str]] = {
     "no key": ([], "done", "nothing to do: the key is not queued, or another worker has it"),
     "the key that it names": (worked(a=DONE), "done", "Running"),
     "another key": (worked(b=DONE), "done", f"{key_of('b')}: Running"),
@@ -319,11 +328,11 @@ ENDS: dict[str, tuple[list[Worked], str, str]] = {
 @pytest.mark.parametrize("sentence", ENDS)
 def test_how_a_task_ends_that_worked_on(sentence: str) -> None:
     keys, state, text = ENDS[sentence]
-    assert (worst(keys), in_words(keys, key_of("a"))) == (state, text)
+    assert (worst_state(keys), describe_passes(keys, key_of("a"))) == (state, text)
 
 
 def test_what_flower_shows_is_bounded_and_says_how_many_are_left_out() -> None:
-    text = in_words(worked(**{f"j{n}": Result("x" * 400) for n in range(16)}), "")
+    text = describe_passes(worked(**{f"j{n}": Done("x" * 400) for n in range(16)}), "")
     assert len(text) < 2_100
     assert text.startswith("16 jobs: ")
     assert text.endswith("; and 12 more")

@@ -27,6 +27,7 @@ from tests.support.scripted_api import (
 )
 from tests.support.seeds import the_seed
 from tjworker.kube.port import HttpResponse
+from watcher.event_queue import ListEnd, ListPage, NotInstalled
 
 
 def test_without_a_relist_each_single_event_is_passed_on_once() -> None:
@@ -58,7 +59,7 @@ def test_a_restarted_watcher_lists_and_the_sweep_is_told_what_exists() -> None:
     bench.steps(1)
     bench.restart()
     bench.reflector.step()
-    existing = [batch.existing for batch in bench.events.take(0) if batch.existing is not None]
+    existing = [one.existing for one in bench.events.take(0) if isinstance(one, ListEnd) and one.existing is not None]
     assert [sorted(name for _, name in names) for names in existing] == [["a", "b"]]
 
 
@@ -193,7 +194,8 @@ def test_a_kind_that_is_not_installed_counts_as_listed_and_is_found_when_it_come
     bench = Bench()
     bench.server.dead = answers(404, b"404 page not found\n")
     bench.reflector.step()
-    assert [batch.listed for batch in bench.events.take(0)] == [True]
+    (batch,) = bench.events.take(0)
+    assert isinstance(batch, NotInstalled)
     assert bench.reflector.vitals.state == "missing"
     bench.run_for(missing_seconds)
     assert bench.server.count("list") <= most_lists
@@ -247,8 +249,8 @@ def test_a_server_that_is_behind_its_own_watch_is_listed_anew() -> None:
     bench.clock.advance(60)
     bench.events.take(0)
     bench.reflector.step()
-    listed = [batch for batch in bench.events.take(0) if batch.list_version]
-    assert (listed[0].list_version, [p.change.name for p in listed[0].changes]) == (6, ["p1"])
+    listed = [batch for batch in bench.events.take(0) if isinstance(batch, ListPage | ListEnd)]
+    assert (listed[0].version, [p.change.name for p in listed[0].changes]) == (6, ["p1"])
 
 
 def silent(server: Server, start: int):  # type: ignore[no-untyped-def]
@@ -269,7 +271,7 @@ def test_a_list_says_when_it_shows_an_object_older_than_it_was() -> None:
     for _ in range(2):
         bench.reflector.step()
         bench.clock.advance(60)
-        rewound += [batch.rewound for batch in bench.events.take(0) if batch.list_version]
+        rewound += [one.rewound for one in bench.events.take(0) if isinstance(one, ListPage | ListEnd)]
     assert rewound == [True]
 
 

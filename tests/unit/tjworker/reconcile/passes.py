@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support.builders import PodBuilder, make_job, make_node, make_pod, make_service, observe
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.needs import ChildNow, NodeNow
 from tjworker.api.observed import NodeRecord, Observed, PodRecord, ServiceRecord
 from tjworker.api.resources import PODS
 from tjworker.api.status import Condition, ConditionType, JobStatus
@@ -36,10 +37,20 @@ def decide(
     something else."""
     observed = observed or Observed()
     plan = reconcile(job, observed, now, rules)
-    if not plan.ask_nodes:
+    asked = nodes_needed(plan)
+    if not asked:
         return plan
-    answers = {**{name: observed.nodes.get(name) for name in plan.ask_nodes}, **(live or {})}
-    return reconcile(job, replace(observed, live={n: r for n, r in answers.items() if r != UNANSWERED}), now, rules)
+    answers = {**{name: observed.nodes.get(name) for name in asked}, **(live or {})}
+    answered = {name: record for name, record in answers.items() if record != UNANSWERED}
+    return reconcile(job, replace(observed, nodes_now=answered), now, rules)
+
+
+def nodes_needed(plan: Plan) -> tuple[str, ...]:
+    return tuple(need.name for need in plan.needs if isinstance(need, NodeNow))
+
+
+def children_needed(plan: Plan) -> tuple[str, ...]:
+    return tuple(f"{need.resource}/{need.name}" for need in plan.needs if isinstance(need, ChildNow))
 
 
 def created(plan: Plan, resource: str = PODS) -> list[str]:

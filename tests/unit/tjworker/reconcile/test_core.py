@@ -13,7 +13,9 @@ from tjworker.reconcile.one_pass import Pass
 def end_in_the_third_restart(p: Pass) -> Pass:
     """A policy that nobody has asked for yet: it looks at the status, and ends the job."""
     restarts = sum(c.application for c in p.status.restart_counts.values())
-    return p.ending("Failed", "ThirdRestart", "three restarts are enough").decide("give up") if restarts >= 3 else p
+    if restarts < 3:
+        return p
+    return p.end_with("Failed", "ThirdRestart", "three restarts are enough").log_decisions("give up")
 
 
 def test_a_policy_is_a_function_and_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,11 +40,11 @@ def test_a_step_that_ends_the_job_is_the_last_one_asked(monkeypatch: pytest.Monk
 
     def ends(p: Pass) -> Pass:
         asked.append("ends")
-        return p.ending("Failed", "First", "the first of two")
+        return p.end_with("Failed", "First", "the first of two")
 
     def never(p: Pass) -> Pass:
         asked.append("never")
-        return p.ending("Succeed", "Second", "the second of two")
+        return p.end_with("Succeed", "Second", "the second of two")
 
     monkeypatch.setattr(core, "STEPS", (ends, never))
     status = World(make_job().role("trainer", 1).build()).settle().job.status

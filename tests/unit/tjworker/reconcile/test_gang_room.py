@@ -11,6 +11,7 @@ from tests.support.builders import make_job, make_node, make_pod, observe
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import NOW, condition, status_of
 from tests.unit.tjworker.reconcile.test_pod_group import group, rules
+from tjworker.api.needs import EveryNode
 from tjworker.api.observed import NodeRecord
 from tjworker.api.resources import POD_GROUPS
 from tjworker.reconcile import Plan, reconcile
@@ -123,7 +124,7 @@ def passes(case: Case, unschedulable: str = REFUSED, placed: int = 0) -> tuple[P
 def test_whether_the_cluster_could_ever_have_the_room(sentence: str) -> None:
     case = CASES[sentence]
     first, then = passes(case)
-    assert first.ask_every_node, "what it says hangs on all nodes"
+    assert first.needs == (EveryNode(),), "what it says hangs on all nodes"
     _, reason, message = condition(status_of(then), "Running")
     assert REFUSED in message, "the scheduler's words stay"
     assert reason == ("GangTooLarge" if case.want else "Unschedulable")
@@ -135,7 +136,7 @@ def test_whether_the_cluster_could_ever_have_the_room(sentence: str) -> None:
 def test_a_gang_that_holds_a_node_or_that_no_scheduler_has_refused_is_not_judged() -> None:
     case = CASES["One more"]
     for plan in (*passes(case, unschedulable=""), *passes(case, placed=1)):
-        assert not plan.ask_every_node
+        assert EveryNode() not in plan.needs
         assert "even empty" not in condition(status_of(plan), "Running")[2]
 
 

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from tests.support.builders import NodeBuilder, PodBuilder, make_job, make_node, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import NOW, RULES, UNANSWERED, after, ago, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.passes import (
+    NOW,
+    RULES,
+    UNANSWERED,
+    after,
+    ago,
+    decide,
+    deleted,
+    nodes_needed,
+    status_of,
+)
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.resources import NODES
@@ -89,7 +99,7 @@ def test_what_the_api_server_says_of_a_node_decides(case: Asked) -> None:
 def test_a_plan_that_nobody_asked_for_takes_the_node_for_healthy() -> None:
     job = one()
     plan = reconcile(job, seen(job, on_node_b(job), ILL), NOW, RULES)
-    assert (plan.ask_nodes, plan.writes) == (("node-b",), ())
+    assert (nodes_needed(plan), plan.writes) == (("node-b",), ())
     assert plan.status is None or plan.status.restart_counts == {}
 
 
@@ -106,7 +116,7 @@ def test_a_node_is_asked_for_only_where_a_pod_would_be_taken_away_for_it(
     node: NodeBuilder, pod: dict[str, object]
 ) -> None:
     job = one()
-    assert reconcile(job, seen(job, on_node_b(job, **pod), node), NOW, RULES).ask_nodes == ()
+    assert nodes_needed(reconcile(job, seen(job, on_node_b(job, **pod), node), NOW, RULES)) == ()
 
 
 def test_a_node_that_the_view_does_not_show_is_asked_for_once_in_a_grace() -> None:
@@ -114,8 +124,8 @@ def test_a_node_that_the_view_does_not_show_is_asked_for_once_in_a_grace() -> No
     view = seen(job, on_node_b(job), gone=True)
     plan = decide(job, view, live={"node-b": WELL.build()})
     assert status_of(plan).missing_nodes == {"node-b": to_rfc3339(NOW)}
-    assert reconcile(after(job, plan), view, NOW + GRACE - 1, RULES).ask_nodes == ()
-    assert reconcile(after(job, plan), view, NOW + GRACE, RULES).ask_nodes == ("node-b",)
+    assert nodes_needed(reconcile(after(job, plan), view, NOW + GRACE - 1, RULES)) == ()
+    assert nodes_needed(reconcile(after(job, plan), view, NOW + GRACE, RULES)) == ("node-b",)
 
 
 # -- GPUs that are away ----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.builders import make_job, make_node, make_pod, make_service, observe
 from tests.support.builders.job import JobBuilder
-from tests.unit.tjworker.reconcile.passes import NOW, ago, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, ago, children_needed, decide, deleted, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import Attempts, JobStatus, RoleAttempts
@@ -104,7 +104,7 @@ TIMERS: dict[str, Timer] = {
     "the time of an ended job's TensorBoard": Timer(
         0,
         lambda at: _trainer().annotate(BOARD).status(_ended(ago(300), tensorboard_until=at)),
-        lambda plan: plan.confirm == ("pods/digits-tensorboard-0", "services/digits-tensorboard-0"),
+        lambda plan: children_needed(plan) == ("pods/digits-tensorboard-0", "services/digits-tensorboard-0"),
     ),
     "a container that cannot be created, from its node": Timer(
         900,

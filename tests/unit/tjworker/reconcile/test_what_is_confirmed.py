@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_node, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import ago, decide, deleted
+from tests.unit.tjworker.reconcile.passes import ago, children_needed, decide, deleted
 from tjworker.api.model import TrainingJob
+from tjworker.api.needs import ChildNow
+from tjworker.api.resources import PODS
 from tjworker.api.status import ReplicaStatus, RoleAttempts
 from tjworker.reconcile.plan import Plan
 
@@ -71,17 +73,17 @@ def _plan(case: Case, *confirmed: str) -> Plan:
     pods = [make_pod(job, "trainer", 0).running(), *([second] if second else []), make_pod(job, "trainer", 2).running()]
     services = [make_service(job, "trainer", i) for i in range(3)]
     seen = observe(*pods, *services, make_node("ill").not_ready(ago(600)))
-    return decide(job, replace(seen, confirmed=frozenset(confirmed)))
+    return decide(job, replace(seen, confirmed=frozenset(ChildNow(PODS, name.partition("/")[2]) for name in confirmed)))
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_a_pass_asks_for_what_its_plan_rests_on_and_for_nothing_else(case: Case) -> None:
     plan = _plan(case)
-    assert plan.confirm == case.want
+    assert children_needed(plan) == case.want
     again = _plan(case, *case.want)
-    assert again.confirm == ()
-    assert replace(plan, confirm=()) == again, "it decides the same"
-    assert _plan(case, "pods/*").confirm == (), "who has asked for all pods has asked for each"
+    assert children_needed(again) == ()
+    assert replace(plan, needs=()) == again, "it decides the same"
+    assert children_needed(_plan(case, "pods/*")) == (), "who has asked for all pods has asked for each"
 
 
 def test_a_pass_that_replaces_nothing_that_counts_asks_for_nothing() -> None:
@@ -94,7 +96,7 @@ def test_a_pass_that_replaces_nothing_that_counts_asks_for_nothing() -> None:
     )
     pods = [make_pod(job, "trainer", i).running() for i in range(3)]
     plan = decide(job, observe(*pods, *(make_service(job, "trainer", i) for i in range(3))))
-    assert (deleted(plan), plan.confirm) == (["digits-trainer-1"], ())
+    assert (deleted(plan), children_needed(plan)) == (["digits-trainer-1"], ())
 
 
 def test_one_that_has_failed_for_good_before_is_not_asked_for_again() -> None:
@@ -105,4 +107,4 @@ def test_one_that_has_failed_for_good_before_is_not_asked_for_again() -> None:
     pods = [make_pod(job, "trainer", 0).failed(), make_pod(job, "trainer", 1).failed()]
     services = [make_service(job, "trainer", i) for i in range(3)]
     plan = decide(job, observe(*pods, make_pod(job, "trainer", 2).running(), *services))
-    assert plan.confirm == (SECOND,)
+    assert children_needed(plan) == (SECOND,)

@@ -10,6 +10,7 @@ from tests.conftest import RealRedis
 from tjworker.base import JobKey
 from tjworker.store.backoff import backoff_seconds
 from tjworker.store.connect import open_store
+from tjworker.store.work_queue import WithBackoff
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 
@@ -50,7 +51,7 @@ def test_redis_waits_as_long_as_python_says(real_redis: RealRedis) -> None:
         store.queue.add([KEY])
         claim = store.queue.acquire(KEY, "worker", 30)
         assert claim is not None
-        told.append(store.queue.finish(claim, failed=True).backoff_seconds)
+        told.append(store.queue.finish(claim, next_pass=WithBackoff()).backoff_seconds)
     assert told == pytest.approx(
         [backoff_seconds(KEY, n, base_seconds=0.5, max_seconds=60) for n in range(1, 13)], abs=1e-6
     )

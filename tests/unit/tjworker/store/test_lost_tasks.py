@@ -11,7 +11,7 @@ from tests.support.memory_redis import tasks_for
 from tests.support.memory_store import MemoryStore
 from tests.support.seeds import the_seed
 from tjworker.base import KEYS_PER_TASK, JobKey
-from tjworker.store.work_queue import Ending
+from tjworker.store.work_queue import ON_NEWS, AtOnce, Ending
 
 RESYNC_SECONDS = 30
 
@@ -39,7 +39,9 @@ class Flow:
                 self.lost += 1
                 continue
             taken = self.store.queue.acquire_views(key, "worker", 30, KEYS_PER_TASK)
-            endings = [Ending(claim, again=self.draw.random() < 0.1) for claim, _ in taken.views]
+            endings = [
+                Ending(claim, next_pass=AtOnce() if self.draw.random() < 0.1 else ON_NEWS) for claim, _ in taken.views
+            ]
             again = [done.publish for done in self.store.queue.finish_all(endings)]
             self.messages += tasks_for(len(taken.publish)) + tasks_for(sum(again))
         while self.now >= self.next_resync:

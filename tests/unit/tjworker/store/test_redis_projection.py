@@ -17,7 +17,7 @@ from tjworker.store.connect import client, open_store
 from tjworker.store.projection import Change, Lost
 from tjworker.store.redis_commands import RedisCommands
 from tjworker.store.redis_projection import CHANGES_PER_CALL
-from tjworker.store.work_queue import Written
+from tjworker.store.work_queue import OnNews, WithBackoff, Written
 
 LIVE_BYTES = 20 * 1024
 FINISHED_BYTES = 1024
@@ -76,7 +76,7 @@ def test_a_live_job_of_4_pods_takes_at_most_20_kb_and_a_finished_one_1_kb(real_r
         pods = [Change(key, PODS, f"digits-trainer-{n}", 6 + n, a_full_pod(n)) for n in range(4)]
         services = [Change(key, SERVICES, f"digits-trainer-{n}", 6 + n, b"s" * 300) for n in range(4)]
         store.projection.apply(1, [*pods, *services])
-        store.queue.finish(claim, Written([(PODS, 20 + n) for n in range(4)]), after_seconds=60)
+        store.queue.finish(claim, Written([(PODS, 20 + n) for n in range(4)]), next_pass=OnNews(60))
     live = used_bytes(real_redis) / len(keys)
     print(f"live job of 4 pods: {live:.0f} bytes")  # noqa: T201
     assert live <= LIVE_BYTES
@@ -97,7 +97,7 @@ def test_nothing_is_left_of_a_deleted_job_but_what_lapses(real_redis: RealRedis)
     claim = store.queue.acquire(A, "worker", 30)
     assert claim is not None
     store.projection.apply(1, [a_pod(7)])
-    store.queue.finish(claim, Written([(PODS, 9)]), after_seconds=60, failed=True)
+    store.queue.finish(claim, Written([(PODS, 9)]), next_pass=WithBackoff(60))
     store.projection.apply(1, [Change(A, PODS, "a-0", 10, None), Change(A, AITRAININGJOBS, "a", 11, None, is_job=True)])
     with real_redis.client() as redis:
         lasting = {

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, condition, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, children_needed, condition, decide, deleted, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.timefmt import to_rfc3339
 
@@ -89,4 +89,4 @@ def test_the_api_server_is_asked_about_that_pod_alone_before_it_goes() -> None:
     pods = (stuck.but(scheduled_at=ago(900)), slow, make_pod(job, "trainer", 2).running())
     plan = decide(job, observe(*pods, *(make_service(job, "trainer", index) for index in range(3))))
     assert deleted(plan) == ["digits-trainer-0"]
-    assert plan.confirm == ("pods/digits-trainer-0",)
+    assert children_needed(plan) == ("pods/digits-trainer-0",)

@@ -1,4 +1,4 @@
-"""Passes of one task beside each other, with real threads: who waits for whom, and what is released when."""
+"""The passes of one task run concurrently, in real threads: which of them waits, and what is released when."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.support.waiting import until
-from tjworker.controllers.beside import Beside
+from tjworker.controllers.concurrent import ConcurrentPasses
 
 
 class Room:
     """A task in a thread of its own; `released` are the lists that it gave back."""
 
     def __init__(self, width: int = 4) -> None:
-        self.beside: Beside[str] = Beside(width)
+        self.passes: ConcurrentPasses[str] = ConcurrentPasses(width)
         self.released: list[list[str]] = []
         self.errors: list[Exception] = []
         """What the next releases raise."""
@@ -34,7 +34,7 @@ class Room:
 
     def begin(self, *passes: Callable[[], str]) -> Future[None]:
         caller = ThreadPoolExecutor(1)
-        task = caller.submit(self.beside.run, passes, self.release)
+        task = caller.submit(self.passes.run, passes, self.release)
         caller.shutdown(wait=False)
         return task
 
@@ -117,7 +117,7 @@ def test_what_breaks_a_pass_is_told_once_the_others_are_released() -> None:
 
 def test_those_that_were_over_before_are_released_while_the_only_other_one_hangs() -> None:
     room = Room()
-    task = ThreadPoolExecutor(1).submit(room.beside.run, [room.hangs], room.release, ["a", "b"])
+    task = ThreadPoolExecutor(1).submit(room.passes.run, [room.hangs], room.release, ["a", "b"])
     until("they are released", lambda: room.all_released() == ["a", "b"])
     room.held.set()
     task.result(60)
@@ -127,7 +127,7 @@ def test_those_that_were_over_before_are_released_while_the_only_other_one_hangs
 @pytest.mark.parametrize("width", [1, 4])
 def test_those_that_were_over_before_are_released_together_without_any_other(width: int) -> None:
     room = Room(width)
-    room.beside.run([], room.release, ["a", "b"])
+    room.passes.run([], room.release, ["a", "b"])
     assert room.released == [["a", "b"]]
 
 
@@ -135,5 +135,5 @@ def test_a_pass_alone_runs_in_the_thread_of_its_task() -> None:
     """Where the soft limit of time reaches it."""
     names: list[str] = []
     room = Room()
-    room.beside.run([lambda: names.append(threading.current_thread().name) or "a"], room.release)  # type: ignore[func-returns-value]
+    room.passes.run([lambda: names.append(threading.current_thread().name) or "a"], room.release)  # type: ignore[func-returns-value]
     assert names == [threading.current_thread().name]

@@ -1,0 +1,34 @@
+"""The word list of `make check`: where it looks, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.wording import ROOMS, find_old_manner
+
+FOUND: dict[str, tuple[str, str, int]] = {
+    "a docstring": ("a.py", '"""Nobody waits."""\n', 1),
+    "a later line of the file": ("a.py", 'x = 1\n\n\ndef f() -> None:\n    """It is told."""\n', 1),
+    "a docstring without a subject": ("a.py", '"""Of the plan."""\n', 1),
+    "the description of a field": ("a.py", 'class A:\n    x = 1\n    """Whoever asks."""\n', 1),
+    "a comment": ("a.py", "x = 1  # it stands there\n", 1),
+    "a message": ("a.py", 'raise ValueError("nobody knows")\n', 1),
+    "a name": ("a.py", "told = 1\n", 1),
+    "a comment of a script": ("a.lua", "local x = 1 -- as of ours\n", 1),
+    "two places": ("a.py", "# made anew, beside it\n", 2),
+    "a part of a name is no word": ("a.py", "standing = too_told = 1\n", 0),
+    "a name of code in a docstring": ("a.py", '"""See `told`."""\n', 0),
+    "a string of one word is data": ("a.py", 'KEY = "told"\n', 0),
+    "plain English": ("a.py", '"""The worker reports the error."""\n', 0),
+}
+
+
+@pytest.mark.parametrize("where", FOUND)
+def test_the_word_list_looks_at(where: str) -> None:
+    name, source, want = FOUND[where]
+    assert len(find_old_manner(name, source)) == want
+
+
+def test_each_room_is_there() -> None:
+    assert [room for room in ROOMS if not (ROOT / room).is_file()] == []
