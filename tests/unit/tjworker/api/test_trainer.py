@@ -99,6 +99,11 @@ ENVS: dict[str, Env] = {
         {"DMLC_TRACKER_URI": MASTER, "DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": INDEX, "DMLC_NUM_WORKER": "8"},
         "xgboost-distributed",
     ),
+    "xgboost: GPUs of the limits, beside requests that name none": Env(
+        {"trainer": {"resourcesPerNode": {"requests": {"cpu": 4}, **GPUS}}},
+        {"DMLC_TRACKER_URI": MASTER, "DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": INDEX, "DMLC_NUM_WORKER": "4"},
+        "xgboost-distributed",
+    ),
     "xgboost: a worker a node without GPUs": Env(
         {"trainer": {"numNodes": 3}},
         {"DMLC_TRACKER_URI": MASTER, "DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": INDEX, "DMLC_NUM_WORKER": "3"},
