@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ import structlog
 
 from tjworker.api.kinds import served
 from tjworker.base import Terminal
+from tjworker.clock import ClusterClock
 from tjworker.collector import settle
 from tjworker.history.open import open_history
 from tjworker.kube.client import KubeClient
@@ -50,8 +50,9 @@ def main() -> int:
     # `Watcher.stop` needs.
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGALRM})
     try:
-        historian = _historian(settings)
-        watcher = _watcher(settings, historian)
+        clock = ClusterClock()
+        historian = _historian(settings, clock)
+        watcher = _watcher(settings, historian, clock)
     except Terminal as error:
         log.error(error.message)
         return 2
@@ -89,16 +90,17 @@ def until_told(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) ->
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _historian(settings: Settings) -> Historian | None:
+def _historian(settings: Settings, clock: ClusterClock) -> Historian | None:
     """None where the history is off. Raises Terminal for a store that cannot be used."""
     store = open_history(settings)
-    return None if store is None else Historian(store, settings.history_seconds, now=time.time)
+    return None if store is None else Historian(store, settings.history_seconds, now=clock)
 
 
-def _watcher(settings: Settings, historian: Historian | None = None) -> Watcher:
-    """Raises Terminal for settings that no watcher can run with."""
+def _watcher(settings: Settings, historian: Historian | None = None, clock: ClusterClock | None = None) -> Watcher:
+    """`clock` learns the API server's time from its answers. Raises Terminal for settings that no watcher can run
+    with."""
     served(settings.kind_list)
-    transport = KubeTransport(pool_size=32, answered=count_request)
+    transport = KubeTransport(pool_size=32, answered=count_request, dated=(clock or ClusterClock()).see_date)
     api = KubeClient(
         transport,
         request_timeout_seconds=settings.request_timeout_seconds,

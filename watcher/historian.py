@@ -72,7 +72,8 @@ class _List:
 
 
 class Historian:
-    """`now`: Unix seconds. Its methods are called on the reflectors' threads and never raise."""
+    """`now`: Unix seconds, by the API server's clock once it has answered: a machine whose clock is a week ahead would
+    drop all that is kept. Its methods are called on the reflectors' threads and never raise."""
 
     def __init__(self, store: HistoryStore, seconds: float, *, now: Callable[[], float]) -> None:
         self._store = store
@@ -89,6 +90,8 @@ class Historian:
         self._lists: dict[str, _List] = {}
         self._listed: list[str] = []
         """Sources whose list has ended since the last write."""
+        self._shown = False
+        """Something has come from the API server."""
         self._stop = threading.Event()
         self._failures = 0
         self._thread: threading.Thread | None = None
@@ -96,6 +99,7 @@ class Historian:
     # -- what the watches show ---------------------------------------------------------------------
     def see(self, resource: GroupResource, kind: str, obj: Json) -> None:
         """A watch event. `kind`: ADDED, MODIFIED or DELETED."""
+        self._shown = True
         try:
             with self._lock:
                 if resource == PODS:
@@ -113,6 +117,7 @@ class Historian:
 
     def list_page(self, source: str, objects: Iterable[Json]) -> None:
         """Which jobs live: no news of them."""
+        self._shown = True
         resource = resource_of(source)
         if resource == PODS:
             return
@@ -214,6 +219,8 @@ class Historian:
 
     def write(self) -> None:
         """Write what has come. Never raises; what cannot be written waits for the next call."""
+        if not self._shown:
+            return  # what time it is, by which the store drops what is over, nobody has said yet
         with self._lock:
             news, self._news, self._pods_waiting = self._news, {}, 0
             listed, self._listed = self._listed, []

@@ -210,7 +210,7 @@ WAVES: Sequence[dict[str, Fault]] = (
     {
         "the API server makes pods slowly, and many jobs come": Fault(
             ["TjJobsStartSlowly"],
-            both(answer(Special("POST", PODS, after_seconds=8)), new_jobs("slow", 100)),
+            both(answer(Special("POST", PODS, after_seconds=8)), new_jobs("slow", 150)),
             both(answer(), delete_jobs),
         ),
         "the clock of a worker's machine is two minutes ahead": Fault(

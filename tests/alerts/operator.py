@@ -1,5 +1,6 @@
-"""One operator of real processes in a namespace of its own, as k8s/ runs it: watchers, workers, beat, a Redis behind
-TLS and a local cluster. Each process reaches Redis and the API server over a line of its own, which can be spoiled.
+"""One operator of real processes in a namespace of its own, as k8s/ runs it: watchers, workers, beat, the report
+server, a Redis behind TLS and a local cluster. Each process reaches Redis and the API server over a line of its own,
+which can be spoiled.
 
 What ends by itself is started again, as Kubernetes does, in a pod with another name; what a fault has stopped stays
 away until the fault is over.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import urllib3
 
 from benchmarks.support.valkey import Valkey, free_port
 from controlplane.process import Process
@@ -27,12 +29,15 @@ from tests.e2e.control_plane.install import WATCHER, environment, kubectl, worke
 from tests.support import tls
 from tests.support.black_hole import BlackHole
 from tests.support.paths import ROOT
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
+from tjworker.api.reporting import audience, status_path
+from tjworker.base import GroupResource, JobName
 from tjworker.store.connect import client
 
 JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
 NODES = "/api/v1/nodes"
 BEAT = (sys.executable, "-m", "celery", "-A", "tjworker.app", "beat")
+REPORTER = (sys.executable, "-m", "tjworker.reports")
 Json = dict[str, Any]
 
 
@@ -47,6 +52,7 @@ class Operator:
             **{f"watcher{n}": WATCHER for n in range(1, watchers + 1)},
             **{name: worker(name, 1) for name in (f"worker{n}" for n in range(1, workers + 1))},
             "beat": BEAT,
+            "reporter": REPORTER,
         }
         self.watchers = [name for name in self.commands if name.startswith("watcher")]
         self.workers = [name for name in self.commands if name.startswith("worker")]
@@ -59,6 +65,8 @@ class Operator:
         self.redis = Valkey(self.folder)
         self._tls_port = free_port()
         self._tls = ExitStack()
+        self._reports_port = free_port()
+        self._reports_tls = self.folder / "reports"
 
     # -- start and stop ----------------------------------------------------------------------------
     def start(self) -> None:
@@ -66,6 +74,7 @@ class Operator:
         self._stack.callback(self.redis.kill)
         self._stack.enter_context(self._tls)
         self.certify(365)
+        tls.certify(self._reports_tls, "localhost")
         kubeconfig = self.folder / "kubeconfig"
         port = free_port()
         command = (sys.executable, "-m", "localcluster", "--insecure", "--memory-only", "--agent=fake", "--nodes=4")
@@ -121,6 +130,9 @@ class Operator:
             "TJ_LEASE_RENEW_SECONDS": "2",
             "TJ_COLLECT_ORPHANS_SECONDS": "5",
             "TJ_NODE_FAILURE_GRACE_SECONDS": "1",
+            "TJ_REPORTS_HOST": "127.0.0.1",
+            "TJ_REPORTS_PORT": str(self._reports_port),
+            "TJ_REPORTS_TLS_FOLDER": str(self._reports_tls),
             **(settings or {}),
         }
         self._processes[name] = Process(name, command or self.commands[name], self.folder / f"{name}.log", made)
@@ -194,6 +206,33 @@ class Operator:
     def delete_jobs(self) -> None:
         for job in self.jobs():
             self.api.delete(f"{JOBS}/{job}")
+
+    def runs(self, job: str) -> bool:
+        return bool(self.api.get(f"{JOBS}/{job}").get("status", {}).get("phase") == "Running")
+
+    def token(self, job: str) -> str:
+        """By which its pod reports, as the pod's kubelet asks for it."""
+        pod = self.api.get(f"/api/v1/namespaces/default/pods/{job}-trainer-0")["metadata"]
+        bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["name"], "uid": pod["uid"]}
+        spec = {"audiences": [audience(_name(job))], "expirationSeconds": 600, "boundObjectRef": bound}
+        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        made = self.api.create("/api/v1/namespaces/default/serviceaccounts/default/token", body)
+        return str(made["status"]["token"])
+
+    def report(self, job: str, token: str, percentage: int) -> int:
+        """The status of the answer to such a report of progress."""
+        with urllib3.PoolManager(ca_certs=str(self._reports_tls / "ca.crt")) as pool:
+            return pool.request(
+                "POST",
+                f"https://localhost:{self._reports_port}{status_path(_name(job))}",
+                body=orjson.dumps({"trainerStatus": {"progressPercentage": percentage}}),
+                headers={"Authorization": f"Bearer {token}"},
+                timeout=PATIENCE_SECONDS,
+            ).status
+
+
+def _name(job: str) -> JobName:
+    return JobName(GroupResource("aitrainingjobs.elasticdeeplearning.ai"), "default", job)
 
 
 def _kubeconfig(server: str) -> Json:

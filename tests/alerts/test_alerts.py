@@ -96,6 +96,10 @@ class Stage:
         for operator in (self.here, self.beside):
             operator.create_job("calm")
         until("all is well", self.is_well, 240, context=self.told, look_seconds=LOOK_SECONDS)
+        for operator in (self.here, self.beside):
+            until("the job runs", lambda one=operator: one.runs("calm"), context=self.told)  # type: ignore[misc]
+            assert operator.report("calm", operator.token("calm"), 10) == 200
+            assert operator.report("calm", "of-nobody", 20) == 403
         self.strays.clear()
         self.began = time.time()
 
@@ -203,7 +207,12 @@ def test_each_panel_shows_data_of_the_operator_that_is_chosen_and_each_scaler_as
                 found = stage.prometheus.history(text.replace("$namespace", namespace), stage.began, now)
                 if not any(math.isfinite(value) for _, values in found for value in values):
                     empty.append(where)
-        assert empty == [], namespace
+        assert not empty, f"{namespace} has no data in: {'; '.join(empty)}"
+        reports = asked["panel Reports of progress an hour, reports {{result}}"].replace("$namespace", namespace)
+        told = {
+            labels["result"] for labels, values in stage.prometheus.history(reports, stage.began, now) if max(values)
+        }
+        assert told == {"Accepted", "Forbidden"}, namespace
     panel = asked["panel Watchers that lead, in all"]
     most = {one: stage.most(panel.replace("$namespace", one)) for one in (HERE, BESIDE)}
     assert most[BESIDE] == 1, "of one operator alone"

@@ -7,12 +7,14 @@ is back. The limits of a task are therefore scaled down with the outage.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -245,3 +247,56 @@ def test_sigterm_ends_each_process_while_redis_is_away(sentence: str, stack: Sta
         process.terminate()
     codes = {name: process.wait(GRACE_SECONDS) for name, process in stack.processes.items()}
     assert codes == {"worker": 0, "beat": 0}, stack.logs()
+
+
+@pytest.mark.long
+def test_sigterm_ends_the_page_while_viewers_wait_for_a_silent_redis(tmp_path: Path) -> None:
+    (pod,) = re.findall(r"terminationGracePeriodSeconds: (\d+)", (ROOT / "k8s/page/page.yaml").read_text())
+    server = Valkey(tmp_path)
+    server.start()
+    line, port = BlackHole(server.port), free_port()
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_bytes(orjson.dumps(kubeconfig_of(f"http://127.0.0.1:{free_port()}")))
+    env = {
+        **os.environ,
+        "TJ_REDIS_URL": f"redis://127.0.0.1:{line.port}/0",
+        "KUBECONFIG": str(kubeconfig),
+        "TJ_PAGE_PORT": str(port),
+        "TJ_PAGE_ACCESS": "kubeconfig",
+        "PYTHONPATH": str(ROOT),
+    }
+    with (tmp_path / "page.log").open("wb") as log:
+        page = subprocess.Popen([sys.executable, "-m", "tjworker.page"], env=env, cwd=tmp_path, stdout=log, stderr=log)
+
+    def look() -> int:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=waiting.PATIENCE_SECONDS) as answer:
+                return int(answer.status)
+        except OSError:
+            return 0
+
+    try:
+        waiting.until("the page answers", lambda: look() == 200, context=(tmp_path / "page.log").read_text)
+        line.swallow()
+        with ThreadPoolExecutor() as viewers:
+            # A view that is younger than a second is shown again without a look at Redis.
+            waiting.until("a view waits", lambda: wait([viewers.submit(look)], timeout=0.5).not_done, look_seconds=0.2)
+            page.terminate()
+            # Half of what its pod has: its threads go on waiting for longer, as long as an answer may take.
+            assert page.wait(int(pod) / 2) == 0, (tmp_path / "page.log").read_text()
+    finally:
+        page.kill()
+        page.wait()
+        line.close()
+        server.kill()
+
+
+def kubeconfig_of(server: str) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "it",
+        "clusters": [{"name": "it", "cluster": {"server": server}}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "users": [{"name": "it", "user": {}}],
+    }

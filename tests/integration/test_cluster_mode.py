@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from benchmarks.support.valkey import Valkey
+from benchmarks.support.valkey import Valkey, free_port
 from tests.support.waiting import until
 from tjworker.base import Terminal
 from tjworker.cli.checks.redis import check
@@ -21,7 +21,9 @@ pytestmark = pytest.mark.xdist_group("cluster-mode")  # they share what its fixt
 
 @pytest.fixture(scope="module")
 def clustered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Valkey]:
-    with Valkey(tmp_path_factory.mktemp("redis"), options=("--cluster-enabled", "yes")) as server:
+    # Its own port for the other servers would be 10,000 above the first one, where anything may listen.
+    options = ("--cluster-enabled", "yes", "--cluster-port", str(free_port()))
+    with Valkey(tmp_path_factory.mktemp("redis"), options=options) as server:
         with redis.Redis.from_url(server.url) as client:
             client.execute_command("CLUSTER ADDSLOTSRANGE 0 16383")
             until("its slots are served", lambda: client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")

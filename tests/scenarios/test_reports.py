@@ -153,6 +153,17 @@ def test_the_server_asks_for_no_more_than_its_role_allows(reports: Reports) -> N
     assert not lacking("reporter", reports.transport.requests)
 
 
+def test_what_waits_of_a_deleted_job_is_not_written_into_the_next_one_of_its_name(reports: Reports) -> None:
+    reports.send(progressPercentage=80)
+    reports.advance(2)
+    assert reports.send(progressPercentage=90).code == 200
+    reports.world.delete("digits").run().apply(digits()).run()
+    reports.world.advance(1)
+    assert reports.send(progressPercentage=5) == Answer(200)
+    reports.advance(12)
+    assert reports.told()["progressPercentage"] == 5
+
+
 def test_the_end_of_the_server_loses_no_report_that_it_has_taken(reports: Reports) -> None:
     reports.send(progressPercentage=1)
     reports.advance(2)

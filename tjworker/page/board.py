@@ -101,6 +101,10 @@ class Reader:
         self._rows: dict[JobKey, tuple[int, JobRow]] = {}
         self._finished: dict[JobKey, bytes] = {}
         self._seen: Any = None
+        self._failures = 0
+        """Readings that have failed."""
+        self._failure: OperatorError | None = None
+        """What the last of them raised."""
 
     @property
     def board(self) -> Board:
@@ -109,16 +113,27 @@ class Reader:
 
     def refresh(self, max_age_seconds: float = AGE_SECONDS) -> Board:
         """Raises OperatorError when Redis cannot be read."""
+        failures = self._failures
         with self._lock:
             if self._now() - self._board.read_at < max_age_seconds:
                 return self._board
-            seen = self._redis.read(lambda: self._client.hmget(self._redis.key("writer"), ["token", "seq", "synced"]))
-            if seen == self._seen and self._board.read_at:
-                queue, running = self._queue(), self._running()
-                self._board = replace(self._board, read_at=self._now(), queue=queue, running=running)
-            else:
-                self._board, self._seen = self._read(seen), seen
+            if self._failures != failures and self._failure is not None:
+                # While Redis is silent a reading takes seconds: those who wait for one do not wait for each other's.
+                raise self._failure
+            try:
+                self._refresh()
+            except OperatorError as error:
+                self._failures, self._failure = self._failures + 1, error
+                raise
             return self._board
+
+    def _refresh(self) -> None:
+        seen = self._redis.read(lambda: self._client.hmget(self._redis.key("writer"), ["token", "seq", "synced"]))
+        if seen == self._seen and self._board.read_at:
+            queue, running = self._queue(), self._running()
+            self._board = replace(self._board, read_at=self._now(), queue=queue, running=running)
+        else:
+            self._board, self._seen = self._read(seen), seen
 
     def _read(self, seen: Sequence[Any]) -> Board:
         client, key = self._client, self._redis.key

@@ -17,6 +17,7 @@ from typing import Any
 import structlog
 
 from tjworker.base import Terminal
+from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport
 from tjworker.reports.desk import WRITERS, Desk
@@ -107,12 +108,13 @@ def main() -> int:
         )
         return 2
     try:
-        transport = KubeTransport(pool_size=THREADS + WRITERS, answered=metrics.count_request)
+        clock = ClusterClock()
+        transport = KubeTransport(pool_size=THREADS + WRITERS, answered=metrics.count_request, dated=clock.see_date)
     except Terminal as error:
         log.error(error.message)
         return 2
     kube = KubeClient(transport, request_timeout_seconds=settings.request_timeout_seconds)
-    desk = Desk(kube, now=time.time, monotonic=time.monotonic)
+    desk = Desk(kube, now=clock, monotonic=time.monotonic)
     process = _Process(settings, desk, certificate)
     try:
         health = open_health(settings, process.health)

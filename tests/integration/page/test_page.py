@@ -14,8 +14,10 @@ from tests.support.builders import make_job
 from tests.support.page_world import PageWorld
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.status import Failure
+from tjworker.base import JobKey
 from tjworker.history.records import Entry, Summary
 from tjworker.page.board import MESSAGE_CHARS
+from tjworker.store.work_queue import NOTHING_WRITTEN
 
 KIND = "aitrainingjobs.elasticdeeplearning.ai"
 DIGITS = make_job("digits").workers(2)
@@ -185,6 +187,23 @@ def test_a_job_says_why_it_waits_or_failed_as_tj_describe_does(page: PageWorld) 
     assert "restartLimit 2 of role trainer is used up" in body
     assert "<svg" in body
     assert 'aria-label="Replicas"' in body
+
+
+def test_who_works_on_what_is_of_now_though_no_object_has_changed_since_the_last_look(page: PageWorld) -> None:
+    page.add(DIGITS.status(phase="Running"))
+    key, queue, clock = JobKey(f"{KIND}/default/digits"), page.store.queue, page.reader._now
+
+    def works(later: float) -> bool:
+        page.reader._now = lambda: clock() + later
+        return "worker-7" in page.get("/cluster").body
+
+    assert not works(0)
+    queue.add([key])
+    claim = queue.acquire(key, "worker-7", 60)
+    assert claim is not None
+    assert works(2)
+    queue.finish(claim, NOTHING_WRITTEN)
+    assert not works(4)
 
 
 def test_while_redis_is_away_the_page_shows_what_it_had_and_how_old_that_is(page: PageWorld) -> None:

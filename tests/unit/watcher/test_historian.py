@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.local_api import local_api
 from tests.support.memory_history import MemoryHistory
 from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.labels import JOB_UID
 from tjworker.api.resources import PODS
+from tjworker.clock import ClusterClock
 from tjworker.history.records import Story
 from tjworker.history.store import Bounds
+from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
 from watcher import historian as module
+from watcher.__main__ import _historian, _watcher
 from watcher.historian import Historian
 
 NOW = 1_700_000_000.0
-DAY = 86_400.0
+HOUR, DAY = 3_600.0, 86_400.0
 
 
 class World:
@@ -179,6 +185,39 @@ def test_the_object_is_kept_without_the_values_of_its_environment(world: World) 
     world.historian.see(AITRAININGJOBS, "ADDED", raw)
     assert "hunter2" not in str(world.story.job)
     assert container["name"] in str(world.story.job)
+
+
+def test_a_clock_that_is_a_month_ahead_drops_nothing_before_the_api_server_has_said_what_time_it_is(
+    world: World,
+) -> None:
+    world.job("ADDED")
+    world.job("DELETED", "Running")
+    world.historian.write()
+    world.new_historian()
+    world.now = NOW + 30 * DAY
+    world.historian.write()
+    assert len(world.store) == 1
+    world.now = NOW  # as the first answer says
+    world.listed()
+    world.historian.write()
+    assert len(world.store) == 1
+    world.now = NOW + 8 * DAY
+    world.historian.write()
+    assert len(world.store) == 0
+
+
+def test_the_watchers_history_goes_by_the_date_of_the_api_servers_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local_api(tmp_path) as kubeconfig:
+        monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+        settings, ahead = Settings(record_keys="a" * 32), time.time() + 30 * DAY
+        clock = ClusterClock(wall=lambda: ahead)
+        watcher, historian = _watcher(settings, clock=clock), _historian(settings, clock)
+        assert historian is not None
+        assert historian._now() == ahead
+        watcher._api.alive()
+        assert abs(historian._now() - time.time()) < HOUR
 
 
 def test_an_object_that_cannot_be_read_costs_nobody_anything(world: World) -> None:

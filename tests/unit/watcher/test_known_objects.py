@@ -92,23 +92,31 @@ def test_what_is_passed_on(case: Case) -> None:
     assert told == case.want
 
 
-def test_what_a_list_does_not_show_any_more_asks_for_nothing_of_its_node() -> None:
-    """Whosever it was: other people's pods are known to the book of requests alone."""
+def placed(name: str, rv: int, phase: str = "Running") -> dict[str, Any]:
+    """A pod of a job, or of somebody else where it is named so, on a node of its own."""
+    made = {**pod(name, rv, ours=name == "ours"), "spec": {"nodeName": f"node-of-{name}", "containers": []}}
+    return {**made, "status": {"phase": phase}}
+
+
+LEAVES: dict[str, Callable[[KnownObjects, str], object]] = {
+    "a list does not show it any more": lambda known, name: [step(known) for step in whole(10)],
+    "it is deleted before it has ended": lambda known, name: known.event("DELETED", placed(name, 10)),
+    "it ends": lambda known, name: known.event("MODIFIED", placed(name, 10, "Succeeded")),
+}
+
+
+@pytest.mark.parametrize("name", ["ours", "theirs"])
+@pytest.mark.parametrize("sentence", LEAVES)
+def test_a_pod_asks_for_nothing_of_its_node_once(sentence: str, name: str) -> None:
+    """Whosever it is: other people's pods are known to the book of requests alone."""
     requests = RequestBook()
     known = KnownObjects(PODS, Skipped("pods"), requests)
-
-    def placed(name: str, *, ours: bool) -> dict[str, Any]:
-        return {**pod(name, 3, ours=ours), "spec": {"nodeName": f"node-of-{name}", "containers": []}}
-
-    both = [placed("ours", ours=True), placed("theirs", ours=False)]
-    for shown, want in (
-        (both, {"node-of-ours": 1, "node-of-theirs": 1}),
-        ([], {"node-of-ours": 0, "node-of-theirs": 0}),
-    ):
-        known.begin_list()
-        known.page(shown)
-        known.end_list(10)
-        assert {node: sum_.pods for node, sum_ in requests.touched().items()} == want
+    known.begin_list()
+    known.page([placed(name, 3)])
+    known.end_list(5)
+    assert {node: sum_.pods for node, sum_ in requests.touched().items()} == {f"node-of-{name}": 1}
+    LEAVES[sentence](known, name)
+    assert {node: sum_.pods for node, sum_ in requests.touched().items()} == {f"node-of-{name}": 0}
 
 
 def test_what_was_seen_of_a_deletion_is_told_until_the_pod_is_gone() -> None:

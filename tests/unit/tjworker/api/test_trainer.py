@@ -15,8 +15,9 @@ import pytest
 from tests.support.trainer import RUNTIMES, Json, read, read_job, replicated, runtime, train_job
 from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.patches import merged
+from tjworker.api.kinds.trainer.status import write_status
 from tjworker.api.model import After, InvalidJob, TrainingJob
-from tjworker.api.status import Metric, TrainerStatus
+from tjworker.api.status import JobStatus, Metric, Phase, ReplicaStatus, TrainerStatus
 from tjworker.reconcile.workloads.podbody import pod_body
 from tjworker.reports.desk import status_patch
 
@@ -97,6 +98,11 @@ ENVS: dict[str, Env] = {
     "xgboost: a worker for each GPU of each node": Env(
         {"trainer": {"numNodes": 2, "resourcesPerNode": GPUS}},
         {"DMLC_TRACKER_URI": MASTER, "DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": INDEX, "DMLC_NUM_WORKER": "8"},
+        "xgboost-distributed",
+    ),
+    "xgboost: GPUs of the limits, beside requests that name none": Env(
+        {"trainer": {"resourcesPerNode": {"requests": {"cpu": 4}, **GPUS}}},
+        {"DMLC_TRACKER_URI": MASTER, "DMLC_TRACKER_PORT": "29500", "DMLC_TASK_ID": INDEX, "DMLC_NUM_WORKER": "4"},
         "xgboost-distributed",
     ),
     "xgboost: a worker a node without GPUs": Env(
@@ -362,3 +368,27 @@ def test_progress_stands_where_the_clients_of_trainer_read_it() -> None:
     assert trainjob.JOB_KIND.written_status(job, status)["trainerStatus"] == want
     patch = status_patch(raw, job.name, status)
     assert (patch["trainerStatus"], patch["operator"]) == (want, {"trainerStatus": want})
+
+
+CHILDREN: dict[str, tuple[Phase, dict[str, int], str]] = {
+    "none of its pods is made yet": ("Pending", {"pending": 2}, "active"),
+    "one runs and one waits": ("Creating", {"active": 1, "pending": 1}, "active"),
+    "all run": ("Running", {"active": 2}, "active ready"),
+    "one has succeeded and one runs": ("Running", {"active": 1, "succeeded": 1}, "active ready"),
+    "one is made again": ("Restarting", {"active": 1, "restarting": 1}, "active"),
+    "all have succeeded": ("Running", {"succeeded": 2}, "succeeded"),
+    "all have succeeded, and the job has": ("Succeed", {"succeeded": 2}, "succeeded"),
+    "one has failed, and the job has": ("Failed", {"succeeded": 1, "failed": 1}, "failed"),
+    "the job has run out of time": ("Failed", {}, ""),
+    "the job is suspended": ("Suspended", {}, "suspended"),
+}
+"""What its pods do, and how the child Job of the step counts then: `calculateReplicatedJobStatuses` of JobSet."""
+
+
+@pytest.mark.parametrize("sentence", CHILDREN)
+def test_how_the_child_job_of_a_step_stands(sentence: str) -> None:
+    phase, pods, want = CHILDREN[sentence]
+    job = read_job(train_job(trainer={"numNodes": 2}))
+    status = JobStatus(phase=phase, replica_statuses={"node-0": ReplicaStatus(desired=2, **pods)})
+    (told,) = write_status(job, status)["jobsStatus"]
+    assert (told.pop("name"), {name for name, count in told.items() if count}) == ("node", set(want.split()))

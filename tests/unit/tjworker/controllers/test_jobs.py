@@ -4,7 +4,7 @@ looked at: no resync helps here, as it would in a scenario."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,9 @@ from tests.scenarios.world import World, job, role
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, Terminal, Transient
 from tjworker.controllers.pass_end import TERMINAL_RETRY_SECONDS
 from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_ON_EVENT, STALE_RETRY_SECONDS
+from tjworker.executor import Outcome
+from tjworker.kube.errors import ADMISSION_DENIED
+from tjworker.reconcile.plan import Plan
 from tjworker.store.projection import View
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
@@ -94,6 +97,37 @@ def test_what_an_error_leads_to(case: Case) -> None:
     assert least <= seconds <= most
     assert room.world.store.queue.stats().failing == case.want_failing
     assert room.is_free(), "it still holds the key"
+
+
+UNWRITTEN: dict[str, dict[str, Any]] = {
+    "everything": {},
+    "a create, for want of quota": {"create_error": Transient("quota", status=403), "creates_blocked": True},
+    "a create, and a pod was made before": {"invalid_child": Invalid("no"), "made_pods": True},
+    "a delete, for want of an answer": {"delete_error": Transient("no answer")},
+    "a delete of a protected pod": {"delete_error": Transient("denied", reason=ADMISSION_DENIED)},
+    "what stands beside the job": {"optional_error": Transient("quota", status=403)},
+}
+"""What a pass could write, or what not, and its outcome."""
+
+
+@pytest.mark.parametrize("sentence", UNWRITTEN)
+def test_no_wait_after_writes_that_fail_outlasts_a_timer_of_the_job(sentence: str) -> None:
+    room = Room()
+    worker = room.world.worker
+    decide = worker._decide
+    worker._decide = lambda found: replace(decide(found), requeue_after_seconds=3.0)  # type: ignore[method-assign]
+    worker._executor.apply = lambda job, plan, lease: Outcome(job, **UNWRITTEN[sentence])  # type: ignore[method-assign]
+    for _ in range(8):  # a backoff of a minute by then
+        room.handle()
+    assert room.next_seconds() == 3.0
+
+
+def test_a_plan_that_wants_the_next_pass_at_once_gets_it() -> None:
+    room = Room()
+    worker = room.world.worker
+    worker._decide = lambda found: Plan(requeue_after_seconds=0.0)  # type: ignore[method-assign]
+    room.handle()
+    assert room.world.store.queue.stats().queued == 1
 
 
 def test_who_has_lost_the_lease_leaves_key_and_queue_to_the_next_holder() -> None:

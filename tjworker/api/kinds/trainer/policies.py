@@ -191,10 +191,11 @@ def _with_xgboost(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -
 
 
 def _gpus(node: Step) -> int:
+    """Of its requests, or of its limits where its requests name none: `GetNumGPUPerNode` of pkg/runtime/runtime.go."""
     resources = mapping((node.container(NODE) or {}).get("resources"))
     given = (mapping(resources.get(part)) for part in ("requests", "limits"))
-    found = next(([value for name, value in one.items() if "gpu" in name.lower()] for one in given if one), [])
-    return sum(math.ceil(_cpus(value)) for value in found)
+    counts = (sum(math.ceil(_cpus(value)) for name, value in one.items() if "gpu" in name.lower()) for one in given)
+    return next((count for count in counts if count), 0)
 
 
 # -- mpi ---------------------------------------------------------------------------------------------------------------

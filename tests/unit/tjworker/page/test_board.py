@@ -1,0 +1,69 @@
+"""Who reads the projection while Redis is silent: a reading then takes as long as its time-out."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.support.waiting import PATIENCE_SECONDS
+from tjworker.base import Transient
+from tjworker.page.board import Board, Reader
+from tjworker.store.redis_commands import RedisCommands
+
+
+class Turn:
+    """A lock that knows how many have asked for it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked = threading.Semaphore(0)
+
+    def __enter__(self) -> None:
+        self._asked.release()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def was_asked_for(self) -> bool:
+        return self._asked.acquire(timeout=PATIENCE_SECONDS)
+
+
+class SilentRedis:
+    """Each read fails, the first one once `silent` has returned."""
+
+    client = SimpleNamespace()
+
+    def __init__(self, silent: Callable[[], object]) -> None:
+        self._silent = silent
+        self.reads = 0
+
+    def read(self, _: Callable[[], Any]) -> Any:
+        self.reads += 1
+        if self.reads == 1:
+            self._silent()
+        raise Transient(f"no answer to read {self.reads}")
+
+
+def test_all_who_wait_for_a_reading_that_fails_get_its_failure_and_the_next_one_reads_anew() -> None:
+    turn, views = Turn(), 6
+    redis = SilentRedis(lambda: [turn.was_asked_for() for _ in range(views)])
+    reader = Reader(cast(RedisCommands, redis), None)
+    reader._lock = cast(threading.Lock, turn)
+
+    def look(_: int) -> str:
+        with pytest.raises(Transient) as raised:
+            reader.refresh()
+        return raised.value.message
+
+    with ThreadPoolExecutor(views) as threads:
+        told = list(threads.map(look, range(views)))
+    assert (told, redis.reads) == (["no answer to read 1"] * views, 1)
+
+    assert look(0) == "no answer to read 2"
+    assert reader.board == Board()
