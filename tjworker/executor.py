@@ -224,7 +224,8 @@ class Executor:
         told = {(c.type, c.reason) for c in outcome.job.status.conditions}
         width = 1 if ("Running", FAILED_CREATE) in told else self._width
         ordered = self._stragglers.last(writes, lambda write: _straggler(lease, write))
-        waiting = deque(self._stragglers.last(ordered, lambda write: _refused_child(lease, write)))
+        ordered = self._stragglers.last(ordered, lambda write: _refused_child(lease, write))
+        waiting = deque(sorted(ordered, key=lambda write: not _is_needed(write)))
         begun = outcome.status_writes > 0
         while waiting:
             if begun and lease.held_seconds >= PASS_SECONDS:
@@ -245,7 +246,8 @@ class Executor:
                 return
 
     def _batch(self, job: Job, waiting: deque[Write], width: int, lease: Lease) -> list[_Result]:
-        """Makes the first of them, and beside it the next ones for which a thread is free, up to `width` in all."""
+        """Makes the first of them, and beside it the next ones for which a thread is free, up to `width` in all. What
+        others need comes alone."""
 
         def one(write: Write) -> _Result:
             try:
@@ -258,6 +260,7 @@ class Executor:
             return []
         # This thread makes the first write itself: it would only wait, and handing a write over costs half a write.
         own = waiting.popleft()
+        width = 1 if _is_needed(own) else width
         others: list[Future[_Result]] = []
         while waiting and len(others) < width - 1:
             begun = self._threads.begin(partial(one, waiting[0]))
@@ -299,13 +302,15 @@ class Executor:
             return self._create_secret(job, write)
         try:
             made = self._kube.create(write.resource, job.name.namespace, write.body)
-            return _Result(write, made, found=write.awaited)
+            return _Result(write, None if write.needed else made, found=write.awaited)
         except Conflict as conflict:
             if conflict.reason != "AlreadyExists":
                 raise
             # Ours, from a pass that was cut off after the create: as good as created. Foreign: refused.
             live = self._kube.get(write.resource, job.name.namespace, write.name)
-            if live is not None and _is_the_same(write.body, live):
+            if live is not None and write.needed and (_has_its_owner(write.body, live) or not _owners(live)):
+                return _Result(write)
+            if live is not None and not write.needed and _is_the_same(write.body, live):
                 return _Result(write, live, found=True)
             message = f'{write.body["kind"]} "{write.name}" exists already and {_whose(write.body, live)}'
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
@@ -327,7 +332,7 @@ class Executor:
             return error
         # What succeeds beside a create that holds up all others says nothing of those.
         held_up = error is not None or (isinstance(write, Create) and outcome.blocked)
-        alone = error is not None and _is_about_one_child(error)
+        alone = error is not None and not _is_needed(write) and _is_about_one_child(error)
         beside = isinstance(write, Create) and write.beside
         if not beside:  # it keeps nothing back, and may not come before what was kept back either
             self._stragglers.note(_straggler(lease, write), failed=held_up)
@@ -357,6 +362,10 @@ class Executor:
         return None
 
 
+def _is_needed(write: Write) -> bool:
+    return isinstance(write, Create) and write.needed
+
+
 def _is_about_one_child(error: OperatorError) -> bool:
     """Another create may succeed all the same: admission or validation refused this object, or its name is taken."""
     return is_about_the_object(error) or error.reason == "AlreadyExists"
@@ -379,10 +388,12 @@ def _is_the_same(made: Mapping[str, Any], live: Json) -> bool:
 
 
 def _has_its_owner(made: Mapping[str, Any], live: Json | None) -> bool:
-    owners, found = (
-        {o.get("uid") for o in (one or {}).get("metadata", {}).get("ownerReferences", ())} for one in (made, live)
-    )
-    return bool(owners & found)
+    return bool(_owners(made) & _owners(live))
+
+
+def _owners(found: Mapping[str, Any] | None) -> set[str]:
+    """By UID."""
+    return {owner.get("uid", "") for owner in (found or {}).get("metadata", {}).get("ownerReferences", ())}
 
 
 def _whose(made: Mapping[str, Any], live: Json | None) -> str:

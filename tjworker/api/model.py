@@ -132,6 +132,19 @@ class JobSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class JobClaim:
+    """A PersistentVolumeClaim that the operator makes before the pods that mount it. One of its name that belongs to
+    no other object takes its place: a user has made it, or an earlier job of this name has left it."""
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: Mapping[str, Any]
+    stays: bool
+    """When the job is deleted. Else it goes with the job."""
+
+
+@dataclass(frozen=True, slots=True)
 class LabelsOfGuest:
     """How the users of another operator's kind find its pods and services."""
 
@@ -251,6 +264,8 @@ class TrainingJob:
     """Name of one headless service for all pods, `<pod>.<subdomain>`; "": each pod has a service of its own."""
     secret: JobSecret | None = None
     """Which its pods mount."""
+    claims: tuple[JobClaim, ...] = ()
+    """Which its pods mount, too."""
     mpi: MPILaunch | None = None
     """Of an MPIJob, Kubeflow's or KubeDL's."""
     host_ports: HostPorts | None = None

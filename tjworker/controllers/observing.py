@@ -102,7 +102,9 @@ class Observing:
     def _parse(self, resource: GroupResource, raw: Mapping[str, Any], *, ask: bool) -> TrainingJob | InvalidJob | None:
         """With the object that its spec names. None when the API server must be asked for it, and `ask` is not set."""
         job = kinds.parse(resource, raw)
-        if isinstance(job, TrainingJob) or job.missing is None or job.status.ended:
+        # A refused job reads it again: it may be mended. One that has ended needs it no more.
+        over = job.status.ended and not job.status.refused
+        if isinstance(job, TrainingJob) or job.missing is None or over:
             return job
         found = self._references.known(job) or (self._references.find(job) if ask else None)
         if found is None:
@@ -118,10 +120,10 @@ class Observing:
 
     def note_rest(self, key: JobKey, view: View, found: Observation, plan: Plan) -> None:
         """Of a job that Redis keeps without its spec. Not of one whose spec cannot be used: what it was refused for may
-        lie outside of it, as the settings do."""
+        lie outside of it, as the settings do; nor of one that names an object, which may be mended."""
         version = _resting_version(key, view)
         there, status = str(found.job.resource_version), found.job.status
-        rests = status.phase == SUSPENDED or status.refused == "Create"
+        rests = status.phase == SUSPENDED or (status.refused == "Create" and not status.snapshot)
         if version == there and rests and plan.empty and plan.requeue_after_seconds is None:
             self._queue.note_rest(key, version)
 

@@ -31,6 +31,9 @@ class Create:
     that a Secret of this name is there already is as good as made."""
     awaited: bool = False
     """The next pass goes on when the watch shows it: what it shows is news and no echo."""
+    needed: bool = False
+    """Pods mount it: the creates behind it wait until it is there. No watch shows it. One of its name that no other
+    object owns is as good as made."""
     beside: bool = False
     """It stands beside the job, which does not need it: refused, it is told, and holds nothing up."""
 
