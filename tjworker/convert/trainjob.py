@@ -89,8 +89,8 @@ class _Source:
     @property
     def starts_python(self) -> bool:
         """Its program is Python's, in one process a pod, and not torchrun's."""
-        command = self.container.get("command") or ()
-        return bool(command) and not _names_torchrun(self.container) and bool(_PYTHON.fullmatch(str(command[0])))
+        first = str(next(iter(self.container.get("command") or ()), ""))
+        return bool(_PYTHON.fullmatch(first)) and not _names_torchrun(self.container)
 
 
 def convert(raw: Json) -> Converted | Refused:
