@@ -7,6 +7,7 @@ JobSet's pkg/controllers/jobset_controller.go; the cases of its test/integration
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from tests.scenarios.world import World, play
 from tests.support.pod_groups import POD_GROUP_CRDS
 from tests.support.trainer import RUNTIME_PATH, RUNTIMES, replicated, runtime, train_job
 from tjworker.api.resources import PODS, SECRETS, SERVICES
+from tjworker.kube.port import HttpResponse
 from tjworker.reconcile.gangs import GANGS
 
 Json = dict[str, Any]
@@ -225,14 +227,38 @@ def test_a_runtime_that_comes_later_is_waited_for() -> None:
     ((type_, status, reason, message),) = conditions(w)
     assert (type_, status, reason) == ("Waiting", "True", "ClusterTrainingRuntimeNotFound")
     assert message == (
-        "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed does not exist, or the operator may not read"
-        " it; create it, and the job starts"
+        "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed does not exist; create it, and the job starts"
     )
     assert (pods(w), w.get(SERVICES)["items"][1:]) == ({}, [])
     w.cluster.client.create(RUNTIME_PATH, RUNTIMES["torch-distributed"])
     w.advance(70)
     assert set(pods(w)) == {N0, N1}
     assert conditions(w) == []
+
+
+def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_that_is_missing() -> None:
+    w = world()
+    said = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'User "worker" cannot list resource'}
+    refused = HttpResponse(403, json.dumps(said).encode(), {})
+    asks, w.transport.request = (
+        w.transport.request,
+        lambda method, path, **more: (  # type: ignore[method-assign]
+            refused if "clustertrainingruntimes" in path else asks(method, path, **more)
+        ),
+    )
+    w.apply(train_job(trainer=TRAIN)).run().advance(3)
+    ((type_, _, reason, message),) = conditions(w)
+    assert (type_, reason) == ("Waiting", "ClusterTrainingRuntimeForbidden")
+    assert message.startswith(
+        "spec.runtimeRef.name: the operator may not read ClusterTrainingRuntime torch-distributed:"
+    )
+    assert message.endswith(
+        "; give its worker the verb list on clustertrainingruntimes.trainer.kubeflow.org in a ClusterRole, and the job"
+        " starts"
+    )
+    w.transport.request = asks  # type: ignore[method-assign]
+    w.advance(70)
+    assert (set(pods(w)), conditions(w)) == ({N0, N1}, [])
 
 
 def _edited(w: World) -> None:

@@ -44,9 +44,16 @@ class Reference:
     name: str
     path: str
     """The field that names it, as kubectl prints it."""
+    forbidden: bool = False
+    """The operator may not read it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
+
+    @property
+    def reason(self) -> str:
+        """Of the condition of a job that waits for it."""
+        return f"{self.kind}{'Forbidden' if self.forbidden else 'NotFound'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
+import structlog
 
 from tjworker.api import kinds
 from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, readable
-from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.model import FieldError, InvalidJob, Reference, TrainingJob
 from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
@@ -22,12 +23,16 @@ from tjworker.api.status import SUSPENDED
 from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, Terminal, parse_key
 from tjworker.controllers.result import Result
 from tjworker.kube.client import KubeClient
+from tjworker.kube.errors import NO_PERMISSION
+from tjworker.kube.resources import RESOURCES
 from tjworker.priorities import PriorityClasses
 from tjworker.reconcile import take_up
 from tjworker.reconcile.plan import Plan
 from tjworker.references import References
 from tjworker.store.port import Store
 from tjworker.store.projection import View
+
+log = structlog.get_logger(__name__)
 
 UNSYNCED_RETRY_SECONDS = 1.0
 
@@ -106,7 +111,13 @@ class Observing:
         over = job.status.ended and not job.status.refused
         if isinstance(job, TrainingJob) or job.missing is None or over:
             return job
-        found = self._references.known(job) or (self._references.find(job) if ask else None)
+        try:
+            found = self._references.known(job) or (self._references.find(job) if ask else None)
+        except Terminal as error:
+            if error.status not in NO_PERMISSION:
+                raise
+            log.warning("cannot read an object that a job names", job=job.name.key, error=error.message)
+            return _forbidden(job, job.missing, error)
         if found is None:
             return job if ask else None
         return kinds.parse(resource, kinds.resolved(resource, raw, found))
@@ -145,6 +156,17 @@ class Observing:
         """Nobody judges by no nodes."""
         cluster = self._projection.cluster()
         return decoded(cluster.nodes) if cluster.nodes_whole else {}
+
+
+def _forbidden(job: InvalidJob, missing: Reference, error: Terminal) -> InvalidJob:
+    """The same job, which waits for a right of the operator's."""
+    named = RESOURCES[missing.resource]
+    scope = "a Role of the job's namespace" if named.namespaced else "a ClusterRole"
+    told = (
+        f"the operator may not read {missing}: {error.message}; give its worker the verb list on {missing.resource} in"
+        f" {scope}, and the job starts"
+    )
+    return replace(job, errors=(FieldError(missing.path, told),), missing=replace(missing, forbidden=True))
 
 
 def _resting_version(key: JobKey, view: View) -> str | None:

@@ -138,7 +138,7 @@ def wait_for_reference(job: InvalidJob, observed: Observed, now: float) -> Plan:
     assert missing is not None  # noqa: S101  the caller has looked
     message = "; ".join(map(str, job.errors))
     told = JobStatus() if job.status.refused else job.status
-    reason = f"{missing.kind}NotFound"
+    reason = missing.reason
     status = set_condition(told, "Waiting", True, reason, message, now=at, generation=job.generation)
     status = see_generation(status, job.generation).summarised()
     since = next(c.last_transition_time for c in status.conditions if c.type == "Waiting")

@@ -230,7 +230,7 @@ def _reference_errors(ref: RuntimeRef) -> Iterator[FieldError]:
 def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
     runtime = RUNTIMES[ref.kind]
     missing = Reference(runtime.resource, ref.kind, ref.name, "spec.runtimeRef.name")
-    told = f"{missing} does not exist, or the operator may not read it; create it, and the job starts"
+    told = f"{missing} does not exist; create it, and the job starts"
     return InvalidJob(**head, errors=(FieldError(missing.path, told),), missing=missing)
 
 
