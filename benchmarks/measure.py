@@ -168,7 +168,7 @@ def _beside_peer(
         _stop(operator, processes)
 
     def theirs(number: int) -> None:
-        _start_player(api, processes)
+        start_player(api, processes)
         peer.start()
         loads.run_jobs(api, 20, 1, until="Running", kind=PYTORCHJOBS)
         loads.clean(api, PYTORCHJOBS.path)
@@ -193,13 +193,13 @@ def _beside_peer(
             )
 
 
-def _start_player(api: ApiServer, processes: Processes) -> None:
+def start_player(api: ApiServer, processes: Processes) -> None:
     player = [sys.executable, "-m", "benchmarks.player", api.server.host, str(api.server.port), "player"]
     processes.start("player", player)
 
 
 def _start(api: ApiServer, operator: Operator, processes: Processes) -> None:
-    _start_player(api, processes)
+    start_player(api, processes)
     operator.start()
     # The first task of a process imports and connects: that is no part of a rate.
     loads.run_jobs(api, 20, 1, until="Running")
@@ -260,14 +260,14 @@ def _one(one: Measured, api: ApiServer, operator: Operator, processes: Processes
     _run(one, api, processes, loads.OURS)
     operator.until_idle()
     one.tasks.append(operator.tasks() - tasks)
-    one.requests.append(_requests(api, position, OPERATOR_USERS))
+    one.requests.append(requests_since(api, position, OPERATOR_USERS))
     _clean(api, operator)
 
 
 def _one_of_peer(one: Measured, api: ApiServer, processes: Processes) -> None:
     position = api.audit.position()
     _run(one, api, processes, PYTORCHJOBS)
-    one.requests.append(_requests(api, position, PEER_USERS))
+    one.requests.append(requests_since(api, position, PEER_USERS))
     loads.clean(api, PYTORCHJOBS.path)
 
 
@@ -283,7 +283,7 @@ def _run(one: Measured, api: ApiServer, processes: Processes, kind: loads.Kind) 
     )
 
 
-def _requests(api: ApiServer, position: int, users: frozenset[str]) -> Requests:
+def requests_since(api: ApiServer, position: int, users: frozenset[str]) -> Requests:
     counted = api.audit.quiet_since(position, lambda user, verb, resource: user in users and verb != "watch")
     return Counter(
         {key: n for key, n in counted.items() if key[0] in users and key[1] != "watch" and key[2] != "leases"}

@@ -237,7 +237,8 @@ class Executor:
         conditions = {(c.type, c.reason) for c in outcome.job.status.conditions}
         width = 1 if ("Running", FAILED_CREATE) in conditions else self._width
         ordered = self._stragglers.last(writes, lambda write: _straggler(lease, write))
-        waiting = deque(self._stragglers.last(ordered, lambda write: _refused_child(lease, write)))
+        ordered = self._stragglers.last(ordered, lambda write: _refused_child(lease, write))
+        waiting = deque(sorted(ordered, key=lambda write: not _is_needed(write)))
         begun = outcome.status_writes > 0
         while waiting:
             # Each pass makes at least one write, however old it is: else a slow job would never come further.
@@ -259,7 +260,8 @@ class Executor:
                 return
 
     def _write_batch(self, job: Job, waiting: deque[Write], width: int, lease: Lease) -> list[_Result]:
-        """Take up to `width` writes from `waiting`, as many as there are free threads, and make them concurrently."""
+        """Take up to `width` writes from `waiting`, as many as there are free threads, and make them concurrently. An
+        object that others need is created alone."""
 
         def try_write(write: Write) -> _Result:
             try:
@@ -273,6 +275,7 @@ class Executor:
         # This thread would only wait, so it makes the first write itself. Handing a write to another thread costs half
         # as much as the write.
         own = waiting.popleft()
+        width = 1 if _is_needed(own) else width
         others: list[Future[_Result]] = []
         while waiting and len(others) < width - 1:
             begun = self._threads.begin(partial(try_write, waiting[0]))
@@ -315,12 +318,14 @@ class Executor:
             return self._create_secret(job, write)
         try:
             made = self._kube.create(write.resource, job.name.namespace, write.body)
-            return _Result(write, made, is_news=write.awaited)
+            return _Result(write, None if write.needed else made, is_news=write.awaited)
         except Conflict as conflict:
             if conflict.reason != "AlreadyExists":
                 raise
             live = self._kube.get(write.resource, job.name.namespace, write.name)
-            if live is not None and _was_made_here(write.body, live):
+            if live is not None and write.needed and (_have_common_owner(write.body, live) or not _owners(live)):
+                return _Result(write)
+            if live is not None and not write.needed and _was_made_here(write.body, live):
                 # An earlier pass was cut off after this create.
                 return _Result(write, live, is_news=True)
             message = f'{write.body["kind"]} "{write.name}" exists already and {_describe_owner(write.body, live)}'
@@ -344,7 +349,7 @@ class Executor:
             return error
         # A create that succeeded in the same batch as a blocked one does not show that creates work again.
         failed = error is not None or (isinstance(write, Create) and outcome.creates_blocked)
-        alone = error is not None and _concerns_one_object(error)
+        alone = error is not None and not _is_needed(write) and _concerns_one_object(error)
         optional = isinstance(write, Create) and write.optional
         # An optional object holds nothing back, so it must not move other creates behind the rest either.
         if not optional:
@@ -376,6 +381,10 @@ class Executor:
         return None
 
 
+def _is_needed(write: Write) -> bool:
+    return isinstance(write, Create) and write.needed
+
+
 def _concerns_one_object(error: OperatorError) -> bool:
     """True if another create may succeed: admission or validation refused this object, or its name is taken."""
     return is_about_the_object(error) or error.reason == "AlreadyExists"
@@ -399,11 +408,12 @@ def _was_made_here(wanted: Mapping[str, Any], live: Json) -> bool:
 
 
 def _have_common_owner(wanted: Mapping[str, Any], live: Json | None) -> bool:
-    wanted_owners, live_owners = (
-        {owner.get("uid") for owner in (body or {}).get("metadata", {}).get("ownerReferences", ())}
-        for body in (wanted, live)
-    )
-    return bool(wanted_owners & live_owners)
+    return bool(_owners(wanted) & _owners(live))
+
+
+def _owners(body: Mapping[str, Any] | None) -> set[str]:
+    """The UIDs of its owners."""
+    return {owner.get("uid", "") for owner in (body or {}).get("metadata", {}).get("ownerReferences", ())}
 
 
 def _describe_owner(wanted: Mapping[str, Any], live: Json | None) -> str:

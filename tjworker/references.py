@@ -10,14 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import structlog
-
 from tjworker.api.model import InvalidJob
-from tjworker.base import GroupResource, Terminal
+from tjworker.base import GroupResource
 from tjworker.kube.client import KubeClient
 from tjworker.kube.resources import RESOURCES
-
-log = structlog.get_logger(__name__)
 
 MOST_CACHED = 256
 """Users choose the names, so the cache must be bounded."""
@@ -39,14 +35,11 @@ class References:
         return found if read_at >= job.resource_version else None
 
     def find(self, job: InvalidJob) -> Json | None:
-        """What the job names, as it is now; None when it is not there, or may not be read. Raises Transient."""
+        """What the job names, as it is now; None when it is not there. Raises Transient, and Terminal where it may not
+        be read."""
         key = resource, namespace, name = _key(job)
-        try:
-            # A list, although of one object: its version is that of the cluster at this moment.
-            page = self._kube.list_page(resource, namespace, field_selector=f"metadata.name={name}")
-        except Terminal as error:
-            log.warning("cannot read an object that a job names", job=job.name.key, error=error.message)
-            return None
+        # A list, although of one object: its version is that of the cluster at this moment.
+        page = self._kube.list_page(resource, namespace, field_selector=f"metadata.name={name}")
         found = next((one for one in page.items if one.get("metadata", {}).get("name") == name), None)
         self._kept.pop(key, None)
         if found is not None:

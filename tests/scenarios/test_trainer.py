@@ -7,6 +7,7 @@ JobSet's pkg/controllers/jobset_controller.go; the cases of its test/integration
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from tests.scenarios.world import World, play
 from tests.support.pod_groups import POD_GROUP_CRDS
 from tests.support.trainer import RUNTIME_PATH, RUNTIMES, replicated, runtime, train_job
 from tjworker.api.resources import PODS, SECRETS, SERVICES
+from tjworker.kube.port import HttpResponse
 from tjworker.reconcile.gangs import GANGS
 
 Json = dict[str, Any]
@@ -225,14 +227,38 @@ def test_a_runtime_that_comes_later_is_waited_for() -> None:
     ((type_, status, reason, message),) = conditions(w)
     assert (type_, status, reason) == ("Waiting", "True", "ClusterTrainingRuntimeNotFound")
     assert message == (
-        "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed does not exist, or the operator may not read"
-        " it; create it, and the job starts"
+        "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed does not exist; create it, and the job starts"
     )
     assert (pods(w), w.get(SERVICES)["items"][1:]) == ({}, [])
     w.cluster.client.create(RUNTIME_PATH, RUNTIMES["torch-distributed"])
     w.advance(70)
     assert set(pods(w)) == {N0, N1}
     assert conditions(w) == []
+
+
+def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_that_is_missing() -> None:
+    w = world()
+    said = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'User "worker" cannot list resource'}
+    refused = HttpResponse(403, json.dumps(said).encode(), {})
+    asks, w.transport.request = (
+        w.transport.request,
+        lambda method, path, **more: (  # type: ignore[method-assign]
+            refused if "clustertrainingruntimes" in path else asks(method, path, **more)
+        ),
+    )
+    w.apply(train_job(trainer=TRAIN)).run().advance(3)
+    ((type_, _, reason, message),) = conditions(w)
+    assert (type_, reason) == ("Waiting", "ClusterTrainingRuntimeForbidden")
+    assert message.startswith(
+        "spec.runtimeRef.name: the operator may not read ClusterTrainingRuntime torch-distributed:"
+    )
+    assert message.endswith(
+        "; give its worker the verb list on clustertrainingruntimes.trainer.kubeflow.org in a ClusterRole, and the job"
+        " starts"
+    )
+    w.transport.request = asks  # type: ignore[method-assign]
+    w.advance(70)
+    assert (set(pods(w)), conditions(w)) == ({N0, N1}, [])
 
 
 def _edited(w: World) -> None:
@@ -300,6 +326,25 @@ def test_a_runtime_that_cannot_be_used_fails_the_job_and_makes_nothing(made: Jso
     assert [(c["type"], c["status"], c["reason"]) for c in told] == [("Failed", "True", "InvalidSpec")]
     assert says in told[0]["message"]
     assert (pods(w), w.get(SERVICES)["items"][1:]) == ({}, [])
+
+
+STRAY_MOUNT = {"name": "node", "image": "a", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}
+BAD_PODS: Json = runtime(replicated("node", step="trainer", pod={"containers": [STRAY_MOUNT]}))
+
+
+@pytest.mark.parametrize("made", [BAD_PODS, WRONG_RUNTIMES["without a labelled step"][0]], ids=["pods", "spec"])
+def test_a_refused_job_stays_so_until_its_runtime_is_mended(made: Json) -> None:
+    w = world(made).apply(train_job(trainer=TRAIN)).run().advance(10)
+    ((type_, _, reason, _),) = conditions(w)
+    assert (type_, reason) == ("Failed", "InvalidSpec")
+    writes = w.requests()["update trainjobs/status"]
+    for i in range(3):
+        w.patch_job("digits", {"metadata": {"labels": {"looked-at": str(i)}}}).run().advance(5)
+    assert (w.requests()["update trainjobs/status"], pods(w)) == (writes, {})
+    w.cluster.client.patch(f"{RUNTIME_PATH}/torch-distributed", {"spec": RUNTIMES["torch-distributed"]["spec"]})
+    w.patch_job("digits", {"metadata": {"labels": {"looked-at": "again"}}}).run().advance(5)
+    assert set(pods(w)) == {N0, N1}
+    assert conditions(w) == []
 
 
 REFUSED: dict[str, tuple[Json, str]] = {
@@ -587,3 +632,77 @@ def test_its_secret_is_made_once_and_never_read() -> None:
     (secret,) = w.get(SECRETS)["items"]
     assert secret["type"] == "kubernetes.io/ssh-auth"
     assert set(secret["data"]) == {"ssh-privatekey", "ssh-publickey"}
+
+
+# -- claims ------------------------------------------------------------------------------------------------------------
+
+
+CLAIMS_PATH = "/api/v1/namespaces/default/persistentvolumeclaims"
+
+
+def storing(when_deleted: str = "", storage: str = "1Gi") -> Json:
+    """A runtime whose nodes mount a claim that each job has of its own."""
+    node = {"name": "node", "image": "trainer:1", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    claim = {
+        "metadata": {"name": "data", "labels": {"team": "a"}},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "",
+            "resources": {"requests": {"storage": storage}},
+        },
+    }
+    policy: Json = {"templates": [claim]} | ({"retentionPolicy": {"whenDeleted": when_deleted}} if when_deleted else {})
+    return runtime(replicated("node", step="trainer", pod={"containers": [node]}), volumeClaimPolicies=[policy])
+
+
+def with_a_volume(w: World) -> World:
+    """That a claim of the class '' binds: no provisioner works in virtual time."""
+    spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
+    volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": spec}
+    w.cluster.client.create("/api/v1/persistentvolumes", volume)
+    return w
+
+
+def claims(w: World) -> dict[str, Json]:
+    return {one["metadata"]["name"]: one for one in w.cluster.client.get(CLAIMS_PATH)["items"]}
+
+
+def test_the_claims_of_the_runtime_are_made_for_the_job_and_go_with_it() -> None:
+    w = with_a_volume(world(storing())).apply(train_job(trainer=TRAIN)).run().advance(5)
+    assert {name: pod["status"]["phase"] for name, pod in pods(w).items()} == {N0: "Running", N1: "Running"}
+    (claim,) = claims(w).values()
+    assert (claim["metadata"]["name"], claim["status"]["phase"]) == ("data-digits", "Bound")
+    assert claim["metadata"]["labels"] == {"team": "a", "jobset.sigs.k8s.io/jobset-name": "digits"}
+    assert pods(w)[N1]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == "data-digits"
+    w.delete("digits").run().advance(60)
+    assert claims(w) == {}
+
+
+def test_a_claim_that_stays_is_the_next_jobs_of_that_name() -> None:
+    w = with_a_volume(world(storing("Retain"))).apply(train_job(trainer=TRAIN)).run().advance(5)
+    first = claims(w)["data-digits"]["metadata"]["uid"]
+    w.delete("digits").run().advance(60)
+    w.apply(train_job(trainer=TRAIN)).run().advance(5)
+    assert {pod["status"]["phase"] for pod in pods(w).values()} == {"Running"}
+    assert claims(w)["data-digits"]["metadata"]["uid"] == first
+
+
+def test_a_claim_of_another_job_is_not_mounted() -> None:
+    w = world(storing()).apply(train_job(trainer=TRAIN)).run()
+    owner = claims(w)["data-digits"]["metadata"]["ownerReferences"][0]
+    spec = claims(w)["data-digits"]["spec"]
+    foreign = {"metadata": {"name": "data-other", "ownerReferences": [owner]}, "spec": spec}
+    w.cluster.client.create(CLAIMS_PATH, {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **foreign})
+    w.apply(train_job(trainer=TRAIN, name="other")).run().advance(5)
+    assert set(pods(w)) == {N0, N1}
+    told = w.status("other")["operator"]["conditions"]
+    assert any("data-other" in c["message"] and "belongs to TrainJob digits" in c["message"] for c in told), told
+
+
+def test_a_claim_that_cannot_be_made_is_told_of_and_no_pod_comes() -> None:
+    w = world(storing(storage="-1Gi")).apply(train_job(trainer=TRAIN)).run().advance(10)
+    assert (pods(w), claims(w)) == ({}, {})
+    ((type_, _, reason, message),) = conditions(w)
+    assert (type_, reason) == ("Failed", "InvalidSpec")
+    assert "data-digits" in message
+    assert "must be greater than zero" in message

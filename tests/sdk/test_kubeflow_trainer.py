@@ -1,5 +1,6 @@
 """The Python client of Kubeflow Trainer v2 (`kubeflow`, unmodified) against a local stack of real processes that serves
-TrainJobs: `make test-sdk`, which makes the client's environment once.
+TrainJobs, on the local cluster and on the real control plane: `make test-sdk`, which makes the client's environment
+once. The real control plane is skipped where it is not built (`make control-plane`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.binaries import missing
+from controlplane.releases import release
 from tests.e2e.stack import CALL_SECONDS, LocalStack
 from tests.support.paths import ROOT
 
@@ -23,9 +26,14 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    made = LocalStack(tmp_path_factory.mktemp("sdk") / "state", TJ_KINDS="trainjobs.trainer.kubeflow.org")
+@pytest.fixture(scope="module", params=["local", "real"])
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    settings = {name: value for name, value in os.environ.items() if name == "TJ_CACHE_DIR"}
+    if request.param == "real" and missing(release()):
+        pytest.skip("the real control plane is not built: make control-plane")
+    plane = ("--control-plane", "real") if request.param == "real" else ()
+    settings["TJ_KINDS"] = "trainjobs.trainer.kubeflow.org"
+    made = LocalStack(tmp_path_factory.mktemp("sdk") / "state", *plane, **settings)
     try:
         made.start()
         yield made
@@ -51,4 +59,7 @@ def test_a_session_of_its_user(stack: LocalStack, tmp_path: Path) -> None:
     assert "exited with code 3" in seen["why"][0]["message"]
     assert seen["data"] == {"dataset-initializer": "Succeeded", "node-0": "Succeeded"}
     assert seen["data_log"] == ["data is there"]
-    assert (seen["listed"], seen["left"]) == (3, [])
+    assert seen["reported"] == ["40 True", "100 True"]
+    assert seen["progress"]["progressPercentage"] == 100
+    assert seen["progress"]["metrics"] == [{"name": "loss", "value": "0.5"}]
+    assert (seen["listed"], seen["left"]) == (4, [])

@@ -24,6 +24,18 @@ from kubernetes import client, config
 GROUP, VERSION = "trainer.kubeflow.org", "v1alpha1"
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 SLEEPS = "import time; print('data is there', flush=True); time.sleep(2)"
+REPORTS = """
+import time
+from kubeflow.trainer import update_trainjob_status
+for percent in (40, 100):
+    told = False
+    for _ in range(30):
+        told = told or update_trainjob_status(percent, estimated_remaining_seconds=100 - percent, metrics={"loss": 0.5})
+        time.sleep(0 if told else 1)
+    print(percent, told, flush=True)
+    time.sleep(6)
+"""
+"""Of the program that reports how far it is; the client lets one report through in five seconds."""
 WAIT: dict[str, Any] = {"timeout": 240, "polling_interval": 1}
 
 
@@ -128,8 +140,20 @@ def main(kubeconfig: str, programs: str) -> None:
         list(trainer.get_job_logs("data", step="dataset-initializer")),
     )
 
+    reporting = [sys.executable, "-c", REPORTS]
+    trainer.train("torch-distributed", trainer=image, options=[Name("reports"), TrainerCommand(reporting)])
+    trainer.wait_for_job_status("reports", **WAIT)
+    seen["reported"] = said(
+        "list(trainer.get_job_logs('reports'))  # update_trainjob_status in the program",
+        list(trainer.get_job_logs("reports")),
+    )
+    raw = objects.get_namespaced_custom_object(GROUP, VERSION, "default", "trainjobs", "reports")
+    seen["progress"] = said(
+        "kubectl get trainjob reports -o jsonpath={.status.trainerStatus}", raw["status"].get("trainerStatus")
+    )
+
     seen["listed"] = len(said("trainer.list_jobs()", trainer.list_jobs()))
-    for made in (name, "bad", "data"):
+    for made in (name, "bad", "data", "reports"):
         trainer.delete_job(made)
     seen["left"] = said("trainer.list_jobs()", [one.name for one in trainer.list_jobs()])
     sys.stdout.write(json.dumps(seen) + "\n")

@@ -56,12 +56,14 @@ _SERVES: Json = {
     "args": ["-De", "-f", "/home/mpiuser/.sshd_config"],
     "readinessProbe": {"tcpSocket": {"port": 2222}, "initialDelaySeconds": 5},
 }
-_CLAIM: Json = {"volumes": [{"name": "initializer", "persistentVolumeClaim": {"claimName": "initializer"}}]}
+CLAIM: Json = {
+    "metadata": {"name": "initializer"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "20Gi"}}},
+}
 
 
 def _fetcher(name: str, path: str, uri: str) -> Json:
     return {
-        **_CLAIM,
         "containers": [
             {
                 "name": name,
@@ -69,12 +71,11 @@ def _fetcher(name: str, path: str, uri: str) -> Json:
                 "env": [{"name": "STORAGE_URI", "value": uri}],
                 "volumeMounts": [{"name": "initializer", "mountPath": path}],
             }
-        ],
+        ]
     }
 
 
 _TUNES: Json = {
-    **_CLAIM,
     "containers": [
         {
             "name": "node",
@@ -88,7 +89,7 @@ _TUNES: Json = {
             "resources": {"limits": {"nvidia.com/gpu": 2}},
             "volumeMounts": [{"name": "initializer", "mountPath": "/workspace"}],
         }
-    ],
+    ]
 }
 
 RUNTIMES: Mapping[str, Json] = {
@@ -128,6 +129,7 @@ RUNTIMES: Mapping[str, Json] = {
             ),
             replicated("node", step="trainer", after={"model-initializer": "Complete"}, pod=_TUNES),
             name="torchtune-llama3.2-1b",
+            volumeClaimPolicies=[{"templates": [CLAIM]}],
         ),
     )
 }

@@ -44,9 +44,16 @@ class Reference:
     name: str
     path: str
     """The field that names it, as kubectl prints it."""
+    forbidden: bool = False
+    """The operator may not read it."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
+
+    @property
+    def reason(self) -> str:
+        """Of the condition of a job that waits for it."""
+        return f"{self.kind}{'Forbidden' if self.forbidden else 'NotFound'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +136,19 @@ class JobSecret:
     name: str
     """Has the job's UID in it: whatever has this name already is this job's."""
     holds: Literal["ssh-key", "agent-key"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobClaim:
+    """A PersistentVolumeClaim that the operator makes before the pods that mount it. One of its name that belongs to
+    no other object takes its place: a user has made it, or an earlier job of this name has left it."""
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: Mapping[str, Any]
+    stays: bool
+    """When the job is deleted. Else it goes with the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +271,8 @@ class TrainingJob:
     """Name of one headless service for all pods, `<pod>.<subdomain>`; "": each pod has a service of its own."""
     secret: JobSecret | None = None
     """Which its pods mount."""
+    claims: tuple[JobClaim, ...] = ()
+    """Which its pods mount, too."""
     mpi: MPILaunch | None = None
     """Of an MPIJob, Kubeflow's or KubeDL's."""
     host_ports: HostPorts | None = None

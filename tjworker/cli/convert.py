@@ -1,5 +1,5 @@
-"""`tj convert`: jobs of other operators as AITrainingJobs, on stdout; what does not carry over, on stderr. Reads files;
-needs no cluster and changes nothing."""
+"""`tj convert`: jobs of other operators as AITrainingJobs or TrainJobs, on stdout; what does not carry over, on stderr.
+Reads files; needs no cluster and changes nothing."""
 
 from __future__ import annotations
 
@@ -15,15 +15,23 @@ if TYPE_CHECKING:
     from tjworker.convert.comments import Source
 
 WHOLE: Origins = {(): ()}
+OWN, TRAINJOB = "AITrainingJob", "TrainJob"
 
 
-@click.command(short_help="Turn jobs of other operators into AITrainingJobs.")
+@click.command(short_help="Turn jobs of other operators into AITrainingJobs or TrainJobs.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@click.option(
+    "--to",
+    type=click.Choice([OWN, TRAINJOB], case_sensitive=False),
+    default=OWN,
+    show_default=True,
+    help="The kind to print. TrainJob: of PyTorchJobs of kubeflow.org/v1.",
+)
 @click.option("--strict", is_flag=True, help="Print no job when something does not carry over.")
-def convert(files: tuple[str, ...], strict: bool) -> int:
-    """Print the jobs in FILE (`-`: stdin) as AITrainingJobs: those of Kubeflow, KubeDL, Volcano and the EDL operator.
-    Comments stay; other objects in FILE are printed as they are. stderr names every field that does not carry over, and
-    what to do about it.
+def convert(files: tuple[str, ...], to: str, strict: bool) -> int:
+    """Print the jobs in FILE (`-`: stdin) as AITrainingJobs: those of Kubeflow, KubeDL, Volcano and the EDL operator;
+    or PyTorchJobs as TrainJobs. Comments stay; other objects in FILE are printed as they are. stderr names every field
+    that does not carry over, and what to do about it.
 
     Exit code: 0, all of it carries over; 3, something does not (the jobs are printed all the same, but with --strict);
     1, a job is not valid, and nothing is printed.
@@ -31,10 +39,11 @@ def convert(files: tuple[str, ...], strict: bool) -> int:
     \b
     tj convert pytorchjob.yaml > job.yaml
     tj convert --strict pytorchjob.yaml | kubectl apply -f -
+    tj convert --to TrainJob pytorchjob.yaml > trainjob.yaml
     """
     from tjworker.cli.errors import EXIT_LEFT_OUT
 
-    documents = [document for file in files for document in _documents(file)]
+    documents = [document for file in files for document in _documents(file, to)]
     left_out = sum(left for _, left in documents)
     if not (strict and left_out):
         echo("---\n".join(text for text, _ in documents), nl=False)
@@ -43,7 +52,7 @@ def convert(files: tuple[str, ...], strict: bool) -> int:
     return EXIT_LEFT_OUT if left_out else 0
 
 
-def _documents(file: str) -> list[tuple[str, int]]:
+def _documents(file: str, to: str) -> list[tuple[str, int]]:
     """Each as it is to be printed, and how many of its fields do not carry over."""
     from tjworker import convert as conversion
     from tjworker.cli.errors import UserError
@@ -52,16 +61,16 @@ def _documents(file: str) -> list[tuple[str, int]]:
 
     text, found = load(file)
     manifests = [(i, place, m) for i, one in enumerate(found) for place, m in items(*one)]
-    _refuse_others([m for _, _, m in manifests])
+    _refuse_others([m for _, _, m in manifests], to)
     try:
         sources = comments.read(text)
     except RecursionError:
         raise UserError(f"{file} is nested too deeply to be read") from None
     told = []
     for number, place, manifest in manifests:
-        kind = conversion.find(manifest.raw)
+        kind = conversion.find(manifest.raw, to)
         if kind is None:
-            what = "is one already" if _is_own(manifest) else "is not a job"
+            what = "is one already" if _is_already(manifest, to) else "is not a job"
             complain(f"{manifest.source}: {manifest.given} {what}: printed as it is")
             told.append((_written(manifest.raw, sources[number], WHOLE, place, manifest), 0))
             continue
@@ -69,33 +78,33 @@ def _documents(file: str) -> list[tuple[str, int]]:
         if isinstance(made, conversion.Refused):
             wrong = "\n    ".join(str(error) for error in made.errors)
             raise UserError(f"{manifest.source} is no valid {kind.kind}; nothing is converted:\n    {wrong}")
-        _refuse_invalid(manifest, made)
+        _refuse_invalid(manifest, made, to)
         _report(manifest, made)
         told.append((_written(made.manifest, sources[number], made.origins, place, manifest), len(made.left)))
     return told
 
 
-def _is_own(manifest: Manifest) -> bool:
-    from tjworker.api.kinds import aitrainingjob
-
-    return manifest.kind is aitrainingjob.JOB_KIND
+def _is_already(manifest: Manifest, to: str) -> bool:
+    return manifest.kind is not None and manifest.kind.kind == to
 
 
-def _refuse_others(manifests: list[Manifest]) -> None:
+def _refuse_others(manifests: list[Manifest], to: str) -> None:
     """Raises UserError where there is no job at all, or one that is misspelt or of an unknown version."""
     from tjworker import convert as conversion
     from tjworker.cli.errors import UserError
 
+    sources = conversion.TARGETS[to]
     groups = {version.partition("/")[0] for source in conversion.SOURCES for version in source.api_versions}
     for manifest in manifests:
         group = str(manifest.raw.get("apiVersion")).partition("/")[0]
-        strange = conversion.find(manifest.raw) is None and not _is_own(manifest)
+        strange = conversion.find(manifest.raw, to) is None and not _is_already(manifest, to)
         if strange and (group in groups or len(manifests) == 1 or not manifest.raw.get("kind")):
-            known = ", ".join(f"{s.kind} ({', '.join(s.api_versions)})" for s in conversion.SOURCES)
-            raise UserError(f"{manifest.source}: {manifest.given} cannot be converted; expected one of {known}")
+            known = ", ".join(f"{s.kind} ({', '.join(s.api_versions)})" for s in sources)
+            into = "" if to == OWN else f" to a {to}"
+            raise UserError(f"{manifest.source}: {manifest.given} cannot be converted{into}; expected one of {known}")
 
 
-def _refuse_invalid(manifest: Manifest, made: Converted) -> None:
+def _refuse_invalid(manifest: Manifest, made: Converted, to: str) -> None:
     """Raises UserError with what the API server or the operator would refuse, by the fields that the user wrote."""
     from tjworker.cli.errors import UserError
     from tjworker.cli.manifests import Manifest as Checked
@@ -108,7 +117,7 @@ def _refuse_invalid(manifest: Manifest, made: Converted) -> None:
     if wrong:
         places = written_at(made.manifest, made.origins)
         listed = "\n    ".join(f"{places.get(error.path, error.path)}: {error.message}" for error in wrong)
-        raise UserError(f"{manifest.source} makes no valid AITrainingJob; nothing is converted:\n    {listed}")
+        raise UserError(f"{manifest.source} makes no valid {to}; nothing is converted:\n    {listed}")
 
 
 def _report(manifest: Manifest, made: Converted) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import orjson
+import structlog
 
 from tjworker.api import kinds
 from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, readable
-from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.model import FieldError, InvalidJob, Reference, TrainingJob
 from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
@@ -22,12 +23,16 @@ from tjworker.api.status import SUSPENDED
 from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, JobName, Terminal, parse_key
 from tjworker.controllers.pass_end import AwaitWatch, Done, ReleasedEnd, RetryAfter
 from tjworker.kube.client import KubeClient
+from tjworker.kube.errors import NO_PERMISSION
+from tjworker.kube.resources import RESOURCES
 from tjworker.priorities import PriorityClasses
 from tjworker.reconcile import take_up
 from tjworker.reconcile.plan import Plan
 from tjworker.references import References
 from tjworker.store.port import Store
 from tjworker.store.projection import View
+
+log = structlog.get_logger(__name__)
 
 UNSYNCED_RETRY_SECONDS = 1.0
 Json = Mapping[str, Any]
@@ -160,8 +165,9 @@ class Observer:
         refused its first pods, and it has no objects. So the next pass needs no request for its spec."""
         version = _resting_version(key, view)
         status = found.job.status
-        # Not for a job whose spec was refused: the reason may lie outside the spec, for instance in the settings.
-        rests = status.phase == SUSPENDED or status.refused == "Create"
+        # Not for a job whose spec was refused: the reason may lie outside the spec, for instance in the settings. Nor
+        # for a refused job that names an object: its owner may mend that one instead of the job.
+        rests = status.phase == SUSPENDED or (status.refused == "Create" and not status.snapshot)
         unchanged = version == str(found.job.resource_version)
         if version and unchanged and rests and plan.empty and plan.requeue_after_seconds is None:
             self._queue.note_rest(key, version)
@@ -189,10 +195,29 @@ class Observer:
 def _parse(resource: GroupResource, raw: Json, sources: _Sources) -> TrainingJob | InvalidJob:
     """The job with the object that its spec names, such as a runtime; an InvalidJob if that object is missing."""
     job = kinds.parse(resource, raw)
-    if isinstance(job, TrainingJob) or job.missing is None or job.status.ended:
+    # A refused job reads the object again, because its owner may have mended it. An ended job needs it no more.
+    over = job.status.ended and not job.status.refused
+    if isinstance(job, TrainingJob) or job.missing is None or over:
         return job
-    reference = sources.find_reference(job)
+    try:
+        reference = sources.find_reference(job)
+    except Terminal as error:
+        if error.status not in NO_PERMISSION:
+            raise
+        log.warning("cannot read an object that a job names", job=job.name.key, error=error.message)
+        return _with_missing_permission(job, job.missing, error)
     return job if reference is None else kinds.parse(resource, kinds.resolved(resource, raw, reference))
+
+
+def _with_missing_permission(job: InvalidJob, missing: Reference, error: Terminal) -> InvalidJob:
+    """The job as one that waits until the operator may read the object."""
+    resource = RESOURCES[missing.resource]
+    scope = "a Role of the job's namespace" if resource.namespaced else "a ClusterRole"
+    message = (
+        f"the operator may not read {missing}: {error.message}; give its worker the verb list on {missing.resource} in"
+        f" {scope}, and the job starts"
+    )
+    return replace(job, errors=(FieldError(missing.path, message),), missing=replace(missing, forbidden=True))
 
 
 def _resting_version(key: JobKey, view: View) -> str | None:

@@ -1,4 +1,5 @@
-"""Jobs of other operators -> AITrainingJob (`tj convert`). Pure: no file, no cluster.
+"""Jobs of other operators -> AITrainingJob, or TrainJob of Kubeflow's Trainer (`tj convert`). Pure: no file, no
+cluster.
 
 A kind is a row of `SOURCES` and, where its manifest says more than the internal job, a small file. What does not carry
 over is in the report, field by field: nothing is dropped in silence.
@@ -11,8 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from tjworker.api.kinds import GUEST_KINDS, trainingjob
+from tjworker.api.kinds.aitrainingjob import KIND as OWN
 from tjworker.api.kinds.base import JobKind
-from tjworker.convert import edl, known, kubedl, kubeflow, mpijob, volcano
+from tjworker.api.kinds.kubeflow import pytorchjob
+from tjworker.api.kinds.trainer.trainjob import KIND as TRAINJOB
+from tjworker.convert import edl, known, kubedl, kubeflow, mpijob, trainjob, volcano
 from tjworker.convert.known import Special
 from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused, printed
 
@@ -51,6 +55,13 @@ SOURCES: tuple[Source, ...] = (
     Source("Job", volcano.API_VERSIONS, volcano.convert),
 )
 
+TARGETS: Mapping[str, tuple[Source, ...]] = {
+    OWN: SOURCES,
+    TRAINJOB: (Source("PyTorchJob", pytorchjob.JOB_KIND.api_versions, trainjob.convert),),
+}
+"""What each kind can be made of."""
 
-def find(raw: Json) -> Source | None:
-    return next((s for s in SOURCES if raw.get("kind") == s.kind and raw.get("apiVersion") in s.api_versions), None)
+
+def find(raw: Json, to: str = OWN) -> Source | None:
+    of = TARGETS[to]
+    return next((s for s in of if raw.get("kind") == s.kind and raw.get("apiVersion") in s.api_versions), None)

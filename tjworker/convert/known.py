@@ -63,7 +63,7 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
     extra = special(raw, job)
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
     left = (
-        *_unknown(kind, raw),
+        *unknown_left(kind, raw),
         *_ignored(raw, extra.job),
         *_main_containers(raw, job),
         *extra.left,
@@ -122,7 +122,7 @@ def _schema(resource: GroupResource) -> Json:
     return schema
 
 
-def _unknown(kind: JobKind, raw: Json) -> Iterator[Left]:
+def unknown_left(kind: JobKind, raw: Json) -> Iterator[Left]:
     for one in unknown_fields(raw.get("spec"), _schema(kind.resource), "spec"):
         yield Left(
             one.path,
@@ -164,6 +164,10 @@ def metadata_left(metadata: Json) -> Iterator[Left]:
             "Kueue does not know AITrainingJobs: the job does not wait for its queue",
             "keep a job that Kueue admits as one of Kubeflow's kinds, which are served as they are (docs/kinds.md)",
         )
+    yield from finalizers_left(metadata)
+
+
+def finalizers_left(metadata: Json) -> Iterator[Left]:
     if metadata.get("finalizers"):
         yield Left(
             "metadata.finalizers",

@@ -105,12 +105,25 @@ def served(
     namespaces: Iterable[str | None] = (None,), operator: str = NAMESPACE, guests: Sequence[Resource] = ()
 ) -> list[Json]:
     """For each namespace that an operator in the namespace `operator` serves; None: that of who applies it. `guests`:
-    what its settings switch on beside."""
+    what its settings switch on beside. What jobs name and has no namespace, such as a ClusterTrainingRuntime, no Role
+    can give."""
+    rows = (*SERVED, *with_needs(guests))
+    inside = [row for row in rows if row.namespaced]
+    outside = [row for row in rows if not row.namespaced]
     return [
-        document
-        for namespace in namespaces
-        for process in PROCESSES
-        for document in _role(process, rules(process, (*SERVED, *with_needs(guests))), namespace, subject=operator)
+        *(
+            document
+            for namespace in namespaces
+            for process in PROCESSES
+            for document in _role(process, rules(process, inside), namespace, subject=operator)
+        ),
+        *(
+            document
+            for process in PROCESSES
+            for document in _role(
+                f"{process}-references", rules(process, outside), "", subject=operator, process=process
+            )
+        ),
     ]
 
 

@@ -204,6 +204,16 @@ _ROWS = (
         ),
         verbs={"worker": ("create",)},
     ),
+    # What a runtime says that its jobs need. The worker reads one whose name is taken, for its owner.
+    Resource(
+        "persistentvolumeclaims",
+        "",
+        "v1",
+        "PersistentVolumeClaim",
+        templated=True,
+        needed_by=(GroupResource("trainjobs.trainer.kubeflow.org"),),
+        verbs={"worker": ("get", "create")},
+    ),
     Resource("events", "", "v1", "Event", verbs={"worker": ("get", "create", "patch")}),
     Resource("leases", "coordination.k8s.io", "v1", "Lease", verbs={"watcher": ("get", "create", "update")}),
 )

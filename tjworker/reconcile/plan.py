@@ -27,6 +27,9 @@ class Create:
     exists already is kept."""
     awaited: bool = False
     """The next pass waits for this object: its event is news, not an echo."""
+    needed: bool = False
+    """Pods mount this object, so the creates behind it wait until it exists. No watch shows it. An object of its name
+    without an owner is kept and used."""
     optional: bool = False
     """The job does not need the object. If its creation is refused, the status reports that, and the rest goes on."""
 

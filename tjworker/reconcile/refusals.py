@@ -33,6 +33,8 @@ from tjworker.reconcile.spec_errors import MAX_MESSAGE
 
 MEND = "; the job has no pods: edit the job, and it starts"
 """After the API server's words about the first children of a job."""
+MEND_EITHER = "; the job has no pods: edit the job or what it names, and it starts"
+"""Likewise, of a job whose pods stand in another object."""
 
 
 def has_begun(job: TrainingJob | InvalidJob, observed: Observed) -> bool:
@@ -136,7 +138,7 @@ def wait_for_reference(job: InvalidJob, observed: Observed, now: float) -> Plan:
     assert missing is not None  # noqa: S101  the caller has looked
     message = "; ".join(map(str, job.errors))
     told = JobStatus() if job.status.refused else job.status
-    reason = f"{missing.kind}NotFound"
+    reason = missing.reason
     status = set_condition(told, "Waiting", True, reason, message, now=at, generation=job.generation)
     status = see_generation(status, job.generation).summarised()
     since = next(c.last_transition_time for c in status.conditions if c.type == "Waiting")
@@ -160,7 +162,8 @@ def refuse_child(
         return Plan(), goes_on
     if goes_on:
         return report_create_failure(job, now, message), True
-    return _refuse(job, "Create", f"{message[: MAX_MESSAGE - len(MEND)]}{MEND}", now), False
+    mend = MEND_EITHER if job.status.snapshot else MEND
+    return _refuse(job, "Create", f"{message[: MAX_MESSAGE - len(mend)]}{mend}", now), False
 
 
 def _had_pods(status: JobStatus) -> bool:
@@ -206,7 +209,10 @@ def is_mended(job: TrainingJob, observed: Observed) -> bool:
 def _digest(job: TrainingJob | InvalidJob) -> str:
     if isinstance(job, InvalidJob):
         return ""
-    return hashlib.sha256(json.dumps(sorted(job.annotations.items())).encode()).hexdigest()[:16]
+    told = json.dumps(sorted(job.annotations.items()))
+    # No generation of the job tells of an edit of the object that it names either.
+    named = str(job.status.snapshot.get("resourceVersion", ""))
+    return hashlib.sha256(f"{told}{named}".encode()).hexdigest()[:16]
 
 
 def leave_refused(p: Pass, now: float) -> Plan:

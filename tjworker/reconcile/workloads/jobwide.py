@@ -1,7 +1,8 @@
-"""What a job has once, beside its pods: one headless service for all of them, a Secret that they mount. Pure.
+"""What a job has once, beside its pods: one headless service for all of them, a Secret and claims that they mount.
+Pure.
 
-A Secret is never read. That it is there a pod proves that runs, as it has mounted it: until then each pass asks for it
-again, and so does one that makes a pod. A second create does nothing.
+No watch shows a Secret or a claim. That it is there a pod proves that runs, as it has mounted it: until then each pass
+asks for it again, and so does one that makes a pod. A second create does nothing.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 
 from tjworker.api import labels
-from tjworker.api.resources import SECRETS, SERVICES
+from tjworker.api.model import JobClaim, TrainingJob
+from tjworker.api.resources import CLAIMS, SECRETS, SERVICES
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create
 from tjworker.reconcile.replicas import State
 from tjworker.reconcile.workloads.pod import needs_service
-from tjworker.reconcile.workloads.podbody import Json, child_metadata
+from tjworker.reconcile.workloads.podbody import Json, child_metadata, owner_reference
 
 STARTING: tuple[State, ...] = ("missing", "pending", "scheduled")
 
@@ -28,7 +30,11 @@ def creates(p: Pass, held: Container[str]) -> Iterator[Create]:
     proved = any(view.count("running") for view in p.roles.values())
     begun = [view for name, view in p.roles.items() if name not in held]
     to_make, starting = any(view.count("missing") for view in begun), any(view.count(*STARTING) for view in begun)
-    if job.secret is not None and (to_make or (starting and not proved)):
+    if not (to_make or (starting and not proved)):
+        return
+    for claim in job.claims:
+        yield Create(CLAIMS, claim.name, _claim(job, claim), needed=True)
+    if job.secret is not None:
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": child_metadata(job, job.secret.name)}
         yield Create(SECRETS, job.secret.name, body, holds=job.secret.holds)
 
@@ -43,3 +49,13 @@ def _service(p: Pass) -> Json:
         "metadata": metadata,
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": own},
     }
+
+
+def _claim(job: TrainingJob, claim: JobClaim) -> Json:
+    """With the labels of JobSet alone: it may outlive the job, and be the next one's of that name."""
+    metadata: Json = {"name": claim.name, "namespace": job.name.namespace, "labels": dict(claim.labels)}
+    if claim.annotations:
+        metadata["annotations"] = dict(claim.annotations)
+    if not claim.stays:
+        metadata["ownerReferences"] = [owner_reference(job)]
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": dict(claim.spec)}

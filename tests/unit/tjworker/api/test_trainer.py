@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.trainer import RUNTIMES, Json, read, read_job, replicated, runtime, train_job
+from tests.support.trainer import CLAIM, RUNTIMES, Json, read, read_job, replicated, runtime, train_job
 from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.patches import merged
 from tjworker.api.kinds.trainer.status import write_status
@@ -392,3 +392,43 @@ def test_how_the_child_job_of_a_step_stands(sentence: str) -> None:
     status = JobStatus(phase=phase, replica_statuses={"node-0": ReplicaStatus(desired=2, **pods)})
     (told,) = write_status(job, status)["jobsStatus"]
     assert (told.pop("name"), {name for name, count in told.items() if count}) == ("node", set(want.split()))
+
+
+def claimed(*templates: Json, **policy: Any) -> Json:
+    pod = {"containers": [{"name": "node", "image": "a", "volumeMounts": [{"name": "initializer", "mountPath": "/w"}]}]}
+    policies = [{"templates": list(templates), **policy}]
+    return runtime(replicated("node", step="trainer", pod=pod), replicated("other"), volumeClaimPolicies=policies)
+
+
+def test_each_step_of_torchtune_mounts_the_claim_of_its_job() -> None:
+    job = read_job(train_job("torchtune-llama3.2-1b"))
+    assert [(one.name, one.stays) for one in job.claims] == [("initializer-digits", False)]
+    want = {"name": "initializer", "persistentVolumeClaim": {"claimName": "initializer-digits"}}
+    assert [role.template["spec"]["volumes"] for role in job.roles] == [[want]] * 3
+
+
+def test_only_steps_that_mount_a_claim_have_its_volume() -> None:
+    job = read_job(train_job(), claimed(CLAIM, retentionPolicy={"whenDeleted": "Retain"}))
+    assert job.claims[0].stays
+    assert ["volumes" in role.template["spec"] for role in job.roles] == [True, False]
+
+
+WRONG_CLAIMS: dict[str, tuple[tuple[Json, ...], str]] = {
+    "without a name": (({"spec": CLAIM["spec"]},), "metadata.name: '': pods mount it, so it must be a lower-case DNS"),
+    "of one name": ((CLAIM, CLAIM), "templates[1].metadata.name: initializer: another template has this name"),
+    "that nobody mounts": (
+        (CLAIM, {"metadata": {"name": "spare"}}),
+        "spare: no container mounts a volume of this name; add a volumeMount, or remove it",
+    ),
+    "of another namespace": (
+        ({**CLAIM, "metadata": {"name": "initializer", "namespace": "x"}},),
+        "metadata.namespace: the claim is in the job's namespace; remove this",
+    ),
+}
+
+
+@pytest.mark.parametrize(("templates", "says"), WRONG_CLAIMS.values(), ids=WRONG_CLAIMS.keys())
+def test_claims_that_cannot_be_used(templates: tuple[Json, ...], says: str) -> None:
+    made = read(train_job(), claimed(*templates))
+    assert isinstance(made, InvalidJob)
+    assert [says in str(error) for error in made.errors] == [True], made.errors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,10 @@ JAXJOB = (FOLDER / "jaxjob.yaml").read_text(encoding="utf-8")
 MANAGED = JAXJOB.replace("metadata:\n", "metadata:\n  finalizers: [example.com/hold]\n", 1)
 SIDECAR_FIRST = JAXJOB.replace("containers:\n", "containers:\n          - {name: proxy, image: proxy}\n")
 CLAIM = "# disk\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n"
+PYTORCHJOB = (
+    (FOLDER / "pytorchjob.yaml").read_text(encoding="utf-8").replace("backoffLimit: 3", "suspend: true  # later")
+)
+TORCHRUN = re.sub(r"command: .*", "command: [torchrun, train.py]", PYTORCHJOB)
 OWN = "apiVersion: elasticdeeplearning.ai/v1\nkind: AITrainingJob\nmetadata: {name: a}\nspec: {}\n"
 
 
@@ -61,6 +66,19 @@ CASES: dict[str, Case] = {
         yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(JAXJOB)] * 2}),
         want_kinds=("AITrainingJob", "AITrainingJob"),
     ),
+    "a PyTorchJob as a TrainJob": Case(
+        TORCHRUN,
+        ("--to", "TrainJob"),
+        want_kinds=("TrainJob",),
+        want_says=("note: it names the runtime torch-distributed, which must be there",),
+    ),
+    "of a job whose program is not torchrun's": Case(
+        PYTORCHJOB,
+        ("--to", "trainjob"),
+        EXIT_LEFT_OUT,
+        ("TrainJob",),
+        ("read PET_MASTER_ADDR, PET_MASTER_PORT, PET_NODE_RANK and PET_NNODES", "and it does not name torchrun"),
+    ),
     "JSON is YAML": Case('{"apiVersion": "v1", "kind": "List", "items": []}', want_code=0, want_kinds=()),
 }
 
@@ -78,6 +96,19 @@ def test_convert(sentence: str) -> None:
     assert tuple(document["kind"] for document in yaml.safe_load_all(out) if document) == case.want_kinds
     for words in case.want_says:
         assert words in err
+
+
+def test_other_kinds_make_no_trainjob() -> None:
+    with pytest.raises(UserError) as refused:
+        run(JAXJOB, "--to", "TrainJob")
+    assert "JAXJob (kubeflow.org/v1) cannot be converted to a TrainJob; expected one of PyTorchJob" in str(
+        refused.value
+    )
+
+
+def test_comments_of_what_moves_into_a_trainjob_come_along() -> None:
+    _, out, _ = run(TORCHRUN, "--to", "TrainJob")
+    assert "  suspend: true  # later\n" in out
 
 
 REFUSED: dict[str, tuple[str, str]] = {

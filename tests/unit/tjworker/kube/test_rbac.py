@@ -182,3 +182,14 @@ def test_leases_are_granted_in_the_operators_own_namespace_only() -> None:
 @pytest.mark.parametrize("path", FILES)
 def test_what_is_committed_is_what_would_be_generated(path: str) -> None:
     assert (ROOT / path).read_text(encoding="utf-8") == FILES[path]
+
+
+def test_an_operator_of_single_namespaces_may_read_what_its_jobs_name_outside_of_them() -> None:
+    trainjobs = [row for row in rbac.GUESTS if row.plural == "trainjobs"]
+    documents = rbac.served(["a"], "tj-system", trainjobs)
+    roles = {d["metadata"]["name"]: d for d in documents if d["kind"] == "ClusterRole"}
+    assert [rule["resources"] for rule in roles["tj-worker-references"]["rules"]] == [["clustertrainingruntimes"]]
+    assert granted(documents, "worker") >= {("trainer.kubeflow.org", "clustertrainingruntimes", "list")}
+    in_roles = [r for d in documents if d["kind"] == "Role" for rule in d["rules"] for r in rule["resources"]]
+    assert "clustertrainingruntimes" not in in_roles
+    assert "trainingruntimes" in in_roles

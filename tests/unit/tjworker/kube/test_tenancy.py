@@ -208,7 +208,7 @@ def _makes(resource: str, account: str | None, *, update: bool = False, **more: 
     return Policies(DOCUMENTS).refusal(replace(request, **more))
 
 
-MADE = ("pods", "services", "secrets", "replicasets.apps", "jobs.batch")
+MADE = ("pods", "services", "secrets", "persistentvolumeclaims", "replicasets.apps", "jobs.batch")
 
 
 @pytest.mark.parametrize("update", [False, True], ids=["made", "changed"])
@@ -258,8 +258,8 @@ def test_the_account_is_the_one_that_the_roles_are_bound_to() -> None:
     assert subjects == {WORKER}
 
 
-def test_a_service_and_a_secret_have_no_account() -> None:
-    for resource in ("services", "secrets"):
+def test_what_runs_nothing_has_no_account() -> None:
+    for resource in ("services", "secrets", "persistentvolumeclaims"):
         assert _makes(resource, None, labels=LABEL, annotations={ACCOUNTS: "trainer"}) == ""
 
 

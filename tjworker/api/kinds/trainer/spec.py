@@ -386,6 +386,27 @@ class Network(CamelModel):
     publish_not_ready_addresses: bool | None = Field(None, description="pods are always found before they are ready")
 
 
+class RetentionPolicy(CamelModel):
+    """What becomes of claims when their job is deleted."""
+
+    when_deleted: Literal["Delete", "Retain"] = Field(
+        "Delete", description="Delete: they go with it. Retain: they stay"
+    )
+
+
+class VolumeClaimPolicy(CamelModel):
+    """PersistentVolumeClaims that each job has of its own."""
+
+    templates: list[AsWritten] = Field(
+        max_length=50,
+        description="claims as Kubernetes has them. A job makes `<name>-<job>` of each, and containers with a"
+        " volumeMount of that name get it",
+    )
+    retention_policy: RetentionPolicy | None = Field(
+        None, description="what becomes of them when the job is deleted. Default: they go with it"
+    )
+
+
 class JobSetSpec(CamelModel):
     """The replicated jobs, in JobSet's words: the fields that count here."""
 
@@ -399,7 +420,7 @@ class JobSetSpec(CamelModel):
         None, description="how often the whole job begins anew. Default: never"
     )
     startup_policy: AsWritten | None = Field(None, description="startupPolicyOrder: InOrder starts one after another")
-    volume_claim_policies: list[AsWritten] | None = Field(
+    volume_claim_policies: list[VolumeClaimPolicy] | None = Field(
         None, max_length=50, description="PersistentVolumeClaims that are made for each job"
     )
     ttl_seconds_after_finished: int | None = Field(

@@ -35,6 +35,7 @@ from tjworker.api.kinds.base import (
 from tjworker.api.kinds.batchsize import annotated_batch_size
 from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE
 from tjworker.api.kinds.runpolicy import MAX_PODS
+from tjworker.api.kinds.trainer.claims import claim_errors, claims_of, with_claims
 from tjworker.api.kinds.trainer.patches import added_metadata, patch_errors
 from tjworker.api.kinds.trainer.policies import Setting, find_policy, reserved_errors
 from tjworker.api.kinds.trainer.spec import (
@@ -49,6 +50,7 @@ from tjworker.api.kinds.trainer.spec import (
     RuntimeRef,
     RuntimeSpec,
     TrainJobSpec,
+    VolumeClaimPolicy,
 )
 from tjworker.api.kinds.trainer.status import TrainJobStatus, write_status
 from tjworker.api.kinds.trainer.steps import (
@@ -186,6 +188,10 @@ class _Reading:
         return Setting(name, self.subdomain, self.spec, f"{name}-ssh-{self.head['uid']}", self.bounds is not None)
 
     @property
+    def claim_policies(self) -> Sequence[VolumeClaimPolicy]:
+        return self.runtime.template.spec.volume_claim_policies or ()
+
+    @property
     def trainer(self) -> Step | None:
         return next((step for step in self.steps if step.step == TRAINER), None)
 
@@ -224,7 +230,7 @@ def _reference_errors(ref: RuntimeRef) -> Iterator[FieldError]:
 def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
     runtime = RUNTIMES[ref.kind]
     missing = Reference(runtime.resource, ref.kind, ref.name, "spec.runtimeRef.name")
-    told = f"{missing} does not exist, or the operator may not read it; create it, and the job starts"
+    told = f"{missing} does not exist; create it, and the job starts"
     return InvalidJob(**head, errors=(FieldError(missing.path, told),), missing=missing)
 
 
@@ -244,6 +250,7 @@ def _errors(read: _Reading) -> Iterator[FieldError]:
         if read.runtime.ml_policy
         else ()
     )
+    yield from claim_errors(read.of, read.steps, read.claim_policies)
     yield from _elastic_errors(read)
     total = sum(step.pods * step.job.replicas for step in read.steps)
     if total > MAX_PODS:
@@ -332,6 +339,7 @@ def _job(read: _Reading) -> Parsed:
     batch_size, wrong_size = annotated_batch_size(annotations)
     policy = read.runtime.ml_policy
     made = find_policy(policy).apply(read.setting, policy, read.steps) if policy is not None else read.steps
+    made = with_claims(made, head["name"].name, read.claim_policies)
     roles = tuple(sorted(_roles(read, made, batch_size), key=lambda role: role.name))
     if errors := (*wrong_size, *too_big_for_etcd(roles)):
         return InvalidJob(**head, errors=errors)
@@ -362,6 +370,7 @@ def _job(read: _Reading) -> Parsed:
         ignored=tuple(_ignored(read)),
         subdomain=read.subdomain,
         secret=JobSecret(read.setting.secret, "ssh-key") if uses_ssh else None,
+        claims=claims_of(head["name"].name, read.claim_policies),
         scale_role=elastic,
     )
 
@@ -451,8 +460,6 @@ def _ignored(read: _Reading) -> Iterator[str]:
     jobset, policy = read.runtime.template.spec, read.runtime.pod_group_policy
     if jobset.failure_policy and jobset.failure_policy.rules:
         yield "failurePolicy.rules of the runtime (every failure counts alike)"
-    if jobset.volume_claim_policies:
-        yield "volumeClaimPolicies of the runtime (create the PersistentVolumeClaims yourself)"
     if policy is not None and policy.volcano is not None and policy.volcano.network_topology is not None:
         yield "podGroupPolicy.volcano.networkTopology of the runtime"
 

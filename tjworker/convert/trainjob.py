@@ -1,0 +1,351 @@
+"""PyTorchJob (kubeflow.org/v1) -> TrainJob (trainer.kubeflow.org/v1alpha1). Pure.
+
+A PyTorchJob has its pods in itself, a TrainJob in a runtime. What Trainer lets a job say goes into `spec.trainer`, and
+what it lets a job change of the runtime into one of `spec.runtimePatches`; everything else is the runtime's and is
+reported. The job is read by the kind's own parser first, for its defaults and bounds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tjworker.api.kinds import parse
+from tjworker.api.kinds.base import Json, mapping, text
+from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
+from tjworker.api.kinds.kubeflow import pytorchjob
+from tjworker.api.kinds.kubeflow.spec import MULTIKUEUE
+from tjworker.api.kinds.trainer.policies import POLICIES
+from tjworker.api.kinds.trainer.spec import GROUP, NODE, VERSION
+from tjworker.api.kinds.trainer.trainjob import AUTOSCALE, KIND, MAX_NODES, MIN_NODES
+from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.convert.known import INSTEAD, OWN_NAME, finalizers_left, named, unknown_left, written_path
+from tjworker.convert.report import Converted, Left, Origins, Path, Refused, at, printed
+from tjworker.convert.write import own_metadata
+
+RUNTIME = "torch-distributed"
+"""The runtime of Trainer that trains with torchrun."""
+MANAGER = "elasticdeeplearning.ai/convert"
+"""Of the patch with what the job changes of its runtime."""
+_POD_FIELDS = (
+    *("serviceAccountName", "volumes", "imagePullSecrets", "securityContext", "nodeSelector", "affinity"),
+    *("tolerations", "schedulingGates", "terminationGracePeriodSeconds"),
+)
+"""What of a pod Trainer lets a patch change (PodSpecPatch of its trainjob_types.go)."""
+_CONTAINER_FIELDS = ("volumeMounts", "securityContext")
+_TRAINER_FIELDS = {
+    "image": "image",
+    "command": "command",
+    "args": "args",
+    "env": "env",
+    "resources": "resourcesPerNode",
+}
+_TORCHRUN = re.compile(r"torchrun|torch\.distributed\.(run|launch)")
+_PYTHON = re.compile(r"(.*/)?python[\d.]*")
+_OF_V1 = re.compile(r"\$[({]?(MASTER_ADDR|MASTER_PORT|RANK|WORLD_SIZE)\b")
+"""Variables that training-operator gives to each pod, and Trainer to none."""
+_IN_THE_RUNTIME = "set it in the runtime of the job"
+
+
+@dataclass(frozen=True, slots=True)
+class _Role:
+    path: Path
+    """Where the user has written it."""
+    raw: Json
+
+    @property
+    def pod(self) -> Json:
+        return mapping(mapping(self.raw.get("template")).get("spec"))
+
+    @property
+    def pod_path(self) -> Path:
+        return (*self.path, "template", "spec")
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    raw: Json
+    job: TrainingJob
+    roles: Sequence[_Role]
+    """The one whose template all nodes get comes first."""
+    container: Json
+    """That trains."""
+    container_path: Path
+
+    @property
+    def spec(self) -> Json:
+        return mapping(self.raw.get("spec"))
+
+    @property
+    def run_policy(self) -> Json:
+        return mapping(self.spec.get("runPolicy"))
+
+    @property
+    def elastic(self) -> Json:
+        return mapping(self.spec.get("elasticPolicy"))
+
+    @property
+    def starts_python(self) -> bool:
+        """Its program is Python's, in one process a pod, and not torchrun's."""
+        first = str(next(iter(self.container.get("command") or ()), ""))
+        return bool(_PYTHON.fullmatch(first)) and not _names_torchrun(self.container)
+
+
+def convert(raw: Json) -> Converted | Refused:
+    metadata, kind = mapping(raw.get("metadata")), pytorchjob.JOB_KIND
+    job = parse(kind.resource, {**raw, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
+    if isinstance(job, InvalidJob):
+        return Refused(job.errors)
+    of = _source(raw, job)
+    patch, trainer = _patch(of), _trainer(of)
+    spec = {
+        "runtimeRef": {"name": RUNTIME},
+        "trainer": trainer,
+        **({"runtimePatches": [patch]} if patch else {}),
+        **_of_the_run_policy(of),
+    }
+    made = {"apiVersion": f"{GROUP}/{VERSION}", "kind": KIND, "metadata": _metadata(of), "spec": spec}
+    left = (*unknown_left(kind, raw), *_left(of, trainer), *finalizers_left(metadata))
+    return Converted(made, left, tuple(_notes(of, trainer)), _origins(of, patch))
+
+
+def _source(raw: Json, job: TrainingJob) -> _Source:
+    written = {role.name: path for role in job.roles if (path := written_path(raw, role.spec_path)) is not None}
+    names = sorted(written, key=lambda name: name != "Master")  # the master is the node of rank 0
+    roles = [_Role(written[name], mapping(_found(raw, written[name]))) for name in names]
+    listed = roles[0].pod.get("containers")
+    containers = [mapping(one) for one in listed] if isinstance(listed, list) else []
+    place = next((i for i, one in enumerate(containers) if one.get("name") == pytorchjob.SHAPE.container), 0)
+    return _Source(raw, job, roles, containers[place], (*roles[0].pod_path, "containers", place))
+
+
+def _found(raw: Any, path: Path) -> Any:
+    for step in path:
+        raw = raw[step]
+    return raw
+
+
+# -- what carries over -------------------------------------------------------------------------------------------------
+
+
+def _metadata(of: _Source) -> dict[str, Any]:
+    made = own_metadata(mapping(of.raw.get("metadata")), frozenset({ANNOTATION_AUTOSCALE}))
+    worker = next((role for role in of.job.roles if role.elastic), None)
+    if worker is None or worker.min_replicas is None:
+        return made
+    others = sum(role.replicas for role in of.job.roles if role is not worker)
+    bounds = {MIN_NODES: str(worker.min_replicas + others), MAX_NODES: str((worker.max_replicas or 0) + others)}
+    moved = {AUTOSCALE: "true"} if worker.autoscaled else {}
+    return {**made, "annotations": {**mapping(made.get("annotations")), **bounds, **moved}}
+
+
+def _trainer(of: _Source) -> dict[str, Any]:
+    made: dict[str, Any] = {"numNodes": sum(role.replicas for role in of.job.roles)}
+    for old, new in _TRAINER_FIELDS.items():
+        if of.container.get(old):
+            made[new] = of.container[old]
+    if of.starts_python and (command := _with_torchrun(made["command"])) is not None:
+        made["command"] = command
+    restarts = of.elastic.get("maxRestarts")
+    given = [] if restarts is None else [{"name": "PET_MAX_RESTARTS", "value": str(restarts)}]
+    variables = [one for one in made.get("env", ()) if mapping(one).get("name") not in _RESERVED]
+    made |= {"env": [*variables, *given]}
+    processes = _processes(of)
+    return {name: value for name, value in {**made, "numProcPerNode": processes}.items() if value not in (None, [])}
+
+
+_RESERVED = POLICIES["torch"].reserved
+
+
+def _processes(of: _Source) -> int | None:
+    """Of each node; None: what Trainer chooses, one for each GPU or CPU."""
+    if of.starts_python:
+        return 1
+    asked = text(of.spec.get("nprocPerNode")) or str(of.elastic.get("nProcPerNode") or "")
+    if asked.isdecimal():
+        return int(asked)
+    has_master = any(role.name == "Master" for role in of.job.roles)
+    return None if asked or has_master else 1  # torchrun's own default
+
+
+def _with_torchrun(command: Sequence[Any]) -> list[Any] | None:
+    """`python [-u] [-m] PROGRAM ...` as torchrun starts it; None for other options of Python."""
+    rest = [*command[1:]]
+    while rest[:1] == ["-u"]:  # torchrun's own way
+        rest = rest[1:]
+    return None if rest and str(rest[0]).startswith("-") and rest[0] != "-m" else ["torchrun", *rest]
+
+
+def _patch(of: _Source) -> dict[str, Any] | None:
+    """What the job changes of its runtime; None for nothing."""
+    pod = {name: of.roles[0].pod[name] for name in _POD_FIELDS if name in of.roles[0].pod}
+    container = {name: of.container[name] for name in _CONTAINER_FIELDS if name in of.container}
+    if container:
+        pod["containers"] = [{"name": NODE, **container}]
+    told = mapping(mapping(of.roles[0].raw.get("template")).get("metadata"))
+    metadata = {name: told[name] for name in ("labels", "annotations") if told.get(name)}
+    template = ({"metadata": metadata} if metadata else {}) | ({"spec": pod} if pod else {})
+    if not template:
+        return None
+    jobs = [{"name": NODE, "template": {"spec": {"template": template}}}]
+    return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+
+
+def _of_the_run_policy(of: _Source) -> dict[str, Any]:
+    found = {"activeDeadlineSeconds": of.run_policy.get("activeDeadlineSeconds")}
+    found["suspend"] = of.run_policy.get("suspend") or None
+    found["managedBy"] = MULTIKUEUE if of.run_policy.get("managedBy") == MULTIKUEUE else None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+_AT_THE_NODE: Path = (
+    *("spec", "runtimePatches", 0, "trainingRuntimeSpec", "template", "spec", "replicatedJobs", 0),
+    *("template", "spec", "template"),
+)
+
+
+def _origins(of: _Source, patch: Json | None) -> Origins:
+    run: Path = ("spec", "runPolicy")
+    found: dict[Path, Path] = {(): (), ("spec", "trainer", "numNodes"): (*of.roles[0].path, "replicas")}
+    found |= {("spec", name): (*run, name) for name in ("activeDeadlineSeconds", "suspend", "managedBy")}
+    for old, new in _TRAINER_FIELDS.items():
+        found[("spec", "trainer", new)] = (*of.container_path, old)
+    if patch is not None:
+        found[_AT_THE_NODE] = (*of.roles[0].path, "template")
+        found[(*_AT_THE_NODE, "spec", "containers", 0)] = of.container_path
+    return found
+
+
+# -- what does not -----------------------------------------------------------------------------------------------------
+
+
+def _left(of: _Source, trainer: Json) -> Iterator[Left]:
+    yield from _run_policy_left(of)
+    yield from _elastic_left(of)
+    yield from _other_templates(of)
+    yield from _pod_left(of)
+    yield from _program_left(of, trainer)
+
+
+def _run_policy_left(of: _Source) -> Iterator[Left]:
+    policy = of.run_policy
+    of_the_runtime = {
+        "backoffLimit": "template.spec.replicatedJobs[node].template.spec.backoffLimit",
+        "ttlSecondsAfterFinished": "template.spec.ttlSecondsAfterFinished",
+        "schedulingPolicy": "podGroupPolicy",
+    }
+    for name, path in of_the_runtime.items():
+        if policy.get(name) is not None:
+            yield Left(f"spec.runPolicy.{name}", policy[name], "it is the runtime's", f"set spec.{path} there")
+    if policy.get("cleanPodPolicy") not in (None, "", "None", "Running"):
+        yield Left(
+            "spec.runPolicy.cleanPodPolicy",
+            policy["cleanPodPolicy"],
+            "ended pods of a TrainJob stay until it is deleted",
+            "set ttlSecondsAfterFinished of the runtime, or delete the job",
+        )
+    for role in of.roles:
+        if (policy_of_role := role.raw.get("restartPolicy")) in ("Never", "ExitCode"):
+            yield Left(
+                printed((*role.path, "restartPolicy")),
+                policy_of_role,
+                "failed pods of a TrainJob are replaced, up to the backoffLimit of the runtime",
+                "set spec.template.spec.replicatedJobs[node].template.spec.backoffLimit there, to 0 for Never",
+            )
+
+
+def _elastic_left(of: _Source) -> Iterator[Left]:
+    for name, value in of.elastic.items():
+        if name in ("minReplicas", "maxReplicas", "maxRestarts", "nProcPerNode"):
+            continue
+        if (name, value) == ("rdzvBackend", "c10d"):
+            continue
+        instead = (
+            INSTEAD["elasticPolicy.metrics"] if name == "metrics" else "set PET_* in spec.trainer.env, if it must be"
+        )
+        yield Left(f"spec.elasticPolicy.{name}", value, "the rendezvous of a TrainJob is c10d at node 0", instead)
+    if of.elastic and not any(role.elastic for role in of.job.roles):
+        why = "a TrainJob of a fixed number of nodes has no rendezvous of torchrun's"
+        yield Left("spec.elasticPolicy", dict(of.elastic), why, "let minReplicas be below maxReplicas, or leave it out")
+
+
+def _other_templates(of: _Source) -> Iterator[Left]:
+    """All nodes of a TrainJob have one template."""
+    first = of.roles[0]
+    for role in of.roles[1:]:
+        for path, value in _differences(mapping(first.raw.get("template")), mapping(role.raw.get("template"))):
+            yield Left(
+                printed((*role.path, "template", *path)),
+                value,
+                f"all nodes of a TrainJob have one template, here that of {printed(first.path)}, which differs",
+                "make the templates alike, or let the program choose by its rank",
+            )
+
+
+def _differences(first: Any, other: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The least fields that differ, with the value of the other."""
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        for name in sorted({*first, *other}):
+            yield from _differences(first.get(name), other.get(name), (*path, name))
+    elif isinstance(first, list) and isinstance(other, list) and len(first) == len(other):
+        for i, (one, two) in enumerate(zip(first, other, strict=True)):
+            yield from _differences(one, two, (*path, i))
+    elif first != other:
+        yield path, other
+
+
+def _pod_left(of: _Source) -> Iterator[Left]:
+    role, why = of.roles[0], "no field that a TrainJob may change of its runtime"
+    for name, value in role.pod.items():
+        if name not in (*_POD_FIELDS, "containers", "restartPolicy"):
+            yield Left(printed((*role.pod_path, name)), value, why, _IN_THE_RUNTIME)
+    for i, one in enumerate(role.pod.get("containers") or ()):
+        if (*role.pod_path, "containers", i) != of.container_path:
+            yield Left(printed((*role.pod_path, "containers", i)), mapping(one).get("name"), why, _IN_THE_RUNTIME)
+    for name, value in of.container.items():
+        # The port of the rendezvous is there anyway.
+        if name not in ("name", "ports", *_TRAINER_FIELDS, *_CONTAINER_FIELDS):
+            yield Left(printed((*of.container_path, name)), value, why, _IN_THE_RUNTIME)
+
+
+def _program_left(of: _Source, trainer: Json) -> Iterator[Left]:
+    for i, one in enumerate(of.container.get("env") or ()):
+        if mapping(one).get("name") in _RESERVED:
+            path = printed((*of.container_path, "env", i))
+            yield Left(path, mapping(one).get("name"), "the operator sets it in a TrainJob", "leave it out")
+    words = [str(word) for field in ("command", "args") for word in of.container.get(field) or ()]
+    read = sorted({name for word in words for name in _OF_V1.findall(word)})
+    if read:
+        yield Left(
+            printed((*of.container_path, "command")),
+            ", ".join(read),
+            "a TrainJob has these variables only in the processes that torchrun starts",
+            "read PET_MASTER_ADDR, PET_MASTER_PORT, PET_NODE_RANK and PET_NNODES",
+        )
+    if not _names_torchrun({"command": trainer.get("command"), "args": trainer.get("args")}):
+        yield Left(
+            printed((*of.container_path, "command")),
+            of.container.get("command"),
+            "nodes of a TrainJob find each other by torchrun's variables (PET_*), and it does not name torchrun",
+            "see that the program is started by torchrun",
+        )
+
+
+def _names_torchrun(container: Json) -> bool:
+    words = (str(word) for field in ("command", "args") for word in container.get(field) or ())
+    return any(_TORCHRUN.search(word) for word in words)
+
+
+def _notes(of: _Source, trainer: Json) -> Iterator[str]:
+    yield (
+        f"it names the runtime {RUNTIME}, which must be there: its container {NODE} gives what the job leaves open;"
+        " pods and services have Trainer's names and labels"
+    )
+    if of.starts_python and "torchrun" in (trainer.get("command") or ()):
+        yield "its program is started by torchrun, one process a node, which sets RANK, WORLD_SIZE and MASTER_ADDR"
+    if "numProcPerNode" not in trainer:
+        yield "torchrun starts a process for each GPU of a node, or for each CPU that it asks for where it has none"
+    if any(at(of.raw, printed((*role.path, "replicas"))) for role in of.roles[1:]):
+        yield "the master and the workers are nodes alike: the master is node 0"
