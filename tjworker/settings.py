@@ -23,7 +23,7 @@ from tjworker.scope import Scope
 OFF = "off"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-SECRET = ("redis_url", "record_keys")
+SECRET = ("redis_url", "record_keys", "history_url")
 """Settings whose value is shown nowhere as it is."""
 
 
@@ -222,6 +222,14 @@ class Settings(BaseSettings):
     )
     history_seconds: float = Field(
         604_800, gt=0, description="how long the history keeps a job after it ended or was deleted"
+    )
+    history_url: str = Field(
+        "",
+        pattern=r"^((postgresql://|sqlite:////)[^\s/]\S*)?$",
+        repr=False,
+        description="database that keeps the history instead of Redis: postgresql://USER:PASSWORD@HOST/DATABASE with"
+        " the parameters of libpq, or sqlite:////PATH where all processes share one disk; the same for the watcher, the"
+        " page and `tj`. Needs the extra `history`",
     )
 
     reports_url: str = Field(

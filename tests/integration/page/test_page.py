@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,7 +16,7 @@ from tests.support.page_world import PageWorld
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.status import Failure
 from tjworker.history.records import Entry, Summary
-from tjworker.page.board import MESSAGE_CHARS
+from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS
 
 KIND = "aitrainingjobs.elasticdeeplearning.ai"
 DIGITS = make_job("digits").workers(2)
@@ -222,3 +223,27 @@ def test_logs_of_a_job_that_is_not_there_end_with_a_sentence(page: PageWorld) ->
     body = page.get(f"/logs/{KIND}/default/none").body
     assert body.startswith("event: end")
     assert "there is no AITrainingJob none" in body
+
+
+def test_a_list_completes_an_ended_job_out_of_the_history_and_waits_for_no_history_that_is_away(
+    page: PageWorld,
+) -> None:
+    """Of an ended job the projection keeps neither age nor restarts; the history has them a moment later."""
+    made = page.add(DIGITS.status(phase="Succeed", completionTime="2026-11-24T10:00:00Z"))
+    asked: list[float] = []
+    clock = [time.time()]
+    page.reader._now = lambda: clock[0]
+    answer = page.history.summaries
+    page.history.summaries = lambda: asked.append(clock[0]) or answer()  # type: ignore[method-assign]
+    page.history.away = True
+    for _ in range(4):
+        clock[0] += AGE_SECONDS
+        assert [row.restarts for row in page.reader.refresh().jobs.values()] == [0]
+    assert len(asked) == 1, "asked again only after a while"
+    page.history.away = False
+    known = Summary(KIND, "default", "digits", made["metadata"]["uid"], created_at="2026-11-24T09:00:00Z", restarts=3)
+    page.history.put([Entry("default", known.uid, known, 1e12)], 0)
+    before, clock[0] = page.reader.board.revision, clock[0] + HISTORY_SECONDS
+    board = page.reader.refresh()
+    assert [(row.created_at, row.restarts) for row in board.jobs.values()] == [("2026-11-24T09:00:00Z", 3)]
+    assert board.revision > before, "so that an open page reads it again"

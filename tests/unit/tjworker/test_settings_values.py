@@ -104,6 +104,11 @@ TABLE: dict[str, Row] = {
     "log_tails": Row(True, ("false", "true"), WORDS),
     "history_jobs": Row(10_000, ("0", "1000000"), ("-1", "1.5", "")),
     "history_seconds": Row(604_800.0, ("1", "2592000"), ("0", "-1", "")),
+    "history_url": Row(
+        "",
+        ("postgresql://u:p@db.example.com:5432/jobs?sslmode=verify-full", "sqlite:////var/lib/tj/history.db"),
+        ("mysql://a/b", "sqlite://", "sqlite:///here.db", "postgresql+asyncpg://a/b", "postgresql://", "redis://a"),
+    ),
     "reports_url": Row(
         "", ("https://tj-reports.tj-system.svc:8082",), ("http://a:1", "https://a/b", "a:1", "https://")
     ),
