@@ -70,8 +70,8 @@ def chart_files() -> dict[str, str]:
     files["values.yaml"] = _values(files["values.yaml"])
     files["values.schema.json"] = json.dumps(schema(), indent=2) + "\n"
     files["templates/_acl.tpl"] = _acl()
-    for component, path in COMPONENTS.items():
-        documents = [workload(component, document) for document in _load(K8S / path)]
+    for component, manifest in COMPONENTS.items():
+        documents = [workload(component, document) for document in _load(K8S / manifest)]
         files[f"templates/{component}.yaml"] = _enabled(component, render_template(documents))
     files["templates/disruption.yaml"] = render_template(
         [_own(document) for document in _load(K8S / "base" / "disruption.yaml")]

@@ -286,6 +286,13 @@ class Settings(BaseSettings):
     metrics_port: int = Field(
         0, ge=0, le=65535, description="port of /metrics of watcher, worker and beat, for Prometheus; 0: none"
     )
+    metrics_jobs: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="most jobs that have metrics of their own, with their names as labels, so that an alert can be"
+        " written for one job: two series each, of live jobs first; 0: none has",
+    )
     log_format: str = Field(
         "console", pattern="^(console|json)$", description="console (for people) or json (one object a line)"
     )

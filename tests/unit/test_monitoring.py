@@ -96,7 +96,28 @@ def test_a_dashboard_shows_the_one_operator_whose_namespace_is_chosen() -> None:
 
 def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
     used = {re.sub("_(bucket|count|sum)$", "", one.series) for text in EXPRESSIONS.values() for one in asked(text)}
-    assert used == {metric.name for metric in TABLE}
+    assert used == {metric.name for metric in TABLE if not metric.setting}
+
+
+EXAMPLES = [
+    rule
+    for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    if isinstance(rules_of_block := yaml.safe_load(block), list)
+    for rule in rules_of_block
+]
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule["alert"])
+def test_an_example_of_the_page_asks_for_what_is_declared(rule: dict[str, Any]) -> None:
+    found = asked(rule["expr"])
+    assert all(one.labels <= LABELS[one.series] | OF_THE_TARGET for one in found)
+    shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    assert shown <= set().union(*(LABELS[one.series] for one in found))
+
+
+def test_there_is_an_example_for_each_metric_of_single_jobs() -> None:
+    used = {one.series for rule in EXAMPLES for one in asked(rule["expr"])}
+    assert used == {metric.name for metric in TABLE if metric.setting}
 
 
 def test_what_the_rules_compare_with_is_shown_before_it_happens() -> None:

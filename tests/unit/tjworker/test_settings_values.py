@@ -124,6 +124,7 @@ TABLE: dict[str, Row] = {
     "health_port": PORT,
     "metrics_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
     "metrics_port": PORT,
+    "metrics_jobs": Row(0, ("0", "10000"), ("-1", "10001", "1.5", "")),
     "log_format": Row("console", ("console", "json"), ("", "JSON", "text")),
     "log_level": Row("INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), ("", "info", "CRITICAL", "WARN")),
 }
