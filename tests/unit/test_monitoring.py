@@ -65,15 +65,19 @@ def test_a_counter_is_asked_for_its_rise(where: str) -> None:
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    row = re.search(rf"^\| `{rule['alert']}` \| (.+) \|$", PAGE, re.MULTILINE)
+    anchor = rule["alert"].lower()
+    row = re.search(rf"^\| \[`{rule['alert']}`\]\(#{anchor}\) \| (.+) \|$", PAGE, re.MULTILINE)
     assert row, "no row in docs/monitoring.md"
+    assert rule["annotations"]["runbook_url"] == f"docs/monitoring.md#{anchor}"
+    entry = re.search(rf"^### {rule['alert']}\n\n```\n(.+?)```\n\n(.+?)\n", PAGE, re.MULTILINE | re.DOTALL)
+    assert entry, "no entry of the runbook, with what to look at and what to do"
     shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
     kept = {label for one in asked(rule["expr"]) for label in one.labels}
     assert shown <= kept
 
 
 def test_the_page_names_no_alert_that_there_is_not() -> None:
-    assert set(re.findall(r"^\| `(Tj\w+)` ", PAGE, re.MULTILINE)) == {rule["alert"] for rule in rules()}
+    assert set(re.findall(r"^(?:\| \[`|### )(Tj\w+)", PAGE, re.MULTILINE)) == {rule["alert"] for rule in rules()}
 
 
 def test_a_legend_names_labels_that_are_left() -> None:
