@@ -84,7 +84,9 @@ def _pod(component: str, template: Json) -> None:
         container["imagePullPolicy"] = "@@with .Values.image.pullPolicy"
         spec["imagePullSecrets"] = "@@with .Values.image.pullSecrets"
     container["resources"] = f"@@yaml .Values.{component}.resources"
-    spec["priorityClassName"] = "@@with .Values.priorityClass.name"
+    # Jobs do not need the page: it may wait for room, as with kustomize.
+    if component != "page":
+        spec["priorityClassName"] = "@@with .Values.priorityClass.name"
     for name in ("nodeSelector", "tolerations", "affinity"):
         spec[name] = f"@@with .Values.{name}"
     if component == "redis":

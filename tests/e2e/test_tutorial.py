@@ -74,4 +74,4 @@ def test_every_command_of_the_tutorial_does_what_the_page_says(stack: LocalStack
         )
         went += f"\n$ {one.commands}{done.stdout}{done.stderr}"
         assert done.returncode == 0, went
-        assert doctest.OutputChecker().check_output(one.prints or "...\n", done.stdout, LIKE), went
+        assert doctest.OutputChecker().check_output(f"...{one.prints.strip()}...", done.stdout, LIKE), went
