@@ -7,18 +7,22 @@
 #
 #   docker build --build-arg PYTHON=python:3.11-slim@sha256:... .
 #
+# With a history in PostgreSQL (TJ_HISTORY_URL, docs/page.md): --build-arg REQUIREMENTS=history.
+#
 # Wheels are fetched in stages of their own, each archive checked against its hash; nothing is compiled, and the final stages
 # install without the network.
 
 ARG PYTHON=python:3.11-slim
+ARG REQUIREMENTS=runtime
 
 FROM ${PYTHON} AS wheels
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 # Dependencies first: they change less often than the code, and the layer is kept.
-COPY requirements/build.txt requirements/runtime.txt requirements/
+ARG REQUIREMENTS
+COPY requirements/build.txt requirements/${REQUIREMENTS}.txt requirements/
 RUN pip install --quiet --only-binary=:all: --require-hashes -r requirements/build.txt \
-    && pip download --quiet --only-binary=:all: --require-hashes --dest /wheels -r requirements/runtime.txt
+    && pip download --quiet --only-binary=:all: --require-hashes --dest /wheels -r requirements/${REQUIREMENTS}.txt
 COPY pyproject.toml README.md LICENSE beat_schedule.py ./
 COPY tjworker tjworker
 COPY watcher watcher
@@ -54,10 +58,11 @@ CMD ["python", "-m", "localcluster", "--help"]
 
 # Last: what `docker build .` makes.
 FROM base AS operator
+ARG REQUIREMENTS
 RUN --mount=type=bind,from=wheels,source=/wheels,target=/wheels \
     --mount=type=bind,from=wheels,source=/project,target=/project \
     --mount=type=bind,from=wheels,source=/build/requirements,target=/requirements \
-    pip install --quiet --no-index --find-links /wheels --require-hashes -r /requirements/runtime.txt \
+    pip install --quiet --no-index --find-links /wheels --require-hashes -r /requirements/${REQUIREMENTS}.txt \
     && pip install --quiet --no-deps --no-index /project/*.whl
 # By number: a pod with runAsNonRoot is refused when only a name is known.
 USER 65532:65532

@@ -8,10 +8,12 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SHARE ?= 1
 BASE ?= main
+IMAGE ?=
+REDIS_IMAGE ?=
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-changed test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison test-browser screenshots test-chart chart site
+.PHONY: help demo test test-changed test-long test-random sim sim-all test-real test-sdk test-compose test-cluster test-alerts test-frameworks check verify generate control-plane bench peer up clean setup bugs mutants chaos poison test-browser screenshots test-chart chart site release
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -93,6 +95,9 @@ test-cluster: control-plane  ## a real kubelet, containerd and runc beside the r
 
 chart: setup  ## the Helm chart, built from k8s/: build/chart/trainingjob-operator-VERSION.tgz
 	@$(PY) -m charts
+
+release: sbom  ## wheels, chart, manifests, bills of materials and their sums: build/release (IMAGE=registry/operator@sha256:...)
+	@$(PY) -m releasing --image "$(IMAGE)" --redis-image "$(REDIS_IMAGE)"
 
 # A folder of its own: nothing else needs a site generator.
 site: setup  ## the documentation as a web site that needs no server: build/site/VERSION/index.html

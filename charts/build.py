@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from charts.templating import render_template
-from charts.workloads import COMPONENTS, REDIS, network_policies, workload
+from charts.workloads import COMPONENTS, REDIS, WITH_HISTORY, network_policies, with_labels, workload
 from tjworker.kube import rbac
 from tjworker.settings import Settings
 from tjworker.store import users
@@ -24,6 +24,7 @@ K8S = ROOT / "k8s"
 SOURCE = Path(__file__).resolve().parent / "operator"
 NAME = "trainingjob-operator"
 NAMESPACE = "{{ $.Release.Namespace }}"
+OPTIONAL = frozenset({"flower", "reporter", "redis", "page"})
 KEEP = {"helm.sh/resource-policy": "keep"}
 """`helm uninstall` would delete a CRD, and with it every job of its kind."""
 
@@ -69,14 +70,19 @@ def chart_files() -> dict[str, str]:
     files["values.yaml"] = _values(files["values.yaml"])
     files["values.schema.json"] = json.dumps(schema(), indent=2) + "\n"
     files["templates/_acl.tpl"] = _acl()
-    for component in COMPONENTS:
-        documents = [workload(component, document) for document in _load(K8S / "base" / f"{component}.yaml")]
+    for component, manifest in COMPONENTS.items():
+        documents = [workload(component, document) for document in _load(K8S / manifest)]
         files[f"templates/{component}.yaml"] = _enabled(component, render_template(documents))
     files["templates/disruption.yaml"] = render_template(
         [_own(document) for document in _load(K8S / "base" / "disruption.yaml")]
     )
     policies = [_own(document) for document in network_policies(_load(K8S / "base" / "network.yaml"))]
-    files["templates/network.yaml"] = _when(".Values.networkPolicies.enabled", render_template(policies))
+    of_page, of_history = (
+        _when(condition, render_template([_own(document) for document in _load(K8S / folder / "network.yaml")]))
+        for folder, condition in (("page", ".Values.page.enabled"), ("history", WITH_HISTORY))
+    )
+    text = render_template(policies) + of_page + of_history
+    files["templates/network.yaml"] = _when(".Values.networkPolicies.enabled", text)
     files["templates/priority.yaml"] = _priority_class()
     files |= _roles()
     for path in sorted((K8S / "crds").glob("*.yaml")):
@@ -124,7 +130,7 @@ def _values(text: str) -> str:
 
 
 def _resources(component: str) -> Json:
-    (document,) = (d for d in _load(K8S / "base" / f"{component}.yaml") if "template" in d["spec"])
+    (document,) = (d for d in _load(K8S / COMPONENTS[component]) if "template" in d.get("spec", {}))
     found: Json = document["spec"]["template"]["spec"]["containers"][0]["resources"]
     return found
 
@@ -139,8 +145,11 @@ def redis_image() -> str:
 
 
 def _acl() -> str:
-    lines = users.acl("{{ .prefix }}", "#{{ .operator }}", "#{{ .tasks }}")
-    return '{{- define "trainingjob-operator.acl" -}}\n' + "\n".join(lines) + "\n{{ end }}\n"
+    *lines, page = users.acl("{{ .prefix }}", "#{{ .operator }}", "#{{ .tasks }}", "#{{ .page }}")
+    return (
+        '{{- define "trainingjob-operator.acl" -}}\n' + "\n".join(lines) + "\n{{ end }}\n"
+        '{{- define "trainingjob-operator.acl-of-page" -}}\n' + page + "\n{{ end }}\n"
+    )
 
 
 def _when(condition: str, text: str) -> str:
@@ -148,7 +157,7 @@ def _when(condition: str, text: str) -> str:
 
 
 def _enabled(component: str, text: str) -> str:
-    return _when(f".Values.{component}.enabled", text) if component in ("flower", "reporter", "redis") else text
+    return _when(f".Values.{component}.enabled", text) if component in OPTIONAL else text
 
 
 def _in_namespace(document: Json, namespace: str) -> Json:
@@ -161,7 +170,7 @@ def _in_namespace(document: Json, namespace: str) -> Json:
 def _own(document: Json) -> Json:
     """An object in the operator's namespace, with the labels that k8s/base/kustomization.yaml adds."""
     metadata = document["metadata"]
-    labels = {"@@labels": None, **metadata.get("labels", {})}
+    labels = with_labels(metadata.get("labels", {}))
     return {**document, "metadata": {"name": metadata["name"], "namespace": f"@@{NAMESPACE}", "labels": labels}}
 
 

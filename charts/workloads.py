@@ -1,4 +1,5 @@
-"""Where the values of the chart go in the Deployments, the StatefulSet and the NetworkPolicies of k8s/base."""
+"""Where the values of the chart go in the Deployments, the StatefulSet and the NetworkPolicies of k8s/base, k8s/page
+and k8s/history."""
 
 from __future__ import annotations
 
@@ -10,17 +11,27 @@ from typing import Any
 import yaml
 
 Json = dict[str, Any]
-COMPONENTS = ("watcher", "worker", "beat", "flower", "reporter", "redis")
+COMPONENTS = {
+    **{name: f"base/{name}.yaml" for name in ("watcher", "worker", "beat", "flower", "reporter", "redis")},
+    "page": "page/page.yaml",
+}
+"""Component -> its file in k8s/."""
 REDIS = "valkey/valkey"
-OPENSHIFT = Path(__file__).resolve().parent.parent / "k8s" / "openshift" / "kustomization.yaml"
+K8S = Path(__file__).resolve().parent.parent / "k8s"
+OPENSHIFT, HISTORY = K8S / "openshift" / "kustomization.yaml", K8S / "history" / "kustomization.yaml"
+WITH_HISTORY = "or .Values.history.url .Values.history.existingSecret"
+SHARED_LABELS = frozenset({"app.kubernetes.io/name", "app.kubernetes.io/part-of"})
+"""`@@labels` stands for them."""
 
 
 def workload(component: str, source: Json) -> Json:
-    """A document of k8s/base/COMPONENT.yaml with marks for the values."""
+    """A document of the component's file with marks for the values."""
     document = deepcopy(source)
     metadata = document["metadata"]
     metadata["namespace"] = "@@{{ $.Release.Namespace }}"
-    metadata["labels"] = {"@@labels": None, **metadata.get("labels", {})}
+    metadata["labels"] = with_labels(metadata.get("labels", {}))
+    if "spec" not in document:
+        return document
     for claim in document["spec"].get("volumeClaimTemplates", ()):
         claim["metadata"]["labels"] = {"@@labels": None}
         claim["spec"]["resources"]["requests"]["storage"] = "@@{{ .Values.redis.storage.size }}"
@@ -29,6 +40,10 @@ def workload(component: str, source: Json) -> Json:
         _replicas(component, document["spec"])
         _pod(component, document["spec"]["template"])
     return document
+
+
+def with_labels(own: Json) -> Json:
+    return {"@@labels": None, **{name: value for name, value in own.items() if name not in SHARED_LABELS}}
 
 
 def network_policies(documents: list[Json]) -> list[Json]:
@@ -54,7 +69,7 @@ def _replicas(component: str, spec: Json) -> None:
 
 
 def _pod(component: str, template: Json) -> None:
-    template["metadata"]["labels"] = {"@@labels": None, **template["metadata"]["labels"]}
+    template["metadata"]["labels"] = with_labels(template["metadata"]["labels"])
     spec = template["spec"]
     (container,) = spec["containers"]
     if component == "redis":
@@ -69,13 +84,30 @@ def _pod(component: str, template: Json) -> None:
         container["imagePullPolicy"] = "@@with .Values.image.pullPolicy"
         spec["imagePullSecrets"] = "@@with .Values.image.pullSecrets"
     container["resources"] = f"@@yaml .Values.{component}.resources"
-    spec["priorityClassName"] = "@@with .Values.priorityClass.name"
+    # Jobs do not need the page: it may wait for room, as with kustomize.
+    if component != "page":
+        spec["priorityClassName"] = "@@with .Values.priorityClass.name"
     for name in ("nodeSelector", "tolerations", "affinity"):
         spec[name] = f"@@with .Values.{name}"
     if component == "redis":
         _redis(spec, container)
     if component == "worker":
         _worker(container)
+    if component in ("watcher", "page"):
+        _history(template)
+
+
+def _history(template: Json) -> None:
+    """What the component k8s/history adds, where a database is named."""
+    patch = yaml.safe_load(HISTORY.read_text(encoding="utf-8"))["patches"][0]["patch"]
+    for step in yaml.safe_load(patch):
+        place: Any = template
+        for name in step["path"].removeprefix("/spec/template/").removesuffix("/-").split("/"):
+            place = place[int(name) if isinstance(place, list) else name]
+        value = json.dumps(step["value"]).replace(
+            '"tj-history"', '{{ include "trainingjob-operator.history" $ | quote }}'
+        )
+        place.append(f"@@if {WITH_HISTORY} @@{value}")
 
 
 def _worker(container: Json) -> None:

@@ -23,7 +23,7 @@ from tjworker.scope import Scope
 OFF = "off"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-SECRET = ("redis_url", "record_keys")
+SECRET = ("redis_url", "record_keys", "history_url")
 """Settings whose value is shown nowhere as it is."""
 
 
@@ -223,6 +223,14 @@ class Settings(BaseSettings):
     history_seconds: float = Field(
         604_800, gt=0, description="how long the history keeps a job after it ended or was deleted"
     )
+    history_url: str = Field(
+        "",
+        pattern=r"^((postgresql://|sqlite:////)[^\s/]\S*)?$",
+        repr=False,
+        description="database that keeps the history instead of Redis: postgresql://USER:PASSWORD@HOST/DATABASE with"
+        " the parameters of libpq, or sqlite:////PATH where all processes share one disk; the same for the watcher, the"
+        " page and `tj`. Needs the extra `history`",
+    )
 
     reports_url: str = Field(
         "",
@@ -277,6 +285,13 @@ class Settings(BaseSettings):
     )
     metrics_port: int = Field(
         0, ge=0, le=65535, description="port of /metrics of watcher, worker and beat, for Prometheus; 0: none"
+    )
+    metrics_jobs: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="most jobs that have metrics of their own, with their names as labels, so that an alert can be"
+        " written for one job: two series each, of live jobs first; 0: none has",
     )
     log_format: str = Field(
         "console", pattern="^(console|json)$", description="console (for people) or json (one object a line)"

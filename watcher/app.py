@@ -16,7 +16,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
 from tjworker.store.port import Store
 from tjworker.telemetry.metrics import Sample
-from watcher.books import JobCounts
+from watcher.books import EachJob, JobCounts
 from watcher.gauges import Gauges
 from watcher.health import Report
 from watcher.historian import Historian
@@ -52,7 +52,7 @@ class Watcher:
         self._store = store
         self._publish = publish
         self._now = now
-        self._gauges = Gauges(store, self.report, self._jobs)
+        self._gauges = Gauges(store, self.report, self._jobs, self._each_job, settings.metrics_jobs)
         self.stopped = threading.Event()
         self.term: Term | None = None
         self._elector: Elector | None = None
@@ -133,3 +133,7 @@ class Watcher:
     def _jobs(self) -> JobCounts:
         term = self.term
         return {} if term is None else term.writer.jobs.counts()
+
+    def _each_job(self) -> EachJob:
+        term = self.term
+        return {} if term is None else term.writer.jobs.each()

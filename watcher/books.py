@@ -43,40 +43,45 @@ class FinishedJobs:
 
 JobCounts = Mapping[tuple[GroupResource, str], int]
 """(resource, phase) -> jobs."""
+EachJob = Mapping[JobKey, tuple[str, int]]
+"""Phase and restarts; in the order in which they were first seen."""
 
 
 class Jobs:
-    """Each job's phase, for the metrics. Written by one thread; `counts` may be read by any."""
+    """Each job's phase and restarts, for the metrics. Written by one thread; `counts` and `each` may be read by any."""
 
     def __init__(self) -> None:
-        self._phases: dict[JobKey, str] = {}
+        self._jobs: dict[JobKey, tuple[str, int]] = {}
         self._counts: dict[tuple[GroupResource, str], int] = {}
 
     def counts(self) -> JobCounts:
         return dict(self._counts)
 
+    def each(self) -> EachJob:
+        return dict(self._jobs)
+
     def take(self, job: Projected) -> None:
-        self._put(job.change.key, None if job.change.record is None else job.phase)
+        self._put(job.change.key, None if job.change.record is None else job.phase, job.restarts)
 
     def keep(self, source: str, keys: Set[JobKey]) -> None:
         """Forget the jobs of this source that its complete list does not show."""
         resource, _, namespace = source.partition("/")
-        for key in [key for key in self._phases if key not in keys]:
+        for key in [key for key in self._jobs if key not in keys]:
             name = parse_key(key)
             if name.resource == resource and namespace in ("", name.namespace):
                 self._put(key, None)
 
-    def _put(self, key: JobKey, phase: str | None) -> None:
-        was = self._phases.get(key)
-        if was == phase:
+    def _put(self, key: JobKey, phase: str | None, restarts: int = 0) -> None:
+        was = self._jobs.get(key)
+        if was is None and phase is None:
             return
         resource = parse_key(key).resource
         if was is not None:
-            self._counts[resource, was] -= 1
+            self._counts[resource, was[0]] -= 1
         if phase is None:
-            self._phases.pop(key, None)
+            self._jobs.pop(key, None)
         else:
-            self._phases[key] = sys.intern(phase)
+            self._jobs[key] = sys.intern(phase), restarts
             self._counts[resource, phase] = self._counts.get((resource, phase), 0) + 1
 
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from tjworker.api.kinds import KINDS
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, decode_node_requests
 from tjworker.api.observed import NodeRecord
 from tjworker.api.quantity import milli, whole
 from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES
-from tjworker.base import GroupResource, Transient
+from tjworker.api.status import END_PHASES
+from tjworker.base import GroupResource, Transient, parse_key
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
 from tjworker.telemetry import metrics
 from tjworker.telemetry.metrics import Sample
-from watcher.books import JobCounts
+from watcher.books import EachJob, JobCounts
 from watcher.health import Report
 
 NEW = "New"
@@ -29,10 +30,21 @@ UNITS = {"cpu": "core", "memory": "byte"}
 
 
 class Gauges:
-    def __init__(self, store: Store, report: Callable[[], Report], jobs: Callable[[], JobCounts]) -> None:
+    """`most_jobs`: of so many jobs each has series of its own; 0: none has."""
+
+    def __init__(
+        self,
+        store: Store,
+        report: Callable[[], Report],
+        jobs: Callable[[], JobCounts],
+        each_job: Callable[[], EachJob] = dict,
+        most_jobs: int = 0,
+    ) -> None:
         self._store = store
         self._report = report
         self._jobs = jobs
+        self._each_job = each_job
+        self._most_jobs = most_jobs
         self._certificate_ends: float | None = None
 
     def samples(self) -> Iterator[Sample]:
@@ -46,6 +58,8 @@ class Gauges:
         for (resource, phase), count in self._jobs().items():
             kind = KINDS[resource].kind if resource in KINDS else resource
             yield metrics.JOBS, {"kind": kind, "phase": phase or NEW}, count
+        if self._most_jobs:
+            yield from _of_each(self._each_job(), self._most_jobs)
         yield metrics.STORE_FULL, {}, report.store_full
         try:
             if report.store_away:
@@ -67,6 +81,17 @@ class Gauges:
         yield metrics.QUEUE_AGE, {}, stats.oldest_seconds
         if cluster.synced:
             yield from _of_cluster(cluster)
+
+
+def _of_each(jobs: EachJob, most: int) -> Iterator[Sample]:
+    """Live jobs come first, and of these the ones that were seen first: a crowd of new jobs takes no series away."""
+    ordered = sorted(jobs.items(), key=lambda one: one[1][0] in END_PHASES)
+    for key, (phase, restarts) in ordered[:most]:
+        name = parse_key(key)
+        labels = {"kind": KNOWN_KINDS[name.resource].kind, "job_namespace": name.namespace, "job_name": name.name}
+        yield metrics.JOB_RESTARTS, labels, restarts
+        yield metrics.JOB_PHASE, labels | {"phase": phase or NEW}, 1
+    yield metrics.JOBS_LEFT_OUT, {}, max(0, len(jobs) - most)
 
 
 def _of_watches(report: Report) -> Iterator[Sample]:

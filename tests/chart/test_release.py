@@ -55,7 +55,7 @@ def test_redis_takes_the_users_that_the_release_makes(release: Helm, plane: Cont
     found = secrets(plane)["tj-redis"]
     url, acl = (base64.b64decode(found[name]).decode() for name in ("url", "users.acl"))
     assert url.startswith("rediss://tj:")
-    assert [line.split()[1] for line in acl.splitlines()] == ["default", "probe", "tj", "tj-tasks"]
+    assert [line.split()[1] for line in acl.splitlines()] == ["default", "probe", "tj", "tj-tasks", "tj-page"]
 
 
 def test_the_certificate_is_signed_for_the_service(release: Helm, plane: ControlPlane, tmp_path: Any) -> None:

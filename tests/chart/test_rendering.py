@@ -7,6 +7,7 @@ annotation), and the policy that keeps CRDs.
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
@@ -81,6 +82,11 @@ ROWS = {
             literals: [TJ_KINDS=pytorchjobs.kubeflow.org]
         """,
     ),
+    "the page": (("page.enabled=true",), "{resources: [K8S], components: [K8S/page]}"),
+    "a history in PostgreSQL": (
+        ("page.enabled=true", "history.existingSecret=tj-history"),
+        "{resources: [K8S], components: [K8S/page, K8S/history]}",
+    ),
     "gangs": (
         ("gangScheduler=volcano",),
         """
@@ -148,6 +154,11 @@ REFUSED = {
     "the operator's own namespace": ("namespaces={tj-system}", "namespace of the operator itself"),
     "TJ_KINDS without the rights": ("settings.TJ_KINDS=all", "set the value `kinds` instead"),
     "no Redis at all": ("redis.enabled=false", "redis.external.url: required"),
+    "TJ_HISTORY_URL without its Secret": (
+        "settings.TJ_HISTORY_URL=postgresql://a/b",
+        "set the value `history.url` instead",
+    ),
+    "a history in no database that is known": ("history.url=mysql://a/b", "history"),
     "no watcher": ("watcher.replicas=0", "replicas"),
 }
 
@@ -168,6 +179,17 @@ def test_a_redis_elsewhere_needs_three_values(helm: Helm) -> None:
     secrets = {d["metadata"]["name"]: set(d["data"]) for d in made if d["kind"] == "Secret"}
     assert secrets["tj-redis"] == {"url", "tasks-url"}
     assert secrets["tj-redis-tls"] == {"ca.crt"}
+
+
+def test_the_url_of_a_history_stands_in_a_secret_and_nowhere_else(helm: Helm) -> None:
+    url = "postgresql://tj:secret@db.example.com/tj"
+    made = helm.render(f"history.url={url}", "history.caCertificate=PEM")
+    (secret,) = (d for d in made if d["metadata"]["name"] == "tj-history")
+    assert {name: base64.b64decode(value).decode() for name, value in secret["data"].items()} == {
+        "url": url,
+        "ca.crt": "PEM",
+    }
+    assert "secret@" not in yaml.safe_dump([d for d in made if d["kind"] != "Secret"])
 
 
 def test_the_page_of_operations_names_values_that_exist() -> None:

@@ -221,7 +221,7 @@ def test_a_job_of_each_other_operator_is_converted_and_runs(stack: LocalStack) -
 
 
 def test_every_process_shows_its_metrics_as_they_are_declared(stack: LocalStack) -> None:
-    found = {name: stack.metrics(name) for name in ("watcher", "worker1", "worker2", "beat", "reporter")}
+    found = {name: stack.metrics(name) for name in ("watcher", "worker1", "worker2", "beat", "reporter", "page")}
     declared = {metric.name: metric for metric in TABLE}
     for name, samples in found.items():
         for one in samples:

@@ -430,14 +430,21 @@ def test_beat_and_flower_have_a_user_of_their_own(rendered: list[Json]) -> None:
     assert redis_secret()["page-url"].startswith("rediss://tj-page:")
 
 
-@pytest.mark.parametrize("installation", IN_TJ_SYSTEM.values(), ids=IN_TJ_SYSTEM.keys())
+def with_components(folder: Path, installation: Path, *components: str) -> list[Json]:
+    """A user's own kustomization around ours, rendered."""
+    own = {"resources": [installation], "components": [K8S / name for name in components]}
+    text: Json = {key: [os.path.relpath(path, folder.resolve()) for path in paths] for key, paths in own.items()}
+    if installation.name == "second":
+        text["namespace"] = "tj-second"
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(text), encoding="utf-8")
+    return render(folder)
+
+
+@pytest.mark.parametrize("installation", INSTALLATIONS.values(), ids=INSTALLATIONS.keys())
 def test_the_page_is_added_with_a_user_of_redis_who_only_reads_and_without_a_role(
     installation: Path, tmp_path: Path
 ) -> None:
-    own = {"resources": [installation], "components": [K8S / "page"]}
-    relative = {key: [os.path.relpath(path, tmp_path.resolve()) for path in paths] for key, paths in own.items()}
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(relative), encoding="utf-8")
-    objects = render(tmp_path)
+    objects = with_components(tmp_path, installation, "page")
     (page,) = [template for template in templates(objects) if template.name == "tj-page"]
     plain = next(template for template in templates(objects) if template.name == "tj-beat").container
     assert page.container["image"] == plain["image"]
@@ -451,6 +458,28 @@ def test_the_page_is_added_with_a_user_of_redis_who_only_reads_and_without_a_rol
     bound = [subject["name"] for one in objects if "Binding" in one["kind"] for subject in one["subjects"]]
     assert page.spec["serviceAccountName"] == "page"
     assert "page" not in bound
+    assert page.owner["metadata"]["namespace"] == ("tj-second" if installation.name == "second" else "tj-system")
+
+
+@pytest.mark.parametrize("installation", INSTALLATIONS.values(), ids=INSTALLATIONS.keys())
+def test_a_database_for_the_history_is_named_to_who_writes_and_who_reads_it_and_to_no_other(
+    installation: Path, tmp_path: Path
+) -> None:
+    objects = with_components(tmp_path, installation, "page", "history")
+    told = {}
+    for template in templates(objects):
+        env = {one["name"]: one for one in template.container.get("env", ())}
+        if found := env.get("TJ_HISTORY_URL"):
+            told[template.name] = (
+                found["valueFrom"]["secretKeyRef"],
+                "history-ca"
+                in {mount["name"] for mount in template.container["volumeMounts"]}
+                & {volume["name"] for volume in template.spec["volumes"]},
+            )
+    assert told == dict.fromkeys(("tj-watcher", "tj-page"), ({"name": "tj-history", "key": "url"}, True))
+    (policy,) = (one for one in objects if one["metadata"]["name"] == "tj-to-history")
+    (who,) = policy["spec"]["podSelector"]["matchExpressions"]
+    assert (who["values"], policy["spec"]["egress"][0]["ports"][0]["port"]) == (["watcher", "page"], 5432)
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     urls = {name: of["environment"].get("TJ_REDIS_URL", "") for name, of in services.items() if "environment" in of}
     composed = {name: url.removeprefix("rediss://").partition(":")[0] for name, url in urls.items() if url}

@@ -398,7 +398,7 @@ def test_the_rules_of_another_namespace_are_made_as_the_page_says() -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_the_page_says_how_grave_it_is_and_after_how_long_it_comes(name: str) -> None:
     rule = RULES[name]
-    row = re.search(rf"^\| `{name}` \| (\w+) \| (.+?) \| .+ \|$", PAGE, re.MULTILINE)
+    row = re.search(rf"^\| \[`{name}`\].+? \| (\w+) \| (.+?) \| .+ \|$", PAGE, re.MULTILINE)
     assert row, "no row `| alert | severity | after | what to do |` in docs/monitoring.md"
     assert (row[1], row[2]) == (rule["labels"]["severity"], "at once" if rule["for"] == "0m" else rule["for"])
 

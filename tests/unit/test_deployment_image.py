@@ -29,14 +29,14 @@ class Step:
     rest: str
 
 
-def steps() -> list[Step]:
+def steps(requirements: str = "runtime") -> list[Step]:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     lines = "\n".join(line for line in text.splitlines() if not line.startswith("#")).replace("\\\n", " ").splitlines()
     found, stage = [], ""
     for line in lines:
         if not line.strip():
             continue
-        word, rest = line.split(None, 1)
+        word, rest = line.replace("${REQUIREMENTS}", requirements).split(None, 1)
         if word == "FROM":
             stage = rest.split(" AS ")[1].strip()
         found.append(Step(stage, word, rest.strip()))
@@ -114,7 +114,7 @@ def test_every_installation_checks_hashes_or_installs_what_was_built_here() -> N
             assert "--require-hashes" in command or "--no-deps" in command, command
             # Nothing foreign is built: that would run its code, with the network.
             assert {"--only-binary=:all:", "--no-index", "--no-build-isolation"} & set(command.split()), command
-    for name in ("build.txt", "runtime.txt", "local.txt"):
+    for name in ("build.txt", "runtime.txt", "history.txt", "local.txt"):
         text = (ROOT / "requirements" / name).read_text(encoding="utf-8")
         assert len(pins(name)) == len(re.findall(r"^[A-Za-z0-9]", text, re.MULTILINE)) > 0
         assert all("--hash=sha256:" in block for block in re.split(r"(?m)^(?=[A-Za-z0-9])", text)[1:])
@@ -133,7 +133,17 @@ def test_the_images_hold_the_versions_that_are_tested() -> None:
             )
         )
     }
-    assert {pin for pin in pins("runtime.txt") if pin[0] not in conditional} <= pins("local.txt")
+    always = {pin for pin in pins("runtime.txt") if pin[0] not in conditional}
+    assert always <= pins("local.txt")
+    assert always <= pins("history.txt") <= pins("dev.txt") | always
+
+
+def test_what_the_history_in_a_database_needs_is_the_extra_and_no_part_of_the_plain_image() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in project["optional-dependencies"]["history"]}
+    assert needed <= {name for name, _ in pins("history.txt")}
+    assert needed.isdisjoint(name for name, _ in pins("runtime.txt"))
+    assert [s.rest for s in steps("history") if "history.txt" in s.rest and s.word == "COPY"]
 
 
 @pytest.mark.parametrize(
@@ -194,5 +204,5 @@ def test_the_targets_that_compose_builds_exist() -> None:
 
 
 def test_python_is_one_that_the_project_supports() -> None:
-    (default,) = [s.rest for s in STEPS if s.word == "ARG"]
-    assert default == "PYTHON=python:3.11-slim"
+    defaults = [s.rest for s in STEPS if s.word == "ARG" and "=" in s.rest]
+    assert defaults == ["PYTHON=python:3.11-slim", "REQUIREMENTS=runtime"]

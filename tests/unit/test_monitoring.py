@@ -65,15 +65,19 @@ def test_a_counter_is_asked_for_its_rise(where: str) -> None:
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    row = re.search(rf"^\| `{rule['alert']}` \| (.+) \|$", PAGE, re.MULTILINE)
+    anchor = rule["alert"].lower()
+    row = re.search(rf"^\| \[`{rule['alert']}`\]\(#{anchor}\) \| (.+) \|$", PAGE, re.MULTILINE)
     assert row, "no row in docs/monitoring.md"
+    assert rule["annotations"]["runbook_url"] == f"docs/monitoring.md#{anchor}"
+    entry = re.search(rf"^### {rule['alert']}\n\n```\n(.+?)```\n\n(.+?)\n", PAGE, re.MULTILINE | re.DOTALL)
+    assert entry, "no entry of the runbook, with what to look at and what to do"
     shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
     kept = {label for one in asked(rule["expr"]) for label in one.labels}
     assert shown <= kept
 
 
 def test_the_page_names_no_alert_that_there_is_not() -> None:
-    assert set(re.findall(r"^\| `(Tj\w+)` ", PAGE, re.MULTILINE)) == {rule["alert"] for rule in rules()}
+    assert set(re.findall(r"^(?:\| \[`|### )(Tj\w+)", PAGE, re.MULTILINE)) == {rule["alert"] for rule in rules()}
 
 
 def test_a_legend_names_labels_that_are_left() -> None:
@@ -96,7 +100,28 @@ def test_a_dashboard_shows_the_one_operator_whose_namespace_is_chosen() -> None:
 
 def test_every_metric_is_on_the_dashboard_or_in_an_alert() -> None:
     used = {re.sub("_(bucket|count|sum)$", "", one.series) for text in EXPRESSIONS.values() for one in asked(text)}
-    assert used == {metric.name for metric in TABLE}
+    assert used == {metric.name for metric in TABLE if not metric.setting}
+
+
+EXAMPLES = [
+    rule
+    for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    if isinstance(rules_of_block := yaml.safe_load(block), list)
+    for rule in rules_of_block
+]
+
+
+@pytest.mark.parametrize("rule", EXAMPLES, ids=lambda rule: rule["alert"])
+def test_an_example_of_the_page_asks_for_what_is_declared(rule: dict[str, Any]) -> None:
+    found = asked(rule["expr"])
+    assert all(one.labels <= LABELS[one.series] | OF_THE_TARGET for one in found)
+    shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    assert shown <= set().union(*(LABELS[one.series] for one in found))
+
+
+def test_there_is_an_example_for_each_metric_of_single_jobs() -> None:
+    used = {one.series for rule in EXAMPLES for one in asked(rule["expr"])}
+    assert used == {metric.name for metric in TABLE if metric.setting}
 
 
 def test_what_the_rules_compare_with_is_shown_before_it_happens() -> None:

@@ -28,7 +28,9 @@ from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import pod_body
 
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
-README, JOBS = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/jobs.md"))
+README, JOBS, TUTORIAL = (
+    (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/jobs.md", "docs/tutorial.md")
+)
 
 
 @cache
@@ -66,6 +68,10 @@ def test_pages_are_reached_from_the_readme() -> None:
     assert {str(page.relative_to(ROOT)) for page in PAGES if page not in seen} == set()
 
 
+def test_the_readme_is_read_in_one_sitting() -> None:
+    assert len(README.splitlines()) <= 120
+
+
 def test_the_readme_has_every_command() -> None:
     table = "\n".join(line for line in README.splitlines() if line.startswith("| `tj "))
     assert re.findall(r"`tj (\w+)", table) == list(COMMANDS)
@@ -90,7 +96,7 @@ def hello() -> TrainingJob:
     return job
 
 
-@pytest.mark.parametrize("manifest", [blocks(JOBS)[0], blocks(README)[0]], ids=["docs/jobs.md", "README.md"])
+@pytest.mark.parametrize("manifest", [blocks(JOBS)[0], blocks(TUTORIAL)[0]], ids=["docs/jobs.md", "docs/tutorial.md"])
 def test_the_manifest_is_one_that_the_api_server_takes(manifest: Any) -> None:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 PYTHONS = ("3.11.0", "3.11.2", "3.11.3", "3.12.0", "3.13.0", "3.14.0")
 """The bounds of supported versions, and of the markers that stand in packages' metadata (redis: 3.11.3)."""
-FILES = ("runtime", "local", "dev")
+FILES = ("runtime", "history", "local", "dev")
 EVERY_FILE = ("build", "audit", "mutation", *FILES)
 
 

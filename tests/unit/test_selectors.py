@@ -14,7 +14,7 @@ FOLDERS = sorted(
     path.parent.relative_to(K8S).as_posix()
     for path in K8S.rglob("kustomization.yaml")
     if path.relative_to(K8S).parts[0]
-    not in ("base", "openshift", "page", "kinds", "gangs")  # parts of others; rights and definitions
+    not in ("base", "openshift", "page", "history", "kinds", "gangs")  # parts of others; rights and definitions
 )
 SELECTORS = frozenset({"selector", "labelSelector", "podSelector"})
 READERS = ("beat", "flower", "watcher", "worker")

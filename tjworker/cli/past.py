@@ -28,6 +28,8 @@ Json = Mapping[str, Any]
 HEADER = ("NAME", "KIND", "PHASE", "RESTARTS", "CREATED", "ENDED", "DELETED")
 SAME_MOMENT_SECONDS = 30.0
 """Pods that went so shortly before their job went with it."""
+KILLED = frozenset({128 + 9, 128 + 15})
+"""Exit codes of SIGKILL and SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,26 @@ class Past:
 
     def pods_then(self) -> list[Json]:
         """A pod that was killed because its job was deleted ran until then: that it failed is no news of the job."""
-        return [_running(pod) if _ended_after(pod, self.at) else pod for pod in self.pods]
+        return [_running(pod) if self._went_with_it(pod) else pod for pod in self.pods]
+
+    def _went_with_it(self, pod: Json) -> bool:
+        ended = [state for one in _containers(pod) if (state := (one.get("state") or {}).get("terminated"))]
+        at = max(filter(None, (rows.parse_time(state.get("finishedAt")) for state in ended)), default=None)
+        if at is None or at >= self._told_to_go:
+            return at is not None
+        # The watcher hears of a deletion a moment after the kubelet has begun to kill.
+        killed = all(state.get("exitCode") in KILLED and state.get("reason") != "OOMKilled" for state in ended)
+        soon = (self._told_to_go - at).total_seconds() < SAME_MOMENT_SECONDS
+        return bool(self.summary.deleted_at) and killed and soon
 
     def _was_there(self, pod: Json) -> bool:
         gone = rows.parse_time(pod["metadata"].get(GONE_AT))
-        return gone is None or (self.at - gone).total_seconds() < SAME_MOMENT_SECONDS
+        return gone is None or (self._told_to_go - gone).total_seconds() < SAME_MOMENT_SECONDS
+
+    @property
+    def _told_to_go(self) -> datetime:
+        """Deleted in the foreground, a job goes after its pods, which may take their grace period."""
+        return rows.parse_time((self.raw.get("metadata") or {}).get("deletionTimestamp")) or self.at
 
 
 def past(story: Story) -> Past:
@@ -83,16 +100,13 @@ def past(story: Story) -> Past:
     return Past(one, story.job, model, story.pods, tuple(seen), at)
 
 
-def _ended_after(pod: Json, at: datetime) -> bool:
-    states = [one.get("state") or {} for one in pod["status"].get("containerStatuses") or ()]
-    over = [rows.parse_time((state.get("terminated") or {}).get("finishedAt")) for state in states]
-    known = [moment for moment in over if moment is not None]
-    return bool(known) and max(known) >= at
+def _containers(pod: Json) -> Sequence[Json]:
+    return pod["status"].get("containerStatuses") or ()
 
 
 def _running(pod: Json) -> Json:
     containers = []
-    for one in pod["status"].get("containerStatuses") or ():
+    for one in _containers(pod):
         ended = (one.get("state") or {}).get("terminated") or {}
         containers.append({**one, "state": {"running": {"startedAt": ended.get("startedAt")}}} if ended else one)
     return {**pod, "status": {**pod["status"], "phase": "Running", "reason": "", "containerStatuses": containers}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tjworker.base import Terminal
 from tjworker.history.redis_history import RedisHistory
 from tjworker.history.store import Bounds, HistoryStore
 from tjworker.settings import Settings
@@ -11,9 +12,20 @@ from tjworker.store.redis_commands import RedisCommands
 
 
 def open_history(settings: Settings) -> HistoryStore | None:
-    """None if the history is switched off."""
+    """None if the history is switched off. Raises Terminal where TJ_HISTORY_URL needs packages that are missing."""
     bounds = Bounds(settings.history_seconds, settings.history_jobs)
     if not bounds.jobs:
         return None
+    if settings.history_url:
+        try:
+            # On demand: SQLAlchemy takes a third of a second, and is there only with the extra.
+            from tjworker.history.sql_history import SqlHistory
+
+            return SqlHistory(settings.history_url, settings.key_prefix, bounds)
+        except ImportError as error:
+            raise Terminal(
+                f"TJ_HISTORY_URL is set, and {error.name} is not installed; install the extra `history` (pip install"
+                " '.[history]' in the operator's folder), or build the image with --build-arg REQUIREMENTS=history"
+            ) from None
     commands = RedisCommands(client(settings.redis_url), settings.key_prefix, where=describe(settings.redis_url))
     return RedisHistory(commands, bounds)

@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 
 from tjworker.base import REDIS_FULL, Transient
-from tjworker.history.records import Entry, Moment, Story, Summary, by_creation, read_object, read_summary
+from tjworker.history.parts import parts_of, story_of
+from tjworker.history.records import Entry, Json, Story, Summary, read_object, read_summary
 from tjworker.history.store import LIVE_SECONDS, MOST_PARTS, Bounds
 from tjworker.store import packing
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, text
@@ -62,8 +63,8 @@ class RedisHistory:
         for entry, key, left in zip(entries, keys, room, strict=True):
             fields: dict[str, bytes] = {} if entry.summary is None else {"summary": entry.summary.to_json()}
             if entry.job is not None:
-                fields["job"] = packing.pack(orjson.dumps(entry.job))
-            fields.update(list(_parts(entry).items())[: max(0, left)])
+                fields["job"] = _packed(entry.job)
+            fields.update(list(parts_of(entry, _packed).items())[: max(0, left)])
             if not fields:
                 continue
             pipe.hset(key, mapping=fields)
@@ -111,16 +112,8 @@ class RedisHistory:
         summary = read_summary(fields.get(b"summary", b""))
         if summary is None or (summary.namespace, summary.uid) != (namespace, uid):
             return None
-        pods, moments = [], []
-        for name, data in fields.items():
-            what, _, rest = text(name).partition("/")
-            if what == "pod" and (pod := read_object(_unpacked(data))):
-                pods.append(pod)
-            elif what == "at":
-                at, _, phase = rest.partition("/")
-                moments.append(Moment(at, phase, text(data)))
-        job = read_object(_unpacked(fields.get(b"job", b"")))
-        return Story(summary, job, by_creation(pods), tuple(sorted(moments, key=lambda one: one.at)))
+        parts = {text(name): data for name, data in fields.items()}
+        return story_of(summary, parts.get("job", b""), parts, _unpacked)
 
     def close(self) -> None:
         self._client.close()
@@ -133,13 +126,12 @@ def _member(namespace: str, uid: str) -> str:
     return f"{namespace}/{uid}"
 
 
-def _parts(entry: Entry) -> dict[str, bytes]:
-    pods = {f"pod/{uid}": packing.pack(orjson.dumps(pod)) for uid, pod in entry.pods.items()}
-    return pods | {f"at/{one.at}/{one.phase}": one.message.encode() for one in entry.moments}
+def _packed(found: Json) -> bytes:
+    return packing.pack(orjson.dumps(found))
 
 
-def _unpacked(data: bytes) -> bytes:
+def _unpacked(data: bytes) -> Json:
     try:
-        return packing.unpack(data, most_bytes=MOST_UNPACKED_BYTES) if data else b""
+        return read_object(packing.unpack(data, most_bytes=MOST_UNPACKED_BYTES)) if data else {}
     except ValueError:
-        return b""
+        return {}

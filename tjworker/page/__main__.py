@@ -24,6 +24,7 @@ from tjworker.settings import Settings, settings_or_exit
 from tjworker.store.connect import client
 from tjworker.store.errors import describe
 from tjworker.store.redis_commands import RedisCommands
+from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
 from tjworker.telemetry.logging import configure_logging
 
@@ -95,6 +96,8 @@ def main() -> int:
         health = open_health(settings, lambda: _Health(bool(listening)))
     except OSError:
         return 2
+    metrics.begin("page")
+    scrape.serve(settings, site.samples)
     code = asyncio.run(_serve(settings, site, listening))
     if health is not None:
         health.stop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,6 +37,9 @@ MOST_RECORD_BYTES = 4 << 20
 MOST_RUNNING = 100
 AGE_SECONDS = 1.0
 """What is younger is shown as it is."""
+HISTORY_SECONDS, HISTORY_TIMES = 10.0, 3
+"""Between two questions of a list to the history, for whose answer everybody's list waits; and how often it is asked
+for a job that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +103,16 @@ class Reader:
         self._lock = threading.Lock()
         self._board = Board()
         self._rows: dict[JobKey, tuple[int, JobRow]] = {}
-        self._finished: dict[JobKey, bytes] = {}
         self._seen: Any = None
         self._failures = 0
         """Readings that have failed."""
         self._failure: OperatorError | None = None
         """What the last of them raised."""
+        self._past: dict[str, Summary] = {}
+        """By UID, of jobs that have ended, as the history had them when it was asked last."""
+        self._past_at = 0.0
+        self._past_asked: dict[str, int] = {}
+        """UID -> how often the history has answered without it."""
 
     @property
     def board(self) -> Board:
@@ -132,6 +140,9 @@ class Reader:
         if seen == self._seen and self._board.read_at:
             queue, running = self._queue(), self._running()
             self._board = replace(self._board, read_at=self._now(), queue=queue, running=running)
+            # The history knows of an end a moment later than the projection.
+            if (jobs := self._with_history(self._rows)) != self._board.jobs:
+                self._board = replace(self._board, jobs=jobs, revision=self._board.revision + 1)
         else:
             self._board, self._seen = self._read(seen), seen
 
@@ -168,7 +179,7 @@ class Reader:
                     rows[job] = mark, row
         self._rows = rows
         return Board(
-            jobs=self._with_history({job: row for job, (_, row) in rows.items()}),
+            jobs=self._with_history(rows),
             nodes=dict(_each(nodes, _node)),
             requests=dict(_each(requests, _requests)),
             queue=self._queue(),
@@ -178,15 +189,17 @@ class Reader:
             read_at=self._now(),
         )
 
-    def _with_history(self, rows: dict[JobKey, JobRow]) -> dict[JobKey, JobRow]:
+    def _with_history(self, rows: Mapping[JobKey, tuple[int, JobRow]]) -> dict[JobKey, JobRow]:
         """Of a job that has ended the projection keeps little; the history knows the rest."""
-        if self._history is None or not any(row.ended_at and not row.created_at for row in rows.values()):
-            return rows
-        try:
-            known = {one.uid: one for one in self._history.summaries()}
-        except OperatorError:
-            return rows
-        return {key: _completed(row, known.get(row.uid)) for key, row in rows.items()}
+        lacking = {row.uid for _, row in rows.values() if row.ended_at and not row.created_at}
+        unknown = any(uid not in self._past and self._past_asked.get(uid, 0) < HISTORY_TIMES for uid in lacking)
+        if self._history is not None and unknown and self._now() - self._past_at >= HISTORY_SECONDS:
+            # Whether it answers or not: one that is away takes its time to say so.
+            with suppress(OperatorError):
+                self._past = {one.uid: one for one in self._history.summaries() if one.uid in lacking}
+                self._past_asked = {uid: self._past_asked.get(uid, 0) + 1 for uid in lacking - self._past.keys()}
+            self._past_at = self._now()
+        return {key: _completed(row, self._past.get(row.uid)) for key, (_, row) in rows.items()}
 
     def _queue(self) -> QueueStats | None:
         try:

@@ -10,7 +10,7 @@ import asyncio
 import dataclasses
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -38,6 +38,8 @@ from tjworker.history.store import HistoryStore, ended
 from tjworker.page import views
 from tjworker.page.access import NotAllowed, Viewer, Viewers, readable_error
 from tjworker.page.board import Board, Reader
+from tjworker.telemetry import metrics
+from tjworker.telemetry.metrics import Sample
 
 log = structlog.get_logger(__name__)
 HERE = Path(__file__).parent
@@ -78,6 +80,15 @@ class Site:
     watchers: set[object] = dataclasses.field(default_factory=set)
     logs: set[object] = dataclasses.field(default_factory=set)
 
+    def samples(self) -> Iterator[Sample]:
+        """For a scrape, in its thread."""
+        yield metrics.PAGE_STREAMS, {"view": "events"}, len(self.watchers)
+        yield metrics.PAGE_STREAMS, {"view": "logs"}, len(self.logs)
+        with suppress(OperatorError):
+            self.reader.refresh()
+        if read_at := self.reader.board.read_at:
+            yield metrics.PAGE_AGE, {}, max(0.0, self.now().timestamp() - read_at)
+
     def allowed(self, viewer: Viewer, places: set[tuple[GroupResource, str]]) -> frozenset[tuple[str, str]]:
         return frozenset((str(kind), namespace) for kind, namespace in viewer.listable(places, self.side))
 
@@ -87,6 +98,8 @@ class View(RequestHandler):
 
     here = ""
     watch = ""
+    counted = "other"
+    """As `metrics.PAGE_REQUESTS` names it."""
 
     def initialize(self, site: Site) -> None:
         self.site = site
@@ -172,7 +185,7 @@ def check_host(site: Site, request: HTTPServerRequest) -> None:
 
 
 class Jobs(View):
-    here, watch = "Jobs", "jobs"
+    here, watch, counted = "Jobs", "jobs", "jobs"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         board, notes = self.board()
@@ -182,7 +195,7 @@ class Jobs(View):
 
 
 class Job(View):
-    here = "Jobs"
+    here, counted = "Jobs", "job"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         found = find_job(viewer, *path)
@@ -247,7 +260,7 @@ def _events(viewer: Viewer, found: FoundJob) -> list[happenings.Happening]:
 
 
 class Cluster(View):
-    here, watch = "Cluster", "cluster"
+    here, watch, counted = "Cluster", "cluster", "cluster"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         board, notes = self.board()
@@ -269,7 +282,7 @@ class Cluster(View):
 
 
 class History(View):
-    here, watch = "History", "history"
+    here, watch, counted = "History", "history", "history"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         store = _store(self.site)
@@ -282,7 +295,7 @@ class History(View):
 
 
 class Past(View):
-    here = "History"
+    here, counted = "History", "history"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         namespace, uid = path
@@ -349,6 +362,8 @@ class Stream(RequestHandler):
 class Watch(Stream):
     """`change` whenever what the view `watch` shows may have changed: a number, and nothing of what."""
 
+    counted = "events"
+
     async def get(self) -> None:
         watch, me = self.get_argument("watch", "")[:700], object()
         try:
@@ -388,6 +403,8 @@ class Watch(Stream):
 
 class Logs(Stream):
     """Lines of the logs of a job's replicas, as they come; `end` when there will be none."""
+
+    counted = "logs"
 
     async def get(self, resource: str, namespace: str, name: str) -> None:
         me = object()
@@ -449,6 +466,8 @@ def _drained(lines: queue.Queue[tuple[str, str]]) -> list[tuple[str, str]]:
 class HistoryRows(View):
     """`/api/history`: the rows that the viewer may list, as JSON, for `tj history` without the operator's Redis."""
 
+    counted = "history"
+
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         every = ended(_store(self.site).summaries())
         known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
@@ -471,6 +490,13 @@ class NotThere(View):
         self.write_error(404)
 
 
+def _count(handler: RequestHandler) -> None:
+    """As tornado tells of each request that is over."""
+    code = handler.get_status()
+    result = "ok" if code < 400 else "refused" if code < 500 else "failed"
+    metrics.PAGE_REQUESTS.inc(view=getattr(handler, "counted", "other"), result=result)
+
+
 def application(site: Site) -> Application:
     given = {"site": site}
     return Application(
@@ -488,7 +514,7 @@ def application(site: Site) -> Application:
         default_handler_class=NotThere,
         default_handler_args=given,
         template_path=str(HERE / "templates"),
-        log_function=lambda handler: None,
+        log_function=_count,
     )
 
 

@@ -5,7 +5,8 @@ raises, waits for nothing and needs no server: `scrape.py` shows what was counte
 that was forked after the import.
 
 Names follow Prometheus' rules (base units, `_total`). A label has few values, all known here or in the API: never the
-name of a job, a namespace or a node. `python -m tjworker.telemetry.metrics` writes docs/metrics.md, `--check` compares.
+name of a job, a namespace or a node, but for the metrics of single jobs, whose number a setting bounds. `python -m
+tjworker.telemetry.metrics` writes docs/metrics.md, `--check` compares.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import prometheus_client
 from tjworker.api.kinds import JOB_KINDS
 from tjworker.api.status import END_PHASES, RestartCounts
 
-Process = Literal["watcher", "leading watcher", "worker", "beat", "reporter"]
+Process = Literal["watcher", "leading watcher", "worker", "beat", "reporter", "page"]
 LONG = (0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
@@ -35,6 +36,8 @@ class Metric:
     """Label -> what its values are."""
     by: tuple[Process, ...] = ()
     """Who exports it."""
+    setting: str = field(default="", kw_only=True)
+    """Without which it is not shown."""
     known: Mapping[str, Sequence[str]] = field(default_factory=dict, kw_only=True)
     """All values of each label, where they are known: shown as 0 from the start, so that the first of them is a rise,
     and an alert sees it."""
@@ -140,6 +143,30 @@ HISTORY_ENTRIES = Counter(
     {"result": "`written`; `lost`: the history store was away, full or slow for so long that the watcher let them go"},
     ("watcher",),
     known={"result": ("written", "lost")},
+)
+PAGE_VIEWS = ("jobs", "job", "cluster", "history", "events", "logs", "other")
+PAGE_REQUESTS = Counter(
+    "tj_page_requests_total",
+    "requests to the page that were answered; a stream when it has ended",
+    {
+        "view": "`jobs`, `job`, `cluster`, `history` (its JSON, too), `events` (streams of changes), `logs` (followed),"
+        " `other`",
+        "result": "`ok`; `refused`: no such address, or a token that may not; `failed`: Redis, the API server, a bug",
+    },
+    ("page",),
+    known={"view": PAGE_VIEWS, "result": ("ok", "refused", "failed")},
+)
+PAGE_STREAMS = Gauge(
+    "tj_page_streams",
+    "streams that browsers hold open",
+    {"view": "`events`: open views; `logs`: followed logs"},
+    ("page",),
+)
+PAGE_AGE = Gauge(
+    "tj_page_data_age_seconds",
+    "since the page has read Redis; each scrape makes it try, so a page that nobody looks at is not old",
+    {},
+    ("page",),
 )
 PERIODIC_RUNS = Counter(
     "tj_periodic_runs_total",
@@ -261,6 +288,24 @@ SKIPPED = Counter(
     _LEADER,
 )
 JOBS = Gauge("tj_jobs", "jobs", {"kind": _KIND, "phase": "`status.phase`; `New` before the first pass"}, _LEADER)
+_ONE_JOB = {"kind": _KIND, "job_namespace": "its namespace", "job_name": "its name"}
+JOB_RESTARTS = Counter(
+    "tj_job_restarts_total", "restarts of one job, as its status counts them", _ONE_JOB, _LEADER, setting="metrics_jobs"
+)
+JOB_PHASE = Gauge(
+    "tj_job_phase",
+    "1 for the phase that one job is in",
+    {**_ONE_JOB, "phase": "`status.phase`; `New` before the first pass"},
+    _LEADER,
+    setting="metrics_jobs",
+)
+JOBS_LEFT_OUT = Gauge(
+    "tj_jobs_left_out",
+    "jobs beyond the setting, which have no series of their own",
+    {},
+    _LEADER,
+    setting="metrics_jobs",
+)
 QUEUE = Gauge(
     "tj_queue_keys",
     "keys of the work queue",
@@ -323,15 +368,16 @@ def markdown() -> Iterator[str]:
     yield "verify` compares them. How to collect them, with a dashboard and alerts:"
     yield "[monitoring.md](monitoring.md)."
     yield ""
-    yield "No label names a job, a namespace or a node. What is exported by the leading watcher is true of the"
-    yield "whole operator and has one value; everything else is summed over processes. A worker's processes"
-    yield "share one page."
+    yield "No label names a job, a namespace or a node, except where `TJ_METRICS_JOBS` asks for it. What is exported"
+    yield "by the leading watcher is true of the whole operator and has one value; everything else is summed over"
+    yield "processes. A worker's processes share one page."
     yield ""
     yield "| metric | type | exported by | labels | what |"
     yield "|---|---|---|---|---|"
     for metric in TABLE:
         labels = "; ".join(f"`{name}`: {values}" for name, values in metric.labels.items()) or "none"
-        yield f"| `{metric.name}` | {metric.kind} | {', '.join(metric.by)} | {labels} | {metric.what} |"
+        only = f"; only with `TJ_{metric.setting.upper()}`" if metric.setting else ""
+        yield f"| `{metric.name}` | {metric.kind} | {', '.join(metric.by)} | {labels} | {metric.what}{only} |"
 
 
 def main(arguments: Sequence[str] = ()) -> int:

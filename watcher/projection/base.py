@@ -26,6 +26,8 @@ class Projected:
     """The record, for a change of a node."""
     phase: str = ""
     """Of a job; '' before its first pass."""
+    restarts: int = 0
+    """Of a job, as its status counts them."""
     decisive: bytes = b""
     """Of a job: a digest of all that a pass decides on. Two changes with the same one are the same to it."""
     expires_at: float | None = None

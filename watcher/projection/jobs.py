@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from tjworker.api.kinds import KNOWN_KINDS
-from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, mapping, readable, text
+from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, mapping, number, readable, text
 from tjworker.api.status import END_PHASES, REPORT_REFUSED, REPORTED, SUSPENDED
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey
@@ -74,7 +74,11 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
         generation=meta.get("generation") or 0,
     )
     return Projected(
-        change, phase=phase, decisive=decisive, expires_at=_expiry(resource, obj, status) if finished else None
+        change,
+        phase=phase,
+        restarts=number(status.get("restarts")),
+        decisive=decisive,
+        expires_at=_expiry(resource, obj, status) if finished else None,
     )
 
 

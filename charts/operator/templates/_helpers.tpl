@@ -15,21 +15,31 @@ app.kubernetes.io/part-of: trainingjob-operator
 {{ (.Values.settings).TJ_KEY_PREFIX | default "tj" }}
 {{- end }}
 
+{{- define "trainingjob-operator.history" -}}
+{{ .Values.history.existingSecret | default "tj-history" }}
+{{- end }}
+
 {{- /* What no schema can say: checked once, before anything is rendered. */ -}}
 {{- define "trainingjob-operator.check" -}}
 {{- if has .Release.Namespace .Values.namespaces }}
 {{- fail (printf "namespaces: %s is the namespace of the operator itself, where a job could take its service accounts and Secrets. Install the operator in another namespace: helm install --namespace tj-system --create-namespace" .Release.Namespace) }}
 {{- end }}
-{{- range $setting, $value := dict "TJ_KINDS" "kinds" "TJ_GANG_SCHEDULER" "gangScheduler" "TJ_NAMESPACES" "namespaces" }}
+{{- range $setting, $value := dict "TJ_KINDS" "kinds" "TJ_GANG_SCHEDULER" "gangScheduler" "TJ_NAMESPACES" "namespaces" "TJ_HISTORY_URL" "history.url" }}
 {{- if hasKey ($.Values.settings | default dict) $setting }}
-{{- fail (printf "settings.%s: set the value `%s` instead, which also grants the rights that it needs" $setting $value) }}
+{{- fail (printf "settings.%s: set the value `%s` instead, which also gives it the rights or the Secret that it needs" $setting $value) }}
 {{- end }}
 {{- end }}
 {{- if and (not .Values.redis.enabled) .Values.secrets.create }}
-{{- range $name := list "url" "tasksUrl" "caCertificate" }}
+{{- range $name := concat (list "url" "tasksUrl" "caCertificate") (ternary (list "pageUrl") list .Values.page.enabled) }}
 {{- if not (index $.Values.redis.external $name) }}
 {{- fail (printf "redis.external.%s: required when redis.enabled is false; or set secrets.create to false and create the Secrets tj-redis and tj-redis-tls yourself" $name) }}
 {{- end }}
 {{- end }}
+{{- end }}
+{{- if and .Values.history.url .Values.history.existingSecret }}
+{{- fail "history.url: history.existingSecret is set, too; one of both names the database" }}
+{{- end }}
+{{- if and .Values.history.url (not .Values.secrets.create) }}
+{{- fail "history.url: secrets.create is false; create a Secret with the URL yourself, and name it in history.existingSecret" }}
 {{- end }}
 {{- end }}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from tests.conftest import RealRedis
 from tests.support.memory_history import MemoryHistory
 from tjworker.history.records import Entry, Moment, Summary
 from tjworker.history.redis_history import RedisHistory
+from tjworker.history.sql_history import SqlHistory
 from tjworker.history.store import MOST_PARTS, Bounds, HistoryStore, ended, find
 from tjworker.store.connect import client
 from tjworker.store.redis_commands import RedisCommands
@@ -23,16 +25,19 @@ POD = {
 Open = Callable[[Bounds], HistoryStore]
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "redis", "sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def open_store(request: pytest.FixtureRequest) -> Iterator[Open]:
     opened: list[HistoryStore] = []
 
     def make(bounds: Bounds) -> HistoryStore:
         if request.param == "memory":
             opened.append(MemoryHistory(bounds))
-        else:
+        elif request.param == "redis":
             redis: RealRedis = request.getfixturevalue("real_redis")
             opened.append(RedisHistory(RedisCommands(client(redis.url), redis.prefix, where=redis.url), bounds))
+        else:
+            url = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgresql")
+            opened.append(SqlHistory(url, f"test-{uuid.uuid4().hex[:8]}", bounds))
         return opened[-1]
 
     yield make

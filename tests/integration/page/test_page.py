@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
 from tests.conftest import RealRedis
 from tests.support.builders import make_job
 from tests.support.page_world import PageWorld
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.status import Failure
 from tjworker.base import JobKey
 from tjworker.history.records import Entry, Summary
-from tjworker.page.board import MESSAGE_CHARS
+from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS
 from tjworker.store.work_queue import NOTHING_WRITTEN
+from tjworker.telemetry import metrics
+from tjworker.telemetry.metrics import REGISTRY
 
 KIND = "aitrainingjobs.elasticdeeplearning.ai"
 DIGITS = make_job("digits").workers(2)
@@ -241,3 +245,56 @@ def test_logs_of_a_job_that_is_not_there_end_with_a_sentence(page: PageWorld) ->
     body = page.get(f"/logs/{KIND}/default/none").body
     assert body.startswith("event: end")
     assert "there is no AITrainingJob none" in body
+
+
+def test_a_list_completes_an_ended_job_out_of_the_history_and_waits_for_no_history_that_is_away(
+    page: PageWorld,
+) -> None:
+    """Of an ended job the projection keeps neither age nor restarts; the history has them a moment later."""
+    made = page.add(DIGITS.status(phase="Succeed", completionTime="2026-11-24T10:00:00Z"))
+    asked: list[float] = []
+    clock = [time.time()]
+    page.reader._now = lambda: clock[0]
+    answer = page.history.summaries
+
+    def summaries() -> list[Summary]:
+        asked.append(clock[0])
+        return answer()
+
+    page.history.summaries = summaries  # type: ignore[method-assign]
+    page.history.away = True
+    for _ in range(4):
+        clock[0] += AGE_SECONDS
+        assert [row.restarts for row in page.reader.refresh().jobs.values()] == [0]
+    assert len(asked) == 1, "asked again only after a while"
+    page.history.away = False
+    known = Summary(KIND, "default", "digits", made["metadata"]["uid"], created_at="2026-11-24T09:00:00Z", restarts=3)
+    page.history.put([Entry("default", known.uid, known, 1e12)], 0)
+    before, clock[0] = page.reader.board.revision, clock[0] + HISTORY_SECONDS
+    board = page.reader.refresh()
+    assert [(row.created_at, row.restarts) for row in board.jobs.values()] == [("2026-11-24T09:00:00Z", 3)]
+    assert board.revision > before, "so that an open page reads it again"
+
+
+def test_a_scrape_shows_requests_by_view_and_result_open_streams_and_the_age_of_the_data(page: PageWorld) -> None:
+    metrics.begin("page")
+
+    def requests(view: str, result: str) -> float:
+        labels = {"view": view, "result": result}
+        return REGISTRY.get_sample_value("tj_page_requests_total", labels) or 0.0
+
+    def read() -> dict[tuple[str, ...], float]:
+        return {(metric.name, *labels.values()): value for metric, labels, value in page.site.samples()}
+
+    before = requests("jobs", "ok"), requests("job", "refused"), requests("jobs", "failed")
+    page.get("/")
+    page.get(f"/jobs/{KIND}/default/no-such-job")
+    assert (requests("jobs", "ok"), requests("job", "refused")) == (before[0] + 1, before[1] + 1)
+    request = urllib.request.Request(page.url + "/events?watch=jobs", headers=BEARER)  # noqa: S310
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):  # noqa: S310
+        until("the stream is counted", lambda: read()["tj_page_streams", "events"] == 1)
+    until("a browser that is gone is no stream", lambda: read()["tj_page_streams", "events"] == 0)
+    assert read()["tj_page_data_age_seconds",] < 60
+    page.lose_redis()
+    page.site = replace(page.site, now=lambda: datetime.fromtimestamp(time.time() + 3600, UTC))
+    assert read()["tj_page_data_age_seconds",] > 3000

@@ -29,6 +29,7 @@ OTHER: Mapping[str, Any] = {
     "max_load_desired": 0.5,
     "kinds": "pytorchjobs.kubeflow.org",
     "record_keys": "o" * 32,
+    "history_url": "sqlite:////other.db",
     "redis_url": "redis://other:6379/1",
     "reports_url": "https://other:1",
 }
@@ -86,12 +87,13 @@ ARRIVES: Mapping[str, Set[str]] = {
     "host_ports": {RECONCILE},
     "log_tails": {"worker: executor.Executor"},
     # The watcher's and the page's own beginnings open the history and the port.
-    **dict.fromkeys(("history_jobs", "history_seconds"), frozenset()),
+    **dict.fromkeys(("history_jobs", "history_seconds", "history_url"), frozenset()),
     # Only with an authority that can be read (tests/scenarios/test_reports.py); the report server opens the others.
     **dict.fromkeys(
         ("reports_url", "reports_ca_file", "reports_host", "reports_port", "reports_tls_folder"), frozenset()
     ),
     **dict.fromkeys(("page_host", "page_port", "page_access", "page_flower_url"), frozenset()),
+    "metrics_jobs": {"watcher: gauges.Gauges"},
     # Processes open these ports and set up their log before they make anything.
     **dict.fromkeys(
         ("health_host", "health_port", "metrics_host", "metrics_port", "log_format", "log_level"), frozenset()

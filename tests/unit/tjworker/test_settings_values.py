@@ -104,6 +104,11 @@ TABLE: dict[str, Row] = {
     "log_tails": Row(True, ("false", "true"), WORDS),
     "history_jobs": Row(10_000, ("0", "1000000"), ("-1", "1.5", "")),
     "history_seconds": Row(604_800.0, ("1", "2592000"), ("0", "-1", "")),
+    "history_url": Row(
+        "",
+        ("postgresql://u:p@db.example.com:5432/jobs?sslmode=verify-full", "sqlite:////var/lib/tj/history.db"),
+        ("mysql://a/b", "sqlite://", "sqlite:///here.db", "postgresql+asyncpg://a/b", "postgresql://", "redis://a"),
+    ),
     "reports_url": Row(
         "", ("https://tj-reports.tj-system.svc:8082",), ("http://a:1", "https://a/b", "a:1", "https://")
     ),
@@ -119,6 +124,7 @@ TABLE: dict[str, Row] = {
     "health_port": PORT,
     "metrics_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
     "metrics_port": PORT,
+    "metrics_jobs": Row(0, ("0", "10000"), ("-1", "10001", "1.5", "")),
     "log_format": Row("console", ("console", "json"), ("", "JSON", "text")),
     "log_level": Row("INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), ("", "info", "CRITICAL", "WARN")),
 }

@@ -31,8 +31,8 @@ LEADING = Report(
 )
 
 
-def shown(store: Any, report: Report = LEADING, jobs: Any = None) -> dict[str, float]:
-    samples = Gauges(store, lambda: report, lambda: jobs or {}).samples()
+def shown(store: Any, report: Report = LEADING, jobs: Any = None, each: Any = None, most: int = 0) -> dict[str, float]:
+    samples = Gauges(store, lambda: report, lambda: jobs or {}, lambda: each or {}, most).samples()
     return {f"{m.name}{{{','.join(map(str, labels.values()))}}}": value for m, labels, value in samples}
 
 
@@ -53,6 +53,35 @@ def test_jobs_are_shown_by_kind_and_phase() -> None:
     found = shown(MemoryStore(), jobs={(AITRAININGJOBS, "Running"): 3, (AITRAININGJOBS, ""): 1})
     assert found["tj_jobs{AITrainingJob,Running}"] == 3
     assert found["tj_jobs{AITrainingJob,New}"] == 1
+
+
+def test_so_many_jobs_as_the_setting_says_have_series_of_their_own_live_ones_first() -> None:
+    jobs = {"done": ("Succeed", 9), "old": ("Running", 2), "new": ("", 0)}
+    each = {KEY.format(name): state for name, state in jobs.items()}
+
+    def of_jobs(most: int) -> dict[str, float]:
+        found = shown(MemoryStore(), each=each, most=most)
+        return {name.removeprefix("tj_job"): value for name, value in found.items() if name.startswith("tj_job")}
+
+    assert of_jobs(0) == {}
+    assert of_jobs(2) == {
+        "_restarts_total{AITrainingJob,default,old}": 2,
+        "_phase{AITrainingJob,default,old,Running}": 1,
+        "_restarts_total{AITrainingJob,default,new}": 0,
+        "_phase{AITrainingJob,default,new,New}": 1,
+        "s_left_out{}": 1,
+    }
+    assert of_jobs(3)["_restarts_total{AITrainingJob,default,done}"] == 9
+
+
+def test_restarts_are_those_of_the_status_and_go_with_the_job() -> None:
+    bench = Bench()
+    bench.put(AITRAININGJOBS, job(10, phase="Running", restarts=1))
+    bench.put(AITRAININGJOBS, job(11, phase="Running", restarts=2))
+    assert list(bench.writer.jobs.each().values()) == [("Running", 2)]
+    assert sum(bench.writer.jobs.counts().values()) == 1
+    bench.put(AITRAININGJOBS, gone(job(), 12))
+    assert bench.writer.jobs.each() == {}
 
 
 def test_the_queue_is_shown_with_the_age_of_its_oldest_key() -> None:

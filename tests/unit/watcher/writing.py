@@ -78,10 +78,14 @@ class Bench:
         return self.store.projection.view(JobKey(KEY))
 
 
-def job(rv: int = 7, phase: str = "Running", uid: str = "job-uid") -> Projected:
+def job(rv: int = 7, phase: str = "Running", uid: str = "job-uid", restarts: int = 0) -> Projected:
     projected = project(
         AITRAININGJOBS,
-        {**JOB, "metadata": {**JOB["metadata"], "resourceVersion": str(rv), "uid": uid}, "status": {"phase": phase}},
+        {
+            **JOB,
+            "metadata": {**JOB["metadata"], "resourceVersion": str(rv), "uid": uid},
+            "status": {"phase": phase, "restarts": restarts},
+        },
     )
     assert projected is not None
     return projected

@@ -20,7 +20,7 @@ from tjworker.cli.stack.paths import StatePaths
 from tjworker.settings import Settings
 
 WORKERS = 2
-MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat", "reporter")
+MEASURED = ("watcher", *(f"worker{n}" for n in range(1, WORKERS + 1)), "beat", "reporter", "page")
 """Services with metrics of their own. (Flower shows what it counts on its own port.)"""
 RECORD_KEYS = "TJ_RECORD_KEYS"
 TASKS_COLUMNS = "args,state,result,received,runtime,uuid,worker,name"

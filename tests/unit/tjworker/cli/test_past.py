@@ -34,9 +34,12 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryHistory:
     return made
 
 
-def keep(store: MemoryHistory, *pods: Any, deleted_at: str = DELETED, uid: str = "u1", **status: Any) -> None:
+def keep(
+    store: MemoryHistory, *pods: Any, deleted_at: str = DELETED, told_to_go: str = "", uid: str = "u1", **status: Any
+) -> None:
     raw = JOB.status(**status).object()
     raw["metadata"] |= {"creationTimestamp": CREATED, "namespace": "default", "uid": uid}
+    raw["metadata"] |= {"deletionTimestamp": told_to_go} if told_to_go else {}
     summary = summary_of(AITRAININGJOBS, raw, deleted_at=deleted_at)
     kept = {pod["metadata"]["uid"]: kept_pod(pod, gone_at=deleted_at) for pod in pods}
     moments = [Moment(CREATED, "Running"), Moment(FAILED, "Restarting")]
@@ -78,9 +81,31 @@ def test_a_pod_that_was_killed_with_its_job_ran_until_then_and_has_not_failed(
 ) -> None:
     keep(store, a_pod(killed=True), phase="Running")
     assert "trainer: 1 of 2 run" in typed_at.tj("describe", "digits").stdout
-    drawn = typed_at.tj("timeline", "digits", "-o", "json").stdout
-    assert '"sign": "gone"' in drawn
-    assert '"sign": "failed"' not in drawn
+
+
+WITH_THEIR_JOB = {
+    "killed when the job was told to go, and gone before it": (
+        143,
+        {"told_to_go": DELETED, "deleted_at": "2026-11-24T10:05:40Z"},
+        "1 of 2 run",
+    ),
+    "killed a moment before the watcher heard of the deletion": (
+        143,
+        {"deleted_at": "2026-11-24T10:05:04Z"},
+        "1 of 2 run",
+    ),
+    "failed a moment before somebody deleted the job": (1, {"deleted_at": "2026-11-24T10:05:04Z"}, "0 of 2 run"),
+    "killed long before": (143, {"deleted_at": "2026-11-24T10:06:04Z"}, "0 of 2 run"),
+}
+
+
+@pytest.mark.parametrize("row", WITH_THEIR_JOB)
+def test_which_pods_went_with_their_job(row: str, store: MemoryHistory, typed_at: TypedAt) -> None:
+    exit_code, when, said = WITH_THEIR_JOB[row]
+    pod = a_pod(killed=True)
+    pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = exit_code
+    keep(store, pod, phase="Running", **when)
+    assert said in typed_at.tj("describe", "digits").stdout
 
 
 def test_timeline_draws_its_phases_and_pods(store: MemoryHistory, typed_at: TypedAt) -> None:

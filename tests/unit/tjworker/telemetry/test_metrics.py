@@ -33,6 +33,7 @@ NOT_BASE = (
     "bucket",
 )
 HIGH_CARDINALITY = {"job", "name", "namespace", "node", "pod", "uid", "key", "instance", "owner"}
+NAMES_OF_JOBS = {"job_namespace", "job_name"}
 
 
 @pytest.mark.parametrize("metric", TABLE, ids=lambda m: m.name)
@@ -43,6 +44,7 @@ def test_a_metric_keeps_prometheus_rules(metric: Metric) -> None:
     if isinstance(metric, Histogram):
         assert metric.name.endswith("_seconds")
     assert not set(metric.labels) & HIGH_CARDINALITY
+    assert not set(metric.labels) & NAMES_OF_JOBS or metric.setting == "metrics_jobs", "none without a bound"
     assert all(re.fullmatch(r"[a-z_]+", label) for label in metric.labels)
     assert metric.by, "somebody exports it"
     assert metric.what[0].islower() or metric.what.startswith(("API", "1 "))

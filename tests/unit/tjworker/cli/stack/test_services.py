@@ -60,7 +60,7 @@ def test_no_two_processes_of_one_machine_are_given_the_same_port(tmp_path: Path)
         assert len(given) == len(set(given))
     assert built["watcher"].env["TJ_HEALTH_PORT"] == "3"
     told = {name: service.env["TJ_METRICS_PORT"] for name, service in built.items() if name in services.MEASURED}
-    assert told == {"watcher": "10", "worker1": "11", "worker2": "12", "beat": "13", "reporter": "14"}
+    assert told == {"watcher": "10", "worker1": "11", "worker2": "12", "beat": "13", "reporter": "14", "page": "15"}
     assert {built[name].env["TJ_METRICS_HOST"] for name in told} == {"127.0.0.1"}, "nobody else's"
 
 

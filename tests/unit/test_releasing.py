@@ -1,0 +1,75 @@
+"""What `make release` puts into a release. The whole of it: the long test below, and docs/releasing.md."""
+
+from __future__ import annotations
+
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from releasing import build as releasing
+from releasing.build import Image, ReleaseError, checksums, manifest, read_image, wheels
+
+DIGEST = "sha256:" + "0f" * 32
+OPERATOR = "trainingjob-operator.invalid/operator"
+IMAGES = {
+    "registry.example.com/ml/operator:0.1.0": Image("registry.example.com/ml/operator", tag="0.1.0"),
+    f"localhost:5000/operator@{DIGEST}": Image("localhost:5000/operator", digest=DIGEST),
+}
+
+
+@pytest.mark.parametrize("text", IMAGES)
+def test_an_image_is_named_by_its_tag_or_its_digest(text: str) -> None:
+    assert read_image(text) == IMAGES[text]
+
+
+@pytest.mark.parametrize(
+    "text", ["registry.example.com/ml/operator", "operator:1", "a.example/b@sha256:12", "a/b: c", ""]
+)
+def test_any_other_is_refused_since_it_would_be_another_one_tomorrow(text: str) -> None:
+    with pytest.raises(ReleaseError, match="NAME:TAG nor NAME@sha256:DIGEST"):
+        read_image(text)
+
+
+def test_manifests_name_the_images_of_the_release_and_no_other() -> None:
+    images = {OPERATOR: Image("registry.example.com/ml/operator", digest=DIGEST), "valkey/valkey": Image("r.io/v", "9")}
+    documents = list(yaml.safe_load_all(manifest("install-with-page.yaml", images)))
+    found = {
+        document["metadata"]["name"]: document["spec"]["template"]["spec"]["containers"][0]["image"]
+        for document in documents
+        if "template" in document.get("spec", {})
+    }
+    assert found.pop("tj-redis") == "r.io/v:9"
+    assert "tj-page" in found
+    assert set(found.values()) == {f"registry.example.com/ml/operator@{DIGEST}"}
+
+
+def test_the_sums_are_those_that_sha256sum_checks(tmp_path: Path) -> None:
+    (tmp_path / "a b.whl").write_bytes(b"1")
+    (tmp_path / "SHA256SUMS").write_text(checksums([tmp_path / "a b.whl"]))
+    assert subprocess.run(["sha256sum", "-c", "SHA256SUMS"], cwd=tmp_path, check=False).returncode == 0
+
+
+def test_without_bills_of_materials_there_is_no_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releasing, "SBOM", tmp_path)
+    with pytest.raises(ReleaseError, match="build/sbom"):
+        releasing.build(tmp_path / "release", {})
+
+
+@pytest.mark.long
+def test_the_wheels_hold_the_committed_packages_with_their_data_and_are_the_same_each_time(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        wheels(tmp_path / name)
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / n).iterdir()} for n in ("one", "two"))
+    assert {name.partition("-")[0] for name in one} == {"trainingjob_operator", "trainingjob_localcluster"}
+    assert one == two
+    (operator,) = (tmp_path / "one").glob("trainingjob_operator-*.whl")
+    held = set(zipfile.ZipFile(operator).namelist())
+    assert {"tjworker/store/scripts/apply.lua", "tjworker/page/static/page.js", "watcher/__main__.py"} <= held
+    assert "tjworker/history/migrations/env.py" in held
+    assert not [
+        name for name in held if name.startswith(("tests", "benchmarks", "charts", "releasing", "localcluster"))
+    ]

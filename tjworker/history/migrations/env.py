@@ -1,0 +1,13 @@
+"""What Alembic runs for each command: the migrations, on the connection that `migrate` hands over."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from tjworker.history.tables import METADATA, VERSION_TABLE
+
+context.configure(
+    connection=context.config.attributes["connection"], target_metadata=METADATA, version_table=VERSION_TABLE
+)
+with context.begin_transaction():
+    context.run_migrations()

@@ -1,0 +1,233 @@
+"""The history in PostgreSQL or SQLite (TJ_HISTORY_URL): two tables, which the first write makes or migrates.
+
+The database is never waited for longer than `Waits` says, and takes nothing from the operator's Redis. Operators of
+different TJ_KEY_PREFIX may share it. Who reads needs the right to SELECT, and creates nothing. Objects are kept as
+plain JSON: a database outlives the form of the records in Redis, and people look into it. Needs the packages of the
+extra `history`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Engine, create_engine, delete, event, exc, func, make_url, select, tuple_
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tjworker.base import Transient
+from tjworker.history.migrations import migrate
+from tjworker.history.parts import parts_of, story_of
+from tjworker.history.records import Entry, Story, Summary, read_object
+from tjworker.history.store import MOST_PARTS, Bounds
+from tjworker.history.tables import JOBS, PARTS
+from tjworker.store.redis_commands import batches
+
+ENTRIES_A_WRITE = 100
+DROPPED_A_WRITE = 1_000
+"""At most: after its bound was lowered, a statement that dropped all at once would meet its time limit each time."""
+MOST_RESTARTS = (1 << 63) - 1
+_SUMMARY = (
+    *("resource", "namespace", "name", "uid", "kind", "phase"),
+    *("created_at", "ended_at", "deleted_at", "restarts", "message"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The longest waits for the database."""
+
+    connect_seconds: float = 5.0
+    statement_seconds: float = 10.0
+    """Of one statement, with what it waits for a lock."""
+
+
+class SqlHistory:
+    """`url`: postgresql://USER:PASSWORD@HOST/DATABASE with libpq's parameters, or sqlite:////PATH. `operator`:
+    TJ_KEY_PREFIX."""
+
+    def __init__(self, url: str, operator: str, bounds: Bounds, waits: Waits | None = None) -> None:
+        self._waits = waits or Waits()
+        self._operator = operator
+        self._bounds = bounds
+        self._where = describe(url)
+        self._engine = _engine(url, self._waits)
+        self._writer = self._engine.execution_options(writes=True)
+        self._insert: Any = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
+        self._migrated = False
+
+    def put(self, entries: Sequence[Entry], now: float) -> None:
+        with self._mapped():
+            if not self._migrated:
+                with self._writer.begin() as connection:
+                    migrate(connection)
+                self._migrated = True
+            # On its own: a full disk refuses what comes next, and frees what this has dropped.
+            with self._begin(self._writer) as connection:
+                self._drop(connection, now)
+            for part in batches(entries, ENTRIES_A_WRITE):
+                with self._begin(self._writer) as connection:
+                    self._write(connection, part)
+
+    def _write(self, connection: Connection, entries: Sequence[Entry]) -> None:
+        # In the order of the key: two watchers that write during a change of leaders wait for each other in turn.
+        entries = sorted(entries, key=lambda one: (one.namespace, one.uid))
+        for entry in entries:
+            self._write_job(connection, entry)
+        places = [(one.namespace, one.uid) for one in entries]
+        counted = (
+            select(PARTS.c.namespace, PARTS.c.uid, func.count())
+            .where(PARTS.c.operator == self._operator, tuple_(PARTS.c.namespace, PARTS.c.uid).in_(places))
+            .group_by(PARTS.c.namespace, PARTS.c.uid)
+        )
+        sizes = {(namespace, uid): count for namespace, uid, count in connection.execute(counted)}
+        rows = []
+        for entry, place in zip(entries, places, strict=True):
+            room = max(0, MOST_PARTS - sizes.get(place, 0))
+            rows += [
+                {**self._key(entry.namespace, entry.uid), "part": _storable(name), "data": data}
+                for name, data in list(parts_of(entry, orjson.dumps).items())[:room]
+            ]
+        if rows:
+            adding = self._insert(PARTS)
+            key = [PARTS.c.operator, PARTS.c.namespace, PARTS.c.uid, PARTS.c.part]
+            newer = adding.on_conflict_do_update(index_elements=key, set_={"data": adding.excluded.data})
+            connection.execute(newer, rows)
+
+    def _write_job(self, connection: Connection, entry: Entry) -> None:
+        news: dict[str, Any] = {}
+        if entry.summary is not None:
+            news = _row(entry.summary) | {"keep_until": entry.keep_until}
+        if entry.job is not None:
+            news["job"] = orjson.dumps(entry.job)
+        row = {"keep_until": entry.keep_until, **news, **self._key(entry.namespace, entry.uid)}
+        adding, key = self._insert(JOBS).values(row), [JOBS.c.operator, JOBS.c.namespace, JOBS.c.uid]
+        changed = {name: value for name, value in news.items() if name not in ("namespace", "uid")}
+        connection.execute(
+            adding.on_conflict_do_update(index_elements=key, set_=changed)
+            if changed
+            else adding.on_conflict_do_nothing(index_elements=key)
+        )
+
+    def _drop(self, connection: Connection, now: float) -> None:
+        """What is over, then what is too many."""
+        mine = JOBS.c.operator == self._operator
+        by_end = select(JOBS.c.namespace, JOBS.c.uid).where(mine).order_by(JOBS.c.keep_until)
+        place = tuple_(JOBS.c.namespace, JOBS.c.uid)
+        over = by_end.where(JOBS.c.keep_until <= now).limit(DROPPED_A_WRITE)
+        connection.execute(delete(JOBS).where(mine, place.in_(over)))
+        count = connection.execute(select(func.count()).select_from(JOBS).where(mine)).scalar_one()
+        if (many := min(DROPPED_A_WRITE, count - self._bounds.jobs)) > 0:
+            connection.execute(delete(JOBS).where(mine, place.in_(by_end.limit(many))))
+
+    def summaries(self) -> list[Summary]:
+        columns = [JOBS.c[name] for name in _SUMMARY]
+        known = select(*columns).where(JOBS.c.operator == self._operator, JOBS.c.resource != "")
+        with self._mapped(), self._begin(self._engine) as connection:
+            return [Summary(*row) for row in connection.execute(known)]
+
+    def story(self, namespace: str, uid: str) -> Story | None:
+        columns = [JOBS.c[name] for name in _SUMMARY]
+        key = self._key(namespace, uid)
+        job = select(*columns, JOBS.c.job).where(JOBS.c.resource != "", *(JOBS.c[name] == key[name] for name in key))
+        parts = select(PARTS.c.part, PARTS.c.data).where(*(PARTS.c[name] == key[name] for name in key))
+        with self._mapped(), self._begin(self._engine) as connection:
+            found = connection.execute(job).one_or_none()
+            if found is None:
+                return None
+            *summary, kept = found
+            read = {name: bytes(data) for name, data in connection.execute(parts)}
+            return story_of(Summary(*summary), bytes(kept or b""), read, read_object)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def _key(self, namespace: str, uid: str) -> dict[str, str]:
+        return {"operator": self._operator, "namespace": _storable(namespace), "uid": _storable(uid)}
+
+    @contextmanager
+    def _begin(self, engine: Engine) -> Iterator[Connection]:
+        with engine.begin() as connection:
+            if engine.dialect.name == "postgresql":
+                # Of each transaction and not of the connection: a pooler such as PgBouncer hands on connections.
+                limit = f"SET LOCAL statement_timeout = {int(self._waits.statement_seconds * 1000)}"
+                connection.exec_driver_sql(limit)
+            yield connection
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        """Raises the operator's errors for those of SQLAlchemy and its drivers."""
+        try:
+            yield
+        except exc.SQLAlchemyError as error:
+            # PostgreSQL's missing table or right is a ProgrammingError, SQLite's an OperationalError.
+            refused = isinstance(error, exc.ProgrammingError) or "no such table" in str(error)
+            said, then = ("refuses a statement", _HINT) if refused else ("does not answer", "trying again")
+            raise Transient(f"the history in {self._where} {said}: {_words(error)}; {then}") from error
+
+
+_HINT = "the watcher makes the tables with its first write, and each user needs rights on them (docs/page.md)"
+
+
+def describe(url: str) -> str:
+    """The database without user, password and options."""
+    found = make_url(url)
+    return found.set(username=None, password=None, query={}).render_as_string()
+
+
+def _engine(url: str, waits: Waits) -> Engine:
+    parsed = make_url(url)
+    if parsed.drivername == "postgresql":
+        engine = create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            pool_size=2,
+            max_overflow=3,
+            pool_timeout=waits.connect_seconds,
+            pool_pre_ping=True,
+            connect_args={
+                "connect_timeout": int(waits.connect_seconds),
+                "application_name": "trainingjob-operator",
+                # A database that has gone without a word is noticed, in some 20 s.
+                "keepalives_idle": 10,
+                "keepalives_interval": 3,
+                "keepalives_count": 3,
+                "tcp_user_timeout": 20_000,
+                "prepare_threshold": None,  # prepared statements belong to connections, which a pooler hands on
+            },
+        )
+    else:
+        engine = create_engine(
+            parsed, pool_timeout=waits.connect_seconds, connect_args={"timeout": waits.connect_seconds}
+        )
+        event.listen(engine, "connect", _set_up_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: Any, _record: object) -> None:
+    connection.isolation_level = None  # sqlite3 must not begin transactions of its own
+    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A write that begins as a read is refused at once where another has written meanwhile, whatever the time-out.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _row(summary: Summary) -> dict[str, Any]:
+    row = {name: _storable(value) if isinstance(value, str) else value for name, value in asdict(summary).items()}
+    return row | {"restarts": min(summary.restarts, MOST_RESTARTS)}
+
+
+def _storable(text: str) -> str:
+    """PostgreSQL refuses the one character that JSON and Kubernetes allow."""
+    return text.replace("\0", "\ufffd")
+
+
+def _words(error: exc.SQLAlchemyError) -> str:
+    cause = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
+    return " ".join(str(cause).split())[:300]

@@ -1,0 +1,59 @@
+"""The tables of a history in SQL, as the newest migration leaves them. `migrations/` makes them; a test compares."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+
+METADATA = MetaData()
+VERSION_TABLE = "tj_history_version"
+"""Alembic's own default belongs to whichever application shares the database."""
+
+JOBS = Table(
+    "tj_history_jobs",
+    METADATA,
+    # TJ_KEY_PREFIX: two operators can share one database, as they can share one Redis.
+    Column("operator", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("uid", Text, nullable=False),
+    # A summary's fields are empty while only pods of the job are known; `resource` never is with a summary.
+    Column("resource", Text, nullable=False, server_default=""),
+    Column("name", Text, nullable=False, server_default=""),
+    Column("kind", Text, nullable=False, server_default=""),
+    Column("phase", Text, nullable=False, server_default=""),
+    Column("created_at", Text, nullable=False, server_default=""),
+    Column("ended_at", Text, nullable=False, server_default=""),
+    Column("deleted_at", Text, nullable=False, server_default=""),
+    Column("restarts", BigInteger, nullable=False, server_default="0"),
+    Column("message", Text, nullable=False, server_default=""),
+    Column("keep_until", Double, nullable=False),
+    Column("job", LargeBinary),
+    PrimaryKeyConstraint("operator", "namespace", "uid", name="tj_history_jobs_key"),
+    Index("tj_history_jobs_keep_until", "operator", "keep_until"),
+)
+PARTS = Table(
+    "tj_history_parts",
+    METADATA,
+    Column("operator", Text, nullable=False),
+    Column("namespace", Text, nullable=False),
+    Column("uid", Text, nullable=False),
+    Column("part", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("operator", "namespace", "uid", "part", name="tj_history_parts_key"),
+    ForeignKeyConstraint(
+        ["operator", "namespace", "uid"],
+        ["tj_history_jobs.operator", "tj_history_jobs.namespace", "tj_history_jobs.uid"],
+        name="tj_history_parts_job",
+        ondelete="CASCADE",
+    ),
+)
