@@ -20,7 +20,8 @@ from typing import Any
 from controlplane import ControlPlane
 from controlplane.credentials import User
 from controlplane.process import Process
-from tests.cluster.images import PAUSE
+from tests.cluster import network
+from tests.cluster.images import PAUSE, Archive
 from tests.e2e.control_plane.install import kubectl
 from tests.support.waiting import until
 
@@ -82,20 +83,22 @@ class Node:
         options += ["--cert-dir", str(folder / "pki")]
         self.kubelet = Process("kubelet", [str(kubelet), *options], folder / "kubelet.log")
 
-    def start(self, archives: Sequence[Path]) -> None:
-        """Returns when the node is Ready. `archives`: the images that its pods may use; one holds PAUSE."""
+    def start(self, images: Sequence[Archive]) -> None:
+        """Returns when the node is Ready. `images`: those that its pods may use; one holds PAUSE."""
         self._make_cgroup()
         self._make_network()
         self._write_files()
         self.containerd.start()
         self.until("containerd answers", lambda: self._run(*self._ctr, "version"))
-        for archive in archives:
-            self.load(archive)
+        for image in images:
+            self.load(image)
         self.kubelet.start()
         self.until("the node is Ready", self.is_ready)
 
-    def load(self, archive: Path) -> None:
-        subprocess.run([*self._ctr, "images", "import", str(archive)], check=True, capture_output=True, timeout=300)
+    def load(self, image: Archive) -> None:
+        subprocess.run([*self._ctr, "images", "import", str(image.path)], check=True, capture_output=True, timeout=300)
+        for name, other in image.also.items():
+            subprocess.run([*self._ctr, "images", "tag", "--force", name, other], check=True, capture_output=True)
 
     def stop(self) -> None:
         """Safe to call twice, and after a start that has failed."""
@@ -152,7 +155,7 @@ class Node:
             f'[{runc}]\nruntime_type = "io.containerd.runc.v2"\n[{runc}.options]\nSystemdCgroup = false\n',
             encoding="utf-8",
         )
-        network = {
+        bridge = {
             "cniVersion": "0.4.0",
             "name": self.bridge,
             "type": "bridge",
@@ -166,7 +169,7 @@ class Node:
                 "routes": [{"dst": "0.0.0.0/0"}],
             },
         }
-        (at / "cni/10-bridge.conf").write_text(json.dumps(network), encoding="utf-8")
+        (at / "cni/10-bridge.conf").write_text(json.dumps(bridge), encoding="utf-8")
         layout = self._plane.layout
         config = {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -177,6 +180,8 @@ class Node:
             "staticPodPath": str(self.static_pods),
             "podLogsDir": str(at / "logs"),
             "volumePluginDir": str(at / "volume-plugins"),
+            "clusterDNS": [network.ADDRESS],
+            "clusterDomain": network.DOMAIN,
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{self._cgroup}",
             # A machine with cgroups of version 1 is refused by default since 1.35.

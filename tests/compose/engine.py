@@ -7,12 +7,15 @@ needs root; Debian's Redis then plays Valkey.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.paths import ROOT
 
 PULL_SECONDS = 300
 BASE = "localhost/trainingjob-operator-test-python:bookworm"
@@ -67,6 +70,12 @@ def find_engine() -> str:
 class Images:
     python: str
     redis: str
+
+
+def default_images() -> dict[str, str]:
+    """PYTHON_IMAGE and REDIS_IMAGE, as docker-compose.yml has them."""
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    return dict(re.findall(r"\$\{(PYTHON_IMAGE|REDIS_IMAGE):-([^}]+)\}", text))
 
 
 def base_images(wanted: Mapping[str, str]) -> Images:

@@ -237,7 +237,7 @@ def test_the_kustomization_of_the_documentation_works(tmp_path: Path) -> None:
         if template.component != "redis":
             assert template.container["image"] == "registry.example.com/ml/operator:0.1.0"
             assert template.container["envFrom"][0]["configMapRef"]["name"] == settings["metadata"]["name"]
-    assert {t.name: t.owner["spec"]["replicas"] for t in templates(documents)}["tj-worker"] == 4
+    assert {t.name: t.owner["spec"]["replicas"] for t in templates(documents)}["tj-worker"] == 2
 
 
 # -- the Kubernetes API's own types ----------------------------------------------------------------

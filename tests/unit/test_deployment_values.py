@@ -105,13 +105,13 @@ def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds
 CHECKS: dict[str, dict[str, str]] = {
     **{
         name: {"interval": "10s", "timeout": "5s", "start_period": "60s"}
-        for name in ("watcher", "worker", "beat", "reporter")
+        for name in ("watcher", "worker", "beat", "reporter", "page")
     },
     "flower": {"interval": "10s", "timeout": "5s", "start_period": "30s"},
     "redis": {"interval": "2s", "timeout": "5s", "start_period": "60s"},
     "localcluster": {"interval": "2s", "timeout": "5s", "start_period": "30s"},
 }
-ASKS = {**dict.fromkeys(("watcher", "worker", "beat", "reporter"), "8080/readyz"), "flower": "5555/healthcheck"}
+ASKS = {**dict.fromkeys(("watcher", "worker", "beat", "reporter", "page"), "8080/readyz"), "flower": "5555/healthcheck"}
 
 
 def test_the_health_checks_of_compose() -> None:
