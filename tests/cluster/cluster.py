@@ -60,6 +60,11 @@ class Cluster:
         self.nodes[-1].start(self.images)
         return self.nodes[-1]
 
+    @property
+    def second(self) -> Node:
+        """Started when a test first asks for it."""
+        return self.nodes[1] if len(self.nodes) > 1 else self.add_node()
+
     def load(self, image: Archive) -> None:
         """To every node that there is or will be."""
         self.images.append(image)
@@ -99,6 +104,10 @@ class Cluster:
             **(spec or {}),
         }
         self.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+
+    def node(self, name: str) -> Json:
+        found: Json = json.loads(self.kubectl("get", "node", name, "-o", "json"))
+        return found
 
     def status(self, name: str) -> Json:
         found: Json = json.loads(self.kubectl("get", "pod", name, "-o", "json"))["status"]

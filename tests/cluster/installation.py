@@ -72,6 +72,14 @@ class Installation:
             if "port-forward" not in line:
                 self.run(line)
 
+    def serve(self, *kinds: str) -> None:
+        """Other operators' kinds, as docs/kinds.md says; the operator's pods are replaced by ones with the setting."""
+        folders = "".join(f", ../trainingjob-operator/k8s/kinds/{kind}" for kind in kinds)
+        text = self.page.kustomization.replace("trainingjob-operator/k8s]", f"trainingjob-operator/k8s{folders}]")
+        changed = text.replace("literals: [", f"literals: ['TJ_KINDS={','.join(kinds)}', ")
+        (self.own / "kustomization.yaml").write_text(changed, encoding="utf-8")
+        self.run("kubectl apply -k .")
+
     @property
     def own(self) -> Path:
         """The folder of the user's own, beside the repository."""

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,6 +33,8 @@ NEEDED_PROGRAMS = ("containerd", "ctr", "runc", "ip", "iptables")
 LOGS = Path("/var/log/containers")
 """Where every kubelet puts links to logs, whatever its folder is."""
 JOIN_SECONDS = 90.0
+LEAST_FREE = 0.15
+"""Of the disk: the images of the tests take some of it."""
 _PACKAGES = "apt-get install containerd runc containernetworking-plugins iproute2 iptables"
 
 
@@ -49,6 +52,10 @@ def check_machine() -> None:
         raise NoNodeError(f"{', '.join(lacking)} not found: {_PACKAGES}")
     if not any(os.access(path, os.W_OK) for path in _hierarchies()):
         raise NoNodeError(f"{CGROUPS} is not writable: a container without its own cgroups cannot run a node")
+    disk = shutil.disk_usage(tempfile.gettempdir())
+    if disk.free < LEAST_FREE * disk.total:
+        share = f"{100 * disk.free // disk.total} % of the disk of {tempfile.gettempdir()}"
+        raise NoNodeError(f"only {share} are free, and a kubelet evicts pods below 10 %: make room, or set TMPDIR")
     probe = subprocess.run(["iptables", "-w", "-S", "FORWARD"], capture_output=True, text=True, check=False)
     if probe.returncode:
         raise NoNodeError(f"iptables does not work here: {probe.stderr.strip()[-200:]}")
@@ -94,6 +101,25 @@ class Node:
             self.load(image)
         self.kubelet.start()
         self.until("the node is Ready", self.is_ready)
+
+    def restart_kubelet(self, **settings: Any) -> None:
+        """With other settings than it was made with."""
+        self.kubelet.stop(3.0)
+        config = json.loads(self._config.read_text(encoding="utf-8"))
+        self._config.write_text(json.dumps(config | settings, indent=1), encoding="utf-8")
+        self.kubelet.start()
+
+    def cut_power(self) -> None:
+        """Nothing of the node runs any more. What its containers did is not known when `power_on` starts it again."""
+        self.kubelet.stop(0)
+        self.containerd.stop(0)
+        self._kill_shims()
+        self.kill_containers()
+
+    def power_on(self) -> None:
+        self.containerd.start()
+        self.until("containerd answers", lambda: self._run(*self._ctr, "version"))
+        self.kubelet.start()
 
     def load(self, image: Archive) -> None:
         subprocess.run([*self._ctr, "images", "import", str(image.path)], check=True, capture_output=True, timeout=300)

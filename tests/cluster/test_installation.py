@@ -6,8 +6,11 @@ from __future__ import annotations
 import base64
 import json
 import re
+import socket
+import sys
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -18,6 +21,7 @@ from tests.compose.engine import NoEngineError, default_images, find_engine
 
 COMPONENTS = {"watcher": 2, "worker": 2, "beat": 1, "flower": 1, "reporter": 1, "page": 1, "redis": 1}
 JOB_SECONDS = 600.0
+IMAGE = "registry.example.com/ml/digits:0.1.0"
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +115,6 @@ def test_the_page_shows_a_job_to_a_token_of_the_cluster(installed: Installation,
 
 
 DISTURBANCES = {
-    "a rolling update": ["rollout restart deploy/tj-watcher deploy/tj-worker deploy/tj-beat deploy/tj-reporter"],
     "a version that cannot start, and its rollback": [
         "set image deploy/tj-worker worker=localhost/no-such-version:1",
         "rollout undo deploy/tj-worker",
@@ -124,16 +127,42 @@ DISTURBANCES = {
 }
 
 
-@pytest.mark.parametrize("commands", DISTURBANCES.values(), ids=DISTURBANCES)
-def test_a_job_trains_on_through(installed: Installation, training: Training, commands: list[str]) -> None:
+@contextmanager
+def goes_on(installed: Installation, training: Training) -> Iterator[None]:
+    """The job keeps its pods through it and trains on; the operator is whole again."""
     before, epochs = training.pods(), training.epochs()
-    for command in commands:
-        installed.run(f"kubectl -n {NAMESPACE} {command}")
+    yield
     for component in COMPONENTS:
         ready(installed, component)
     # Pods that the autoscaler adds meanwhile are no loss.
     assert before.items() <= training.pods().items(), "a pod was replaced"
     installed.cluster.until("it goes on", lambda: training.epochs() > epochs, JOB_SECONDS)
+
+
+@pytest.mark.parametrize("commands", DISTURBANCES.values(), ids=DISTURBANCES)
+def test_a_job_trains_on_through(installed: Installation, training: Training, commands: list[str]) -> None:
+    with goes_on(installed, training):
+        for command in commands:
+            installed.run(f"kubectl -n {NAMESPACE} {command}")
+
+
+def test_a_job_trains_on_through_an_update_to_other_settings(installed: Installation, training: Training) -> None:
+    old = {pod["metadata"]["name"] for pod in installed.pods("worker")}
+    with goes_on(installed, training):
+        installed.serve("pytorchjobs.kubeflow.org", "mpijobs.kubeflow.org")
+    assert not old & {pod["metadata"]["name"] for pod in installed.pods("worker")}
+
+
+def test_kubectl_and_tj_reach_into_its_containers(installed: Installation, training: Training) -> None:
+    tj = f"{sys.executable} -m tjworker.cli"
+    assert re.search(r"epoch \d+/20 ", installed.run(f"{tj} logs digits --role master --tail 3"))
+    assert "trainer" in installed.run(f"{tj} describe digits")
+    assert "digits" in installed.run(f"{tj} top")
+    assert installed.run("echo typed | kubectl exec -i digits-master-0 -- cat") == "typed\n"
+    installed.run("echo copied > file && kubectl cp file digits-master-0:/tmp/file")
+    assert installed.run("kubectl exec digits-master-0 -- cat /tmp/file") == "copied\n"
+    with installed.forwarded("kubectl port-forward pod/digits-master-0 7000", 7000) as port:
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
 
 
 def test_a_replica_that_is_deleted_after_all_that_is_replaced(installed: Installation, training: Training) -> None:
@@ -153,10 +182,73 @@ def test_the_first_job_of_the_page_succeeds(installed: Installation, training: T
     assert re.search(r"accuracy 0\.9", log), log
 
 
+# -- other kinds -----------------------------------------------------------------------------------
+MEET = """
+import os, socket
+at = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    server = socket.create_server(("", at[1]))
+    print("rank", server.accept()[0].recv(9).decode(), "of", os.environ["WORLD_SIZE"])
+else:
+    while True:
+        try:
+            socket.create_connection(at).sendall(os.environ["RANK"].encode())
+            break
+        except OSError:
+            pass
+"""
+LAUNCH = 'while read host _; do /etc/mpi/kubexec.sh "$host" hostname; done < "$OMPI_MCA_orte_default_hostfile"'
+
+
+def guest(kind: str, name: str, field: str, commands: dict[str, list[str]], container: str) -> Json:
+    roles = {
+        role: {
+            "replicas": 1,
+            "restartPolicy": "Never",
+            "template": {"spec": {"containers": [{"name": container, "image": IMAGE, "command": command}]}},
+        }
+        for role, command in commands.items()
+    }
+    spec = {"runPolicy": {"cleanPodPolicy": "None"}, field: roles}
+    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+GUESTS = {
+    "ranks of a PyTorchJob meet at the master": (
+        guest(
+            *("PyTorchJob", "meeting", "pytorchReplicaSpecs"),
+            {role: ["python", "-c", MEET] for role in ("Master", "Worker")},
+            "pytorch",
+        ),
+        "meeting-master-0",
+        "rank 1 of 2",
+    ),
+    "an MPIJob's launcher starts a program in its worker": (
+        guest(
+            *("MPIJob", "launching", "mpiReplicaSpecs"),
+            {"Launcher": ["sh", "-c", LAUNCH], "Worker": ["sleep", "3600"]},
+            "mpi",
+        ),
+        "launching-launcher",
+        "launching-worker-0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("job", "pod", "words"), GUESTS.values(), ids=GUESTS)
+def test_a_job_of_another_operators_kind(installed: Installation, job: Json, pod: str, words: str) -> None:
+    cluster, name = installed.cluster, f"{job['kind'].lower()}.kubeflow.org/{job['metadata']['name']}"
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
+    path = 'jsonpath={.status.conditions[?(@.type=="Succeeded")].status}'
+    cluster.until("it has succeeded", lambda: cluster.kubectl("get", name, "-o", path) == "True", JOB_SECONDS)
+    assert words in cluster.kubectl("logs", pod)
+    cluster.kubectl("delete", name)
+
+
 # -- a second node ---------------------------------------------------------------------------------
 def test_a_drain_moves_everything_and_redis_brings_its_data(installed: Installation) -> None:
     cluster = installed.cluster
-    cluster.add_node()
+    assert cluster.second.is_ready()
     keys = "exec tj-redis-0 -- sh -c 'wc -c < /data/appendonlydir/appendonly.aof.1.incr.aof'"
     before = int(installed.run(f"kubectl -n {NAMESPACE} {keys}"))
     cluster.kubectl("drain", NAME, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=240s")

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 
+OLDEST_ENGINE, OLDEST_COMPOSE = (20, 10), (2, 24)
+"""As docs/operations.md names them."""
 PULL_SECONDS = 300
 BASE = "localhost/trainingjob-operator-test-python:bookworm"
 REDIS = "localhost/trainingjob-operator-test-redis:bookworm"
@@ -63,6 +65,10 @@ def find_engine() -> str:
         compose = docker("compose", "version", "--short").strip()
     except subprocess.CalledProcessError:
         raise NoEngineError("docker has no Compose: install the plug-in docker-compose, 2.24 or newer") from None
+    for name, version, oldest in (("Docker Engine", server, OLDEST_ENGINE), ("Compose", compose, OLDEST_COMPOSE)):
+        found = tuple(map(int, re.findall(r"\d+", version)[:2]))
+        if found < oldest:
+            raise NoEngineError(f"{name} {version} is too old: install {'.'.join(map(str, oldest))} or newer")
     return f"Docker Engine {server}, Compose {compose}"
 
 

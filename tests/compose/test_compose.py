@@ -234,6 +234,16 @@ def test_jobs_and_queue_outlive_down_and_up(project: Project) -> None:
     run_job(project, "after-down-and-up")
 
 
+def test_other_passwords_in_env_count_from_the_next_up_on(project: Project) -> None:
+    file = project.folder / ".env"
+    changed, count = re.subn(r"(?m)^(REDIS_\w+)=\w{48}$", rf"\1={'c0ffee' * 8}", file.read_text(encoding="utf-8"))
+    assert count == 3
+    file.write_text(changed, encoding="utf-8")
+    project.compose("up", "--detach", timeout_seconds=START_SECONDS)
+    project.until("every service is healthy", lambda: project.are_healthy(*LONG_RUNNING))
+    run_job(project, "after-other-passwords")
+
+
 def test_without_env_nothing_starts_and_the_message_names_the_file(project: Project, tmp_path: Path) -> None:
     bare = Project(copy_of_the_tree(tmp_path), f"{project.name}bare", {})
     with pytest.raises(subprocess.CalledProcessError) as refused:
