@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 Json = dict[str, Any]
 NAME, SECOND = "node-0", "node-1"
-START_SECONDS = 180.0
+START_SECONDS = 600.0
 
 
 class OperatorBeside(Operator):

@@ -19,14 +19,14 @@ from pathlib import Path
 
 from tests.cluster.cluster import NAME, SECOND, Cluster, Json
 from tests.cluster.images import Archive
-from tests.compose.engine import Images, base_images, docker
+from tests.compose.engine import Images, base_images, build_image, docker
 from tests.support.paths import ROOT
 from tjworker.cli.stack.services import kubectl_path
 
 NAMESPACE = "tj-system"
 PAGE = ROOT / "docs" / "operations.md"
 REDIS = "docker.io/valkey/valkey:9.1-alpine"
-BUILD_SECONDS, COMMAND_SECONDS = 900.0, 900.0
+COMMAND_SECONDS = 900.0
 COPIED = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "requirements", "beat_schedule.py")
 COPIED_CODE = ("tjworker", "watcher", "localcluster", "k8s", "examples")
 
@@ -149,12 +149,9 @@ class Installation:
             self.carry(words[0], words[0])
             return
         assert verb == "build", line
-        assert words.pop() == ".", line
-        tree = str(self.folder / "trainingjob-operator")
-        base = f"PYTHON={images.python}"
-        docker(
-            verb, "--build-arg", base, *words, tree, timeout_seconds=BUILD_SECONDS, environment={"DOCKER_BUILDKIT": "1"}
-        )
+        options = dict(zip(words[:-1:2], words[1:-1:2], strict=True))
+        tree = self.folder / "trainingjob-operator"
+        build_image(options["-t"], tree, images, options.get("--target", ""))
 
     def carry(self, image: str, name: str) -> None:
         """From the engine to every node, under another name where the nodes are to find it under that."""

@@ -32,7 +32,7 @@ NEEDED_PLUGINS = ("bridge", "host-local", "loopback")
 NEEDED_PROGRAMS = ("containerd", "ctr", "runc", "ip", "iptables")
 LOGS = Path("/var/log/containers")
 """Where every kubelet puts links to logs, whatever its folder is."""
-JOIN_SECONDS = 90.0
+JOIN_SECONDS = 300.0
 LEAST_FREE = 0.15
 """Of the disk: the images of the tests take some of it."""
 _PACKAGES = "apt-get install containerd runc containernetworking-plugins iproute2 iptables"
@@ -118,7 +118,7 @@ class Node:
 
     def power_on(self) -> None:
         self.containerd.start()
-        self.until("containerd answers", lambda: self._run(*self._ctr, "version"))
+        until("containerd answers", lambda: self._run(*self._ctr, "version"), JOIN_SECONDS, look_seconds=0.2)
         self.kubelet.start()
 
     def load(self, image: Archive) -> None:

@@ -6,6 +6,7 @@ needs root; Debian's Redis then plays Valkey.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ from tests.support.paths import ROOT
 OLDEST_ENGINE, OLDEST_COMPOSE = (20, 10), (2, 24)
 """As docs/operations.md names them."""
 PULL_SECONDS = 300
+BUILD_SECONDS = 1_500
+"""Of both images, packages fetched, on a machine that has other work."""
 BASE = "localhost/trainingjob-operator-test-python:bookworm"
 REDIS = "localhost/trainingjob-operator-test-redis:bookworm"
 PACKAGES = "python3,python3-pip,python-is-python3,ca-certificates,openssl,redis-server"
@@ -35,10 +38,15 @@ class NoEngineError(Exception):
     """What is missing on this machine, and how to get it."""
 
 
+class CommandError(subprocess.CalledProcessError):
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.stderr.strip()[-2000:]}"
+
+
 def docker(
     *words: str, timeout_seconds: float = 60, stdin: str = "", environment: Mapping[str, str] | None = None
 ) -> str:
-    """The standard output. Raises CalledProcessError with both outputs."""
+    """The standard output. Raises CommandError with both outputs."""
     done = subprocess.run(
         ["docker", *words],
         input=stdin,
@@ -49,7 +57,7 @@ def docker(
         check=False,
     )
     if done.returncode:
-        raise subprocess.CalledProcessError(done.returncode, f"docker {' '.join(words)}", done.stdout, done.stderr)
+        raise CommandError(done.returncode, f"docker {' '.join(words)}", done.stdout, done.stderr)
     return done.stdout
 
 
@@ -102,6 +110,14 @@ def base_images(wanted: Mapping[str, str]) -> Images:
             environment={"DOCKER_BUILDKIT": "0"},
         )
     return Images(BASE, REDIS)
+
+
+def build_image(name: str, tree: Path, images: Images, target: str = "") -> None:
+    """`docker build -t NAME --target TARGET TREE` by Compose, which brings BuildKit along: `docker` itself needs the
+    plug-in buildx for that from version 23 on."""
+    build = {"context": str(tree), "args": {"PYTHON": images.python}, **({"target": target} if target else {})}
+    project = json.dumps({"services": {"image": {"image": name, "build": build}}})
+    docker("compose", "--project-name", "images", "-f", "-", "build", stdin=project, timeout_seconds=BUILD_SECONDS)
 
 
 def _is_here(image: str) -> bool:
