@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,9 +62,7 @@ class Installation:
         """`wanted`: PYTHON_IMAGE and REDIS_IMAGE. Raises NoEngineError; AssertionError with a command's words."""
         images = base_images(wanted)
         self._copy_the_tree()
-        for line in self.page.build:
-            self._make_image(line, images)
-        self.carry(images.redis, REDIS)
+        self._carry([image for line in self.page.build for image in self._make_image(line, images)], images.redis)
         self._offer_a_volume()
         (self.own / "kustomization.yaml").write_text(self.page.kustomization, encoding="utf-8")
         for line in self.page.install:
@@ -143,21 +140,23 @@ class Installation:
                 target.parent.mkdir(exist_ok=True)
                 shutil.copy(ROOT / name, target)
 
-    def _make_image(self, line: str, images: Images) -> None:
+    def _make_image(self, line: str, images: Images) -> list[str]:
+        """What the line pushes."""
         verb, *words = line.removeprefix("docker ").split()
         if verb == "push":
-            self.carry(words[0], words[0])
-            return
+            return words
         assert verb == "build", line
-        options = dict(zip(words[:-1:2], words[1:-1:2], strict=True))
+        assert words.pop() == ".", line
+        options = dict(zip(words[::2], words[1::2], strict=True))
         tree = self.folder / "trainingjob-operator"
         build_image(options["-t"], tree, images, options.get("--target", ""))
+        return []
 
-    def carry(self, image: str, name: str) -> None:
-        """From the engine to every node, under another name where the nodes are to find it under that."""
-        archive = self.folder / f"{time.monotonic_ns()}.tar"
-        docker("save", "--output", str(archive), image, timeout_seconds=300)
-        self.cluster.load(Archive(archive, {} if name == image else {image: name}))
+    def _carry(self, images: list[str], redis: str) -> None:
+        """From the engine to every node, in one archive: they share most of their layers."""
+        archive = self.folder / "images.tar"
+        docker("save", "--output", str(archive), *images, redis, timeout_seconds=COMMAND_SECONDS)
+        self.cluster.load(Archive(archive, {redis: REDIS} if redis.startswith("localhost/") else {}))
 
     def _offer_a_volume(self) -> None:
         folder = self.folder / "redis"

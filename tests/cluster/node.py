@@ -249,17 +249,19 @@ class Node:
                     (made / name).write_text((root / name).read_text(encoding="ascii"), encoding="ascii")
 
     def _pids(self) -> Iterator[int]:
-        for root in _hierarchies():
-            for file in (root / self._cgroup).rglob("cgroup.procs"):
-                with contextlib.suppress(OSError):
-                    yield from map(int, file.read_text(encoding="ascii").split())
+        for folder in self._cgroups():
+            with contextlib.suppress(OSError):
+                yield from map(int, (folder / "cgroup.procs").read_text(encoding="ascii").split())
 
     def _remove_cgroup(self) -> None:
+        for folder in sorted(self._cgroups(), reverse=True):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    def _cgroups(self) -> Iterator[Path]:
+        """The node's own and those below. `os.walk`, unlike `rglob`, bears that they go meanwhile."""
         for root in _hierarchies():
-            folders = sorted((p for p in (root / self._cgroup).rglob("*") if p.is_dir()), reverse=True)
-            for folder in (*folders, root / self._cgroup):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+            yield from (Path(folder) for folder, _, _ in os.walk(root / self._cgroup))
 
     def _kill_shims(self) -> None:
         for pid in self._shims():
