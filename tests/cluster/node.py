@@ -122,7 +122,7 @@ class Node:
         self.kubelet.start()
 
     def load(self, image: Archive) -> None:
-        subprocess.run([*self._ctr, "images", "import", str(image.path)], check=True, capture_output=True, timeout=300)
+        subprocess.run([*self._ctr, "images", "import", str(image.path)], check=True, capture_output=True, timeout=900)
         for name, other in image.also.items():
             subprocess.run([*self._ctr, "images", "tag", "--force", name, other], check=True, capture_output=True)
 

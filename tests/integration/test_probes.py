@@ -130,8 +130,8 @@ def test_the_composed_watchers_health_check_asks_whether_it_is_ready_at_its_port
     told = services["watcher"]["environment"]["TJ_HEALTH_PORT"]
     what, python, *rest = composed("watcher")
     assert (what, python) == ("CMD", "python")
-    assert f"127.0.0.1:{told}/" in rest[-1]
-    command = [sys.executable, *(part.replace(f":{told}/", f":{port}/") for part in rest)]
+    assert f"127.0.0.1:{told}'" in rest[-1]
+    command = [sys.executable, *(part.replace(f":{told}'", f":{port}'") for part in rest)]
     for report, want in ((WATCHING, True), (LISTING, False)):
         tell(report)
         done = subprocess.run(command, capture_output=True, check=False, timeout=PATIENCE_SECONDS)

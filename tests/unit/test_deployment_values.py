@@ -104,10 +104,11 @@ def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds
 
 RARE = {"interval": "30s", "timeout": "10s", "start_period": "60s"}
 """Often enough for whoever looks; nothing waits for these services to be healthy."""
+OFTEN = {"interval": "5s", "timeout": "5s", "start_period": "180s"}
+"""Others wait for them; `up` fails when the start period is over and a check has failed."""
 CHECKS: dict[str, dict[str, str]] = {
     **dict.fromkeys(("watcher", "worker", "beat", "reporter", "page", "flower"), RARE),
-    "redis": {"interval": "5s", "timeout": "5s", "start_period": "60s"},
-    "localcluster": {"interval": "5s", "timeout": "5s", "start_period": "30s"},
+    **dict.fromkeys(("redis", "localcluster"), OFTEN),
 }
 ASKS = {**dict.fromkeys(("watcher", "worker", "beat", "reporter", "page"), "8080/readyz"), "flower": "5555/healthcheck"}
 
