@@ -23,7 +23,7 @@ from tjworker.scope import Scope
 OFF = "off"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-SECRET = ("redis_url", "record_keys", "history_url")
+SECRET = ("redis_url", "record_keys", "history_url", "page_basic_auth")
 """Settings whose value is shown nowhere as it is."""
 
 
@@ -264,7 +264,14 @@ class Settings(BaseSettings):
         pattern="^(token|kubeconfig)$",
         description="token: a viewer of the page sees what the token in `Authorization` may read, which a proxy with a"
         " login sets; kubeconfig: everybody who reaches it sees what this process may read; only on a loopback"
-        " address",
+        " address, or with page_basic_auth",
+    )
+    page_basic_auth: str = Field(
+        "",
+        repr=False,
+        pattern=r"^([^:\s]+:\S{8,})?$",
+        description="user:password that the page asks for where page_access is kubeconfig, the password of 8 characters"
+        " or more; empty: it asks for none",
     )
     page_flower_url: str = Field(
         "", pattern=r"^(https?://\S+)?$", description="where the page links to Flower; empty: it does not"

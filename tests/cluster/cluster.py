@@ -1,4 +1,4 @@
-"""The real control plane, one real node, and the operator as processes beside them."""
+"""The real control plane, real nodes, and the operator as processes beside them or installed on them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
-from tests.cluster.images import TOOL, build_tool, write_archive
+from tests.cluster.images import TOOL, Archive, build_tool, write_archive
+from tests.cluster.network import ADDRESS, PROXY, Network
 from tests.cluster.node import Node, user
 from tests.e2e.control_plane.install import kubectl
 from tests.e2e.control_plane.operator import Operator
 from tests.support.waiting import until
 
 Json = dict[str, Any]
-NAME = "node-0"
-START_SECONDS = 180.0
+NAME, SECOND = "node-0", "node-1"
+START_SECONDS = 600.0
 
 
 class OperatorBeside(Operator):
@@ -28,29 +29,53 @@ class OperatorBeside(Operator):
 
 
 class Cluster:
-    def __init__(self, kubelet: Path, folder: Path) -> None:
-        self.plane = ControlPlane(users=[user(NAME)])
-        self._kubelet = kubelet
-        self._folder = folder
-        self.node: Node
+    def __init__(self, programs: Path, folder: Path) -> None:
+        """`programs`: the folder of kubelet and kube-proxy."""
+        self.plane = ControlPlane(users=[user(NAME), user(SECOND), PROXY], address=ADDRESS)
+        self.network = Network(self.plane, folder, programs / "kube-proxy", NAME)
+        self.folder = folder
+        self._kubelet = programs / "kubelet"
+        self.nodes: list[Node] = []
+        self.images: list[Archive] = []
+        """That every node has."""
         self._operator: OperatorBeside | None = None
 
     def start(self) -> None:
-        archive = write_archive(build_tool(self._folder), self._folder / "images.tar")
+        self.images.append(Archive(write_archive(build_tool(self.folder), self.folder / "images.tar")))
+        self.network.prepare()
         self.plane.start()
         # RBAC grants a node nothing by its group alone: the node authorizer would.
         kubectl(
             self.plane.kubeconfig,
             *("create", "clusterrolebinding", "nodes", "--clusterrole=system:node", "--group=system:nodes"),
         )
-        self.node = Node(self.plane, self._folder / "node", self._kubelet, 0)
-        self.node.start([archive])
+        self.add_node()
+        self.network.start()
+        # Without it no pod is admitted.
+        self.until("the namespace has its service account", lambda: self.kubectl("get", "sa", "-o", "name"))
+
+    def add_node(self) -> Node:
+        number = len(self.nodes)
+        self.nodes.append(Node(self.plane, self.folder / f"node-{number}", self._kubelet, number))
+        self.nodes[-1].start(self.images)
+        return self.nodes[-1]
+
+    @property
+    def second(self) -> Node:
+        """Started when a test first asks for it."""
+        return self.nodes[1] if len(self.nodes) > 1 else self.add_node()
+
+    def load(self, image: Archive) -> None:
+        """To every node that there is or will be."""
+        self.images.append(image)
+        for node in self.nodes:
+            node.load(image)
 
     @property
     def operator(self) -> OperatorBeside:
         """Started when a test first asks for it."""
         if self._operator is None:
-            folder = self._folder / "operator"
+            folder = self.folder / "operator"
             folder.mkdir()
             self._operator = OperatorBeside(self.plane, folder)
             self._operator.start()
@@ -59,8 +84,9 @@ class Cluster:
     def stop(self) -> None:
         if self._operator is not None:
             self._operator.stop()
-        if hasattr(self, "node"):
-            self.node.stop()
+        for node in self.nodes:
+            node.stop()
+        self.network.stop()
         self.plane.stop(graceful=False)
 
     # -- what tests do -------------------------------------------------------------------------------
@@ -78,6 +104,10 @@ class Cluster:
             **(spec or {}),
         }
         self.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+
+    def node(self, name: str) -> Json:
+        found: Json = json.loads(self.kubectl("get", "node", name, "-o", "json"))
+        return found
 
     def status(self, name: str) -> Json:
         found: Json = json.loads(self.kubectl("get", "pod", name, "-o", "json"))["status"]

@@ -26,7 +26,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         check_machine()
     except NoNodeError as lacking:
         pytest.skip(str(lacking))
-    made = Cluster(binaries.cached(kubelet()) / "kubelet", tmp_path_factory.mktemp("node"))
+    made = Cluster(binaries.cached(kubelet()), tmp_path_factory.mktemp("node"))
     try:
         made.start()
         yield made

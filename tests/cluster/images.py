@@ -8,6 +8,8 @@ import json
 import os
 import subprocess
 import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from controlplane import toolchain
@@ -16,6 +18,13 @@ from controlplane.binaries import cache_root
 SOURCE = Path(__file__).parent / "image"
 PAUSE = "localhost/tj-test-pause:1"
 TOOL = "localhost/tj-test-tool:1"
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    path: Path
+    also: Mapping[str, str] = field(default_factory=dict)
+    """Names in the archive -> other names under which pods find the same image."""
 
 
 def build_tool(folder: Path) -> Path:

@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +21,8 @@ from typing import Any
 from controlplane import ControlPlane
 from controlplane.credentials import User
 from controlplane.process import Process
-from tests.cluster.images import PAUSE
+from tests.cluster import network
+from tests.cluster.images import PAUSE, Archive
 from tests.e2e.control_plane.install import kubectl
 from tests.support.waiting import until
 
@@ -30,7 +32,9 @@ NEEDED_PLUGINS = ("bridge", "host-local", "loopback")
 NEEDED_PROGRAMS = ("containerd", "ctr", "runc", "ip", "iptables")
 LOGS = Path("/var/log/containers")
 """Where every kubelet puts links to logs, whatever its folder is."""
-JOIN_SECONDS = 90.0
+JOIN_SECONDS = 300.0
+LEAST_FREE = 0.15
+"""Of the disk: the images of the tests take some of it."""
 _PACKAGES = "apt-get install containerd runc containernetworking-plugins iproute2 iptables"
 
 
@@ -48,6 +52,10 @@ def check_machine() -> None:
         raise NoNodeError(f"{', '.join(lacking)} not found: {_PACKAGES}")
     if not any(os.access(path, os.W_OK) for path in _hierarchies()):
         raise NoNodeError(f"{CGROUPS} is not writable: a container without its own cgroups cannot run a node")
+    disk = shutil.disk_usage(tempfile.gettempdir())
+    if disk.free < LEAST_FREE * disk.total:
+        share = f"{100 * disk.free // disk.total} % of the disk of {tempfile.gettempdir()}"
+        raise NoNodeError(f"only {share} are free, and a kubelet evicts pods below 10 %: make room, or set TMPDIR")
     probe = subprocess.run(["iptables", "-w", "-S", "FORWARD"], capture_output=True, text=True, check=False)
     if probe.returncode:
         raise NoNodeError(f"iptables does not work here: {probe.stderr.strip()[-200:]}")
@@ -82,20 +90,41 @@ class Node:
         options += ["--cert-dir", str(folder / "pki")]
         self.kubelet = Process("kubelet", [str(kubelet), *options], folder / "kubelet.log")
 
-    def start(self, archives: Sequence[Path]) -> None:
-        """Returns when the node is Ready. `archives`: the images that its pods may use; one holds PAUSE."""
+    def start(self, images: Sequence[Archive]) -> None:
+        """Returns when the node is Ready. `images`: those that its pods may use; one holds PAUSE."""
         self._make_cgroup()
         self._make_network()
         self._write_files()
         self.containerd.start()
         self.until("containerd answers", lambda: self._run(*self._ctr, "version"))
-        for archive in archives:
-            self.load(archive)
+        for image in images:
+            self.load(image)
         self.kubelet.start()
         self.until("the node is Ready", self.is_ready)
 
-    def load(self, archive: Path) -> None:
-        subprocess.run([*self._ctr, "images", "import", str(archive)], check=True, capture_output=True, timeout=300)
+    def restart_kubelet(self, **settings: Any) -> None:
+        """With other settings than it was made with."""
+        self.kubelet.stop(3.0)
+        config = json.loads(self._config.read_text(encoding="utf-8"))
+        self._config.write_text(json.dumps(config | settings, indent=1), encoding="utf-8")
+        self.kubelet.start()
+
+    def cut_power(self) -> None:
+        """Nothing of the node runs any more. What its containers did is not known when `power_on` starts it again."""
+        self.kubelet.stop(0)
+        self.containerd.stop(0)
+        self._kill_shims()
+        self.kill_containers()
+
+    def power_on(self) -> None:
+        self.containerd.start()
+        until("containerd answers", lambda: self._run(*self._ctr, "version"), JOIN_SECONDS, look_seconds=0.2)
+        self.kubelet.start()
+
+    def load(self, image: Archive) -> None:
+        subprocess.run([*self._ctr, "images", "import", str(image.path)], check=True, capture_output=True, timeout=900)
+        for name, other in image.also.items():
+            subprocess.run([*self._ctr, "images", "tag", "--force", name, other], check=True, capture_output=True)
 
     def stop(self) -> None:
         """Safe to call twice, and after a start that has failed."""
@@ -152,7 +181,7 @@ class Node:
             f'[{runc}]\nruntime_type = "io.containerd.runc.v2"\n[{runc}.options]\nSystemdCgroup = false\n',
             encoding="utf-8",
         )
-        network = {
+        bridge = {
             "cniVersion": "0.4.0",
             "name": self.bridge,
             "type": "bridge",
@@ -166,7 +195,7 @@ class Node:
                 "routes": [{"dst": "0.0.0.0/0"}],
             },
         }
-        (at / "cni/10-bridge.conf").write_text(json.dumps(network), encoding="utf-8")
+        (at / "cni/10-bridge.conf").write_text(json.dumps(bridge), encoding="utf-8")
         layout = self._plane.layout
         config = {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -177,6 +206,8 @@ class Node:
             "staticPodPath": str(self.static_pods),
             "podLogsDir": str(at / "logs"),
             "volumePluginDir": str(at / "volume-plugins"),
+            "clusterDNS": [network.ADDRESS],
+            "clusterDomain": network.DOMAIN,
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{self._cgroup}",
             # A machine with cgroups of version 1 is refused by default since 1.35.
@@ -218,17 +249,19 @@ class Node:
                     (made / name).write_text((root / name).read_text(encoding="ascii"), encoding="ascii")
 
     def _pids(self) -> Iterator[int]:
-        for root in _hierarchies():
-            for file in (root / self._cgroup).rglob("cgroup.procs"):
-                with contextlib.suppress(OSError):
-                    yield from map(int, file.read_text(encoding="ascii").split())
+        for folder in self._cgroups():
+            with contextlib.suppress(OSError):
+                yield from map(int, (folder / "cgroup.procs").read_text(encoding="ascii").split())
 
     def _remove_cgroup(self) -> None:
+        for folder in sorted(self._cgroups(), reverse=True):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    def _cgroups(self) -> Iterator[Path]:
+        """The node's own and those below. `os.walk`, unlike `rglob`, bears that they go meanwhile."""
         for root in _hierarchies():
-            folders = sorted((p for p in (root / self._cgroup).rglob("*") if p.is_dir()), reverse=True)
-            for folder in (*folders, root / self._cgroup):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
+            yield from (Path(folder) for folder, _, _ in os.walk(root / self._cgroup))
 
     def _kill_shims(self) -> None:
         for pid in self._shims():

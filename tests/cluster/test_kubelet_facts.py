@@ -62,6 +62,28 @@ FACTS = {
         want_reason="NodeAffinity",
         want_message="Pod was rejected: ",
     ),
+    "a pod that asks for more memory than the node has": Fact(
+        container=limits(memory="900Gi"),
+        spec=on_the_node(),
+        want_reason="OutOfmemory",
+        want_message="Pod was rejected: ",
+    ),
+    "a pod that asks for GPUs where no device plugin is": Fact(
+        container=limits(**{"nvidia.com/gpu": "1"}),
+        spec=on_the_node(),
+        want_phase="Running",
+        want_state=("running", "", 0),
+    ),
+    "a pod with a sysctl that the node does not allow": Fact(
+        spec=on_the_node(securityContext={"sysctls": [{"name": "kernel.msgmax", "value": "65536"}]}),
+        want_reason="SysctlForbidden",
+        want_message="Pod was rejected: ",
+    ),
+    "a variable of a ConfigMap that is not there": Fact(
+        container={"envFrom": [{"configMapRef": {"name": "nowhere"}}]},
+        want_phase="Pending",
+        want_state=("waiting", "CreateContainerConfigError", 0),
+    ),
     "an emptyDir above its size limit": Fact(
         ("write", "/scratch/file", "30", "2"),
         SCRATCH,
@@ -91,15 +113,17 @@ def pods(cluster: Cluster) -> dict[str, str]:
 
 @pytest.mark.parametrize("title", FACTS)
 def test_what_the_kubelet_writes_of(title: str, cluster: Cluster, pods: dict[str, str]) -> None:
-    fact, name = FACTS[title], pods[title]
+    fact, status = FACTS[title], dict[str, Any]()
 
-    def seen() -> tuple[str, str, tuple[str, str, int]]:
-        status = cluster.status(name)
-        return status["phase"], status.get("reason", ""), state(status)
+    def has_come() -> bool:
+        # Kept from this one look: reasons of waiting alternate, as ErrImagePull and ImagePullBackOff do.
+        status.clear()
+        status.update(cluster.status(pods[title]))
+        return (status["phase"], state(status)[1]) == (fact.want_phase, fact.want_state[1])
 
-    cluster.until(title, lambda: (seen()[0], seen()[2][1]) == (fact.want_phase, fact.want_state[1]))
-    status = cluster.status(name)
-    print(f"\n{title}: {seen()}, {status.get('message', '')}")  # noqa: T201  -s shows it
-    assert seen() == (fact.want_phase, fact.want_reason, fact.want_state)
+    cluster.until(title, has_come)
+    seen = status["phase"], status.get("reason", ""), state(status)
+    print(f"\n{title}: {seen}, {status.get('message', '')}")  # noqa: T201  -s shows it
+    assert seen == (fact.want_phase, fact.want_reason, fact.want_state)
     assert disruption(status) == ""
     assert str(status.get("message", "")).startswith(fact.want_message), status.get("message")

@@ -6,7 +6,9 @@ needs root; Debian's Redis then plays Valkey.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,7 +16,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.paths import ROOT
+
+OLDEST_ENGINE, OLDEST_COMPOSE = (20, 10), (2, 24)
+"""As docs/operations.md names them."""
 PULL_SECONDS = 300
+BUILD_SECONDS = 1_500
+"""Of both images, packages fetched, on a machine that has other work."""
 BASE = "localhost/trainingjob-operator-test-python:bookworm"
 REDIS = "localhost/trainingjob-operator-test-redis:bookworm"
 PACKAGES = "python3,python3-pip,python-is-python3,ca-certificates,openssl,redis-server"
@@ -30,10 +38,15 @@ class NoEngineError(Exception):
     """What is missing on this machine, and how to get it."""
 
 
+class CommandError(subprocess.CalledProcessError):
+    def __str__(self) -> str:
+        return f"{super().__str__()}\n{self.stderr.strip()[-2000:]}"
+
+
 def docker(
     *words: str, timeout_seconds: float = 60, stdin: str = "", environment: Mapping[str, str] | None = None
 ) -> str:
-    """The standard output. Raises CalledProcessError with both outputs."""
+    """The standard output. Raises CommandError with both outputs."""
     done = subprocess.run(
         ["docker", *words],
         input=stdin,
@@ -44,7 +57,7 @@ def docker(
         check=False,
     )
     if done.returncode:
-        raise subprocess.CalledProcessError(done.returncode, f"docker {' '.join(words)}", done.stdout, done.stderr)
+        raise CommandError(done.returncode, f"docker {' '.join(words)}", done.stdout, done.stderr)
     return done.stdout
 
 
@@ -60,6 +73,10 @@ def find_engine() -> str:
         compose = docker("compose", "version", "--short").strip()
     except subprocess.CalledProcessError:
         raise NoEngineError("docker has no Compose: install the plug-in docker-compose, 2.24 or newer") from None
+    for name, version, oldest in (("Docker Engine", server, OLDEST_ENGINE), ("Compose", compose, OLDEST_COMPOSE)):
+        found = tuple(map(int, re.findall(r"\d+", version)[:2]))
+        if found < oldest:
+            raise NoEngineError(f"{name} {version} is too old: install {'.'.join(map(str, oldest))} or newer")
     return f"Docker Engine {server}, Compose {compose}"
 
 
@@ -67,6 +84,12 @@ def find_engine() -> str:
 class Images:
     python: str
     redis: str
+
+
+def default_images() -> dict[str, str]:
+    """PYTHON_IMAGE and REDIS_IMAGE, as docker-compose.yml has them."""
+    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+    return dict(re.findall(r"\$\{(PYTHON_IMAGE|REDIS_IMAGE):-([^}]+)\}", text))
 
 
 def base_images(wanted: Mapping[str, str]) -> Images:
@@ -87,6 +110,14 @@ def base_images(wanted: Mapping[str, str]) -> Images:
             environment={"DOCKER_BUILDKIT": "0"},
         )
     return Images(BASE, REDIS)
+
+
+def build_image(name: str, tree: Path, images: Images, target: str = "") -> None:
+    """`docker build -t NAME --target TARGET TREE` by Compose, which brings BuildKit along: `docker` itself needs the
+    plug-in buildx for that from version 23 on."""
+    build = {"context": str(tree), "args": {"PYTHON": images.python}, **({"target": target} if target else {})}
+    project = json.dumps({"services": {"image": {"image": name, "build": build}}})
+    docker("compose", "--project-name", "images", "-f", "-", "build", stdin=project, timeout_seconds=BUILD_SECONDS)
 
 
 def _is_here(image: str) -> bool:

@@ -26,7 +26,7 @@ import pytest
 import yaml
 
 from benchmarks.support.valkey import free_port
-from tests.compose.engine import NoEngineError, base_images, docker, find_engine
+from tests.compose.engine import BUILD_SECONDS, NoEngineError, base_images, default_images, docker, find_engine
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 
@@ -35,10 +35,10 @@ pytestmark = [
     pytest.mark.skipif("TJ_COMPOSE" not in os.environ, reason="needs a container engine: make test-compose"),
 ]
 Json = dict[str, Any]
-LONG_RUNNING = ("redis", "localcluster", "watcher", "worker", "beat", "flower")
-START_SECONDS = 300.0
-"""From `up` until every service is healthy, images included."""
-TRAINING_SECONDS = 300.0
+LONG_RUNNING = ("redis", "localcluster", "watcher", "worker", "reporter", "beat", "flower", "page")
+START_SECONDS = 900.0
+"""From `up` until every service is healthy."""
+TRAINING_SECONDS = 900.0
 COPIED = ("docker-compose.yml", "Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "requirements")
 COPIED_CODE = ("beat_schedule.py", "tjworker", "watcher", "localcluster", "k8s", "examples")
 
@@ -52,7 +52,7 @@ class Project:
     env: dict[str, str]
     profiles: tuple[str, ...] = ("--profile", "local")
 
-    def compose(self, *words: str, timeout_seconds: float = 120.0, environment: Mapping[str, str] | None = None) -> str:
+    def compose(self, *words: str, timeout_seconds: float = 300.0, environment: Mapping[str, str] | None = None) -> str:
         names = ("compose", "--project-name", self.name, "--project-directory", str(self.folder))
         files = ("-f", str(self.folder / "docker-compose.yml"))
         return docker(*names, *files, *self.profiles, *words, timeout_seconds=timeout_seconds, environment=environment)
@@ -81,7 +81,7 @@ class Project:
     def logs(self) -> str:
         return self.compose("ps", "--all") + self.compose("logs", "--tail", "15", "--no-color")
 
-    def until(self, what: str, condition: Callable[[], object], within_seconds: float = 120.0) -> None:
+    def until(self, what: str, condition: Callable[[], object], within_seconds: float = 600.0) -> None:
         until(what, condition, within_seconds, context=self.logs, look_seconds=0.5)
 
 
@@ -107,17 +107,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """The stack with a cluster of its own, started as the first lines of the file say."""
     try:
         found = find_engine()
-        defaults = re.findall(
-            r"\$\{(PYTHON_IMAGE|REDIS_IMAGE):-([^}]+)\}", (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-        )
-        images = base_images(dict(defaults))
+        images = base_images(default_images())
     except NoEngineError as missing:
         pytest.skip(str(missing))
     folder = copy_of_the_tree(tmp_path_factory.mktemp("compose"))
     make_env, up, *_ = first_lines()
     subprocess.run(make_env, shell=True, cwd=folder, check=True)  # noqa: S602  the line that a user pastes
     assert (folder / ".env").stat().st_mode & 0o077 == 0
-    ports = {"FLOWER_PUBLISHED_PORT": free_port(), "LOCAL_API_PUBLISHED_PORT": free_port()}
+    ports = {f"{name}_PUBLISHED_PORT": free_port() for name in ("FLOWER", "PAGE", "LOCAL_API")}
     with (folder / ".env").open("a", encoding="utf-8") as file:
         file.write(f"PYTHON_IMAGE={images.python}\nREDIS_IMAGE={images.redis}\n")
         file.writelines(f"{name}={port}\n" for name, port in ports.items())
@@ -126,15 +123,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     print(f"{found}; base images {images.python}, {images.redis}")  # noqa: T201  what was tested
     try:
         words = up.removeprefix("docker compose --profile local ").split()
-        made.compose(*words, "--detach", timeout_seconds=START_SECONDS)
+        made.compose(*words, "--detach", timeout_seconds=BUILD_SECONDS)
         made.until("every service is healthy", lambda: made.are_healthy(*LONG_RUNNING), START_SECONDS)
         yield made
     finally:
         made.compose("down", "--volumes", "--timeout", "5")
 
 
-def flower(project: Project, path: str, credentials: str = "") -> tuple[int, str]:
-    request = urllib.request.Request(f"http://127.0.0.1:{project.env['FLOWER_PUBLISHED_PORT']}{path}")
+def look(project: Project, service: str, path: str, credentials: str = "") -> tuple[int, str]:
+    """GET, from this machine: (status, body)."""
+    request = urllib.request.Request(f"http://127.0.0.1:{project.env[f'{service}_PUBLISHED_PORT']}{path}")
     if credentials:
         request.add_header("Authorization", f"Basic {base64.b64encode(credentials.encode()).decode()}")
     try:
@@ -170,7 +168,7 @@ def run_job(project: Project, name: str) -> None:
     (project.folder / "job.yaml").write_text(manifest, encoding="utf-8")
     project.compose("cp", str(project.folder / "job.yaml"), "localcluster:/data/job.yaml")
     project.kubectl("apply", "-f", "/data/job.yaml")
-    project.until(f"{name} has succeeded", lambda: project.phase_of(name) == "Succeed", 180.0)
+    project.until(f"{name} has succeeded", lambda: project.phase_of(name) == "Succeed", 600.0)
 
 
 def test_services_that_prepare_have_ended_well(project: Project) -> None:
@@ -186,6 +184,8 @@ def test_the_example_trains_to_its_end_through_a_kill_of_every_worker(project: P
     for container in project.containers("worker"):
         kill(container["ID"])
     project.until("digits has succeeded", lambda: project.phase_of("digits") == "Succeed", TRAINING_SECONDS)
+    reported = json.loads(project.kubectl("get", "aitj", "digits", "-o", "jsonpath={.status.trainerStatus}"))
+    assert reported["progressPercentage"] == 100, reported
     log = project.kubectl("logs", "digits-master-0", "--tail", "1")
     assert re.search(r"accuracy 0\.[89]", log), log
 
@@ -201,10 +201,18 @@ def test_the_engine_restarts_a_service_that_was_killed(project: Project, service
 
 
 def test_flower_shows_itself_to_its_password_alone(project: Project) -> None:
-    assert flower(project, "/")[0] == 401
-    assert flower(project, "/", "admin:wrong")[0] == 401
-    status, page = flower(project, "/workers", project.env["FLOWER_BASIC_AUTH"])
+    assert look(project, "FLOWER", "/")[0] == 401
+    assert look(project, "FLOWER", "/", "admin:wrong")[0] == 401
+    status, page = look(project, "FLOWER", "/workers", project.env["FLOWER_BASIC_AUTH"])
     assert (status, "celery@" in page) == (200, True)
+
+
+def test_the_page_shows_the_job_its_progress_and_its_log_to_its_password_alone(project: Project) -> None:
+    assert look(project, "PAGE", "/")[0] == look(project, "PAGE", "/", project.env["FLOWER_BASIC_AUTH"])[0] == 401
+    path = "aitrainingjobs.elasticdeeplearning.ai/default/digits"
+    for view, words in (("/", "digits"), (f"/jobs/{path}", "100"), (f"/logs/{path}?role=master", "accuracy")):
+        status, page = look(project, "PAGE", view, project.env["PAGE_BASIC_AUTH"])
+        assert (status, words in page) == (200, True), (view, page[-2000:])
 
 
 def test_workers_are_scaled(project: Project) -> None:
@@ -222,6 +230,16 @@ def test_jobs_and_queue_outlive_down_and_up(project: Project) -> None:
     assert project.kubectl("get", "aitj", "-o", "name") == jobs
     assert "DB loaded from append only file" in project.compose("logs", "redis")
     run_job(project, "after-down-and-up")
+
+
+def test_other_passwords_in_env_count_from_the_next_up_on(project: Project) -> None:
+    file = project.folder / ".env"
+    changed, count = re.subn(r"(?m)^(REDIS_\w+)=\w{48}$", rf"\1={'c0ffee' * 8}", file.read_text(encoding="utf-8"))
+    assert count == 3
+    file.write_text(changed, encoding="utf-8")
+    project.compose("up", "--detach", timeout_seconds=START_SECONDS)
+    project.until("every service is healthy", lambda: project.are_healthy(*LONG_RUNNING))
+    run_job(project, "after-other-passwords")
 
 
 def test_without_env_nothing_starts_and_the_message_names_the_file(project: Project, tmp_path: Path) -> None:
@@ -293,7 +311,7 @@ def test_the_cluster_of_a_kubeconfig_is_operated(project: Project, tmp_path: Pat
             subprocess.run([*kubectl, "apply", "--server-side", "-f", str(ROOT / "k8s/crds")], check=True)
             other = Project(project.folder, f"{project.name}own", project.env, profiles=())
             settings = {"KUBE_DIR": str(own), "RUN_AS": f"{os.getuid()}:{os.getgid()}"}
-            settings |= {"FLOWER_PUBLISHED_PORT": str(free_port())}
+            settings |= {f"{name}_PUBLISHED_PORT": str(free_port()) for name in ("FLOWER", "PAGE")}
             try:
                 other.compose("up", "--detach", timeout_seconds=START_SECONDS, environment=settings)
                 subprocess.run([*kubectl, "apply", "-f", str(ROOT / "examples/digits/job.yaml")], check=True)

@@ -237,7 +237,7 @@ def test_the_kustomization_of_the_documentation_works(tmp_path: Path) -> None:
         if template.component != "redis":
             assert template.container["image"] == "registry.example.com/ml/operator:0.1.0"
             assert template.container["envFrom"][0]["configMapRef"]["name"] == settings["metadata"]["name"]
-    assert {t.name: t.owner["spec"]["replicas"] for t in templates(documents)}["tj-worker"] == 4
+    assert {t.name: t.owner["spec"]["replicas"] for t in templates(documents)}["tj-worker"] == 2
 
 
 # -- the Kubernetes API's own types ----------------------------------------------------------------
@@ -483,4 +483,4 @@ def test_a_database_for_the_history_is_named_to_who_writes_and_who_reads_it_and_
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     urls = {name: of["environment"].get("TJ_REDIS_URL", "") for name, of in services.items() if "environment" in of}
     composed = {name: url.removeprefix("rediss://").partition(":")[0] for name, url in urls.items() if url}
-    assert composed == {"watcher": "tj", "worker": "tj", "beat": "tj-tasks", "flower": "tj-tasks"}
+    assert composed["page"] == "tj-page"

@@ -39,9 +39,12 @@ FILE = ROOT / "docker-compose.yml"
 SECRETS = {
     "REDIS_PASSWORD": "f00d" * 12,
     "REDIS_TASKS_PASSWORD": "beef" * 12,
+    "REDIS_PAGE_PASSWORD": "face" * 12,
     "RECORD_KEYS": "5ea1" * 16,
     "FLOWER_BASIC_AUTH": "admin:s3cret",
+    "PAGE_BASIC_AUTH": "admin:s3cret-page",
 }
+PUBLIC = ("6379", "5555", "6443", "8088")
 _VARIABLE = re.compile(r"\$(?:(\$)|\{([A-Z_]+)(:?[-?])?([^}]*)\})")
 
 
@@ -82,7 +85,7 @@ class Host:
 
     folder: Path
     project: Json
-    ports: dict[str, int] = field(default_factory=lambda: {n: free_port() for n in ("6379", "plain", "5555", "6443")})
+    ports: dict[str, int] = field(default_factory=lambda: {name: free_port() for name in ("plain", *PUBLIC)})
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def here(self, text: str, service: str = "") -> str:
@@ -242,9 +245,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         for name in ("redis", "localcluster"):
             made.until(f"{name} is healthy", lambda name=name: made.healthy(name))  # type: ignore[misc]
         run(made, "crds")
-        for name in ("watcher", "worker", "beat", "flower"):
+        for name in ("watcher", "worker", "beat", "flower", "page"):
             made.start(name)
-        for name in ("watcher", "flower"):
+        for name in ("watcher", "flower", "page"):
             made.until(f"{name} is healthy", lambda name=name: made.healthy(name))  # type: ignore[misc]
         yield made
 
@@ -271,8 +274,8 @@ spec:
 """
 
 
-def _flower(host: Host, path: str, credentials: str = "") -> tuple[int, bytes]:
-    request = urllib.request.Request(f"http://127.0.0.1:{host.ports['5555']}{path}")
+def _flower(host: Host, path: str, credentials: str = "", port: str = "5555") -> tuple[int, bytes]:
+    request = urllib.request.Request(f"http://127.0.0.1:{host.ports[port]}{path}")
     if credentials:
         request.add_header("Authorization", "Basic " + base64.b64encode(credentials.encode()).decode())
     try:
@@ -314,6 +317,15 @@ def test_flower_refuses_everyone_without_the_password(host: Host) -> None:
         assert _flower(host, path, SECRETS["FLOWER_BASIC_AUTH"])[0] == 200, path
 
 
+def test_the_page_shows_jobs_to_its_password_alone(host: Host) -> None:
+    for credentials in ("", "admin:wrong", SECRETS["FLOWER_BASIC_AUTH"]):
+        assert _flower(host, "/", credentials, port="8088")[0] == 401, credentials
+    _train(host, "on-the-page")
+    for path in ("/", "/jobs/aitrainingjobs.elasticdeeplearning.ai/default/on-the-page"):
+        code, body = _flower(host, path, SECRETS["PAGE_BASIC_AUTH"], port="8088")
+        assert (code, b"on-the-page" in body) == (200, True), path
+
+
 def test_flower_lists_key_and_result_of_each_task(host: Host) -> None:
     page = _flower(host, "/tasks", SECRETS["FLOWER_BASIC_AUTH"])[1].decode()
     wanted = host.project["services"]["flower"]["environment"]["FLOWER_TASKS_COLUMNS"].split(",")
@@ -330,7 +342,7 @@ def test_the_health_check_finds_a_process_that_works(name: str, host: Host) -> N
 def test_redis_refused_nothing_that_the_operator_asked_for(host: Host) -> None:
     _train(host, "audited")
     with host.connect(username="auditor", password="any") as auditor:
-        assert [entry for entry in auditor.acl_log() if entry["username"] in ("tj", "tj-tasks")] == []
+        assert [entry for entry in auditor.acl_log() if entry["username"] in ("tj", "tj-tasks", "tj-page")] == []
 
 
 def test_redis_shows_strangers_nothing(host: Host) -> None:
@@ -374,14 +386,14 @@ def test_watcher_and_workers_alone_have_the_record_keys() -> None:
     assert sealing == {"watcher", "worker"}
 
 
-def test_beat_and_flower_have_a_user_of_their_own() -> None:
+def test_each_service_has_the_redis_user_with_what_it_needs() -> None:
     services = load(SECRETS)["services"]
     users = {
         name: service["environment"]["TJ_REDIS_URL"].split("//")[1].split(":")[0]
         for name, service in services.items()
         if "TJ_REDIS_URL" in (service.get("environment") or {})
     }
-    assert users == {"watcher": "tj", "worker": "tj", "beat": "tj-tasks", "flower": "tj-tasks"}
+    assert users == {"watcher": "tj", "worker": "tj", "beat": "tj-tasks", "flower": "tj-tasks", "page": "tj-page"}
 
 
 @pytest.mark.parametrize("missing", sorted(SECRETS))

@@ -165,13 +165,14 @@ def test_as_whom_each_process_comes_to_redis(found: dict[str, Template], service
 # -- compose ---------------------------------------------------------------------------------------
 PUBLISHED: dict[str, tuple[str, ...]] = {
     "flower": ("127.0.0.1:${FLOWER_PUBLISHED_PORT:-5555}:5555",),
+    "page": ("127.0.0.1:${PAGE_PUBLISHED_PORT:-8088}:8088",),
     "localcluster": ("127.0.0.1:${LOCAL_API_PUBLISHED_PORT:-6443}:6443",),
 }
 """For this machine alone."""
 WAITS: dict[str, dict[str, str]] = {
     "setup": {},
     "redis": {"setup": "service_completed_successfully"},
-    **{name: {"redis": "service_healthy", "localcluster": "service_healthy"} for name in ("watcher", "worker")},
+    **{name: {"redis": "service_healthy", "localcluster": "service_healthy"} for name in ("watcher", "worker", "page")},
     **{name: {"redis": "service_healthy"} for name in ("beat", "flower")},
     "reporter": {"setup": "service_completed_successfully", "localcluster": "service_healthy"},
     "localcluster": {},

@@ -88,6 +88,7 @@ class Answer:
 class PageWorld:
     redis: RealRedis
     own: bool = False
+    password: str = ""
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     """(token, method, path) of each request to the API server."""
     api_away: bool = False
@@ -107,7 +108,7 @@ class PageWorld:
         commands = RedisCommands(client(self.redis.url), self.redis.prefix, where="redis://here")
         self.reader = Reader(commands, self.history)
         configuration = Configuration()
-        viewers = Viewers(configuration, own=self.own, connect=self._connect)
+        viewers = Viewers(configuration, own=self.own, password=self.password, connect=self._connect)
         self.site = Site(self.reader, self.history, viewers, history_seconds=7 * 86_400.0, flower="http://127.0.0.1:1")
 
     def _connect(self, configuration: Configuration) -> TokenTransport:

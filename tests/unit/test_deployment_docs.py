@@ -42,7 +42,7 @@ def test_settings_that_are_named_exist() -> None:
 
 def test_objects_that_are_named_exist() -> None:
     made = set()
-    for path in [*(ROOT / "k8s" / "base").glob("*.yaml"), *(ROOT / "k8s" / "second").glob("*.yaml")]:
+    for path in (path for folder in ("base", "page", "second") for path in (ROOT / "k8s" / folder).glob("*.yaml")):
         for document in yaml.safe_load_all(path.read_text(encoding="utf-8")):
             made.add(document.get("metadata", {}).get("name"))
             made |= {g["name"] for g in document.get("configMapGenerator", ())}

@@ -60,17 +60,17 @@ PORTS = {
 # -- probes ----------------------------------------------------------------------------------------
 TIMES: dict[tuple[str, str], tuple[int, int, int, int]] = {
     # first after, then every, an answer within: seconds; failures in a row
+    **{(name, "startupProbe"): (0, 2, 5, 150) for name in (*OURS, "redis")},
     ("watcher", "readinessProbe"): (0, 5, 3, 3),
     ("watcher", "livenessProbe"): (0, 20, 5, 3),
     ("worker", "readinessProbe"): (0, 10, 5, 3),
-    ("worker", "livenessProbe"): (30, 20, 5, 3),
+    ("worker", "livenessProbe"): (0, 20, 5, 3),
     ("beat", "readinessProbe"): (0, 10, 5, 3),
-    ("beat", "livenessProbe"): (30, 20, 5, 3),
+    ("beat", "livenessProbe"): (0, 20, 5, 3),
     ("flower", "readinessProbe"): (0, 10, 5, 3),
-    ("flower", "livenessProbe"): (30, 30, 10, 4),
+    ("flower", "livenessProbe"): (0, 30, 10, 4),
     ("reporter", "readinessProbe"): (0, 5, 3, 3),
     ("reporter", "livenessProbe"): (0, 20, 5, 3),
-    ("redis", "startupProbe"): (0, 2, 5, 150),
     ("redis", "readinessProbe"): (0, 10, 5, 3),
     ("redis", "livenessProbe"): (0, 20, 5, 6),
 }
@@ -102,16 +102,15 @@ def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds
     assert limit_seconds + (period + timeout) * failures <= 180
 
 
+RARE = {"interval": "30s", "timeout": "10s", "start_period": "60s"}
+"""Often enough for whoever looks; nothing waits for these services to be healthy."""
+OFTEN = {"interval": "5s", "timeout": "5s", "start_period": "180s"}
+"""Others wait for them; `up` fails when the start period is over and a check has failed."""
 CHECKS: dict[str, dict[str, str]] = {
-    **{
-        name: {"interval": "10s", "timeout": "5s", "start_period": "60s"}
-        for name in ("watcher", "worker", "beat", "reporter")
-    },
-    "flower": {"interval": "10s", "timeout": "5s", "start_period": "30s"},
-    "redis": {"interval": "2s", "timeout": "5s", "start_period": "60s"},
-    "localcluster": {"interval": "2s", "timeout": "5s", "start_period": "30s"},
+    **dict.fromkeys(("watcher", "worker", "beat", "reporter", "page", "flower"), RARE),
+    **dict.fromkeys(("redis", "localcluster"), OFTEN),
 }
-ASKS = {**dict.fromkeys(("watcher", "worker", "beat", "reporter"), "8080/readyz"), "flower": "5555/healthcheck"}
+ASKS = {**dict.fromkeys(("watcher", "worker", "beat", "reporter", "page"), "8080/readyz"), "flower": "5555/healthcheck"}
 
 
 def test_the_health_checks_of_compose() -> None:
@@ -119,8 +118,10 @@ def test_the_health_checks_of_compose() -> None:
     asked = {name: check.pop("test") for name, check in said.items()}
     assert said == CHECKS
     for name, what in ASKS.items():
-        one = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{what}', timeout=3)"
-        assert asked[name] == ["CMD", "python", "-c", one], name
+        port, _, path = what.partition("/")
+        code = f"import socket; c = socket.create_connection('127.0.0.1:{port}'.split(':'), 5)"
+        code += rf"; c.sendall(b'GET /{path} HTTP/1.0\r\n\r\n'); assert b' 200 ' in c.recv(64)"
+        assert asked[name] == ["CMD", "python", "-ISc", code], name
     assert asked["localcluster"][-3:] == ["get", "--raw", "/readyz"]
 
 

@@ -47,17 +47,20 @@ class _Health:
 def site_of(settings: Settings) -> Site:
     """Raises Terminal for settings that no page can be shown with."""
     own = settings.page_access == "kubeconfig"
-    if own and settings.page_host not in OWN_NAMES | {"::1"}:
+    if settings.page_basic_auth and not own:
+        raise Terminal("TJ_PAGE_BASIC_AUTH needs TJ_PAGE_ACCESS=kubeconfig: set that, or unset the password")
+    if own and not settings.page_basic_auth and settings.page_host not in OWN_NAMES | {"::1"}:
         raise Terminal(
             f"TJ_PAGE_ACCESS=kubeconfig shows everybody who reaches TJ_PAGE_HOST={settings.page_host} what the"
-            " kubeconfig may read; let it listen on 127.0.0.1, or set TJ_PAGE_ACCESS=token"
+            " kubeconfig may read; set TJ_PAGE_BASIC_AUTH=user:password, let it listen on 127.0.0.1, or set"
+            " TJ_PAGE_ACCESS=token"
         )
     commands = RedisCommands(client(settings.redis_url), settings.key_prefix, where=describe(settings.redis_url))
     history = open_history(settings)
     return Site(
         Reader(commands, history),
         history,
-        Viewers(load_configuration(), own=own),
+        Viewers(load_configuration(), own=own, password=settings.page_basic_auth),
         gpu_resources=settings.gpu_resource_list,
         flower=settings.page_flower_url,
         history_seconds=settings.history_seconds,

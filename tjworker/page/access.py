@@ -4,13 +4,15 @@ In a cluster this process has no rights of its own. A viewer is the bearer of a 
 into `Authorization`; rows are shown of namespaces and kinds whose jobs the token may list (SelfSubjectAccessReview),
 and a job's own page is read with the token. Answers are remembered for a while, tokens by their hash.
 
-On one's own machine (`TJ_PAGE_ACCESS=kubeconfig`) every viewer is the owner of the kubeconfig; then the page listens on
-a loopback address and answers to the names of this machine alone.
+On one's own machine (`TJ_PAGE_ACCESS=kubeconfig`) every viewer is the owner of the kubeconfig. Then the page listens on
+a loopback address and answers to the names of this machine alone, or it asks for a password (`TJ_PAGE_BASIC_AUTH`).
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import hmac
 import threading
 import time
 from collections import OrderedDict
@@ -102,13 +104,15 @@ class Viewer:
 
 
 class Viewers:
-    """`own`: everybody is the owner of this configuration. None: of the token that comes with the request."""
+    """`own`: every viewer reads with this configuration, `password` (`user:password`) permitting; else with the token
+    that comes with the request."""
 
     def __init__(
         self,
         configuration: Configuration,
         *,
         own: bool,
+        password: str = "",
         connect: Callable[[Configuration], Transport] | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -117,16 +121,24 @@ class Viewers:
         self._now = now
         self._lock = threading.Lock()
         self._own = self._viewer(configuration) if own else None
+        self._password = f"Basic {base64.b64encode(password.encode()).decode()}" if password else ""
         self._known: OrderedDict[bytes, Viewer] = OrderedDict()
 
     @property
     def names_no_one(self) -> bool:
         """Whoever reaches the page is taken for its owner."""
-        return self._own is not None
+        return self._own is not None and not self._password
+
+    @property
+    def challenge(self) -> str:
+        """The header WWW-Authenticate of an answer 401: with `Basic` a browser asks for the password."""
+        return 'Basic realm="jobs", charset="UTF-8"' if self._password else "Bearer"
 
     def viewer(self, authorization: str) -> Viewer:
-        """Raises NotAllowed without a token."""
+        """Raises NotAllowed without a token, or without the password where there is one."""
         if self._own is not None:
+            if self._password and not hmac.compare_digest(authorization.encode(), self._password.encode()):
+                raise NotAllowed(401, "user or password is wrong; TJ_PAGE_BASIC_AUTH of the page has both")
             return self._own
         kind, _, token = authorization.partition(" ")
         token = token.strip()

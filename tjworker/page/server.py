@@ -143,7 +143,7 @@ class View(RequestHandler):
     def refuse(self, code: int, message: str) -> None:
         self.set_status(code)
         if code == 401:
-            self.set_header("WWW-Authenticate", "Bearer")
+            self.set_header("WWW-Authenticate", self.site.viewers.challenge)
         self.finish(self.html("error.html", code=code, heading=_HEADINGS.get(code, "Error"), message=message, watch=""))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -4,7 +4,7 @@
 compared with it by a test, and docs/redis.md shows it. That it is enough, and nothing else allowed, is measured on
 a real Redis (tests/integration/test_redis_users.py, test_deployment_compose.py).
 
-    REDIS_PASSWORD=... REDIS_TASKS_PASSWORD=... python -m tjworker.store.users     # prints the ACL file
+    REDIS_PASSWORD=... REDIS_TASKS_PASSWORD=... REDIS_PAGE_PASSWORD=... python -m tjworker.store.users
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ PAGE = User(
 )
 """The page reads the projection, the queue's numbers and the history, and writes nothing."""
 
+PASSWORDS = ("REDIS_PASSWORD", "REDIS_TASKS_PASSWORD", "REDIS_PAGE_PASSWORD")
+"""Environment variables of docker-compose.yml's users."""
+
 PROBE = User("probe", (), (), ("-@all", "+ping"))
 
 
@@ -90,10 +93,10 @@ def acl(prefix: str, operator: str, tasks: str, page: str = "") -> list[str]:
 
 
 def acl_of_environment(environment: Mapping[str, str]) -> list[str]:
-    """The ACL file for the passwords REDIS_PASSWORD and REDIS_TASKS_PASSWORD. Raises ValueError for a password that is
-    missing, or that an ACL file or a URL would read as something else."""
+    """The ACL file for the passwords in PASSWORDS. Raises ValueError for a password that is missing, or that an ACL
+    file or a URL would read as something else."""
     passwords = []
-    for name in ("REDIS_PASSWORD", "REDIS_TASKS_PASSWORD"):
+    for name in PASSWORDS:
         password = environment.get(name, "")
         if not re.fullmatch(r"[A-Za-z0-9_-]+", password):
             problem = "holds other characters" if password else "is not set"

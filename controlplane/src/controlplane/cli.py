@@ -34,7 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     make = commands.add_parser("build", help="build the programs, once; prints their folder")
     make.set_defaults(work=_build)
     make.add_argument("--check", action="store_true", help="build nothing; fail when something is missing")
-    make.add_argument("--kubelet", action="store_true", help="the kubelet for `make test-cluster`, and nothing else")
+    make.add_argument(
+        "--kubelet", action="store_true", help="kubelet and kube-proxy for `make test-cluster`, and nothing else"
+    )
     make.add_argument("--helm", action="store_true", help="helm for `make test-chart`, and nothing else")
     run = commands.add_parser("run", help="run it in the foreground until SIGTERM or SIGINT")
     run.set_defaults(work=_run)
@@ -100,10 +102,10 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _build_apart(wanted: Release, option: str, *, check: bool) -> int:
-    """A program that is no part of a control plane."""
+    """Programs that are no part of a control plane."""
     if check and not binaries.cached(wanted).is_dir():
-        (program,) = wanted.programs
-        raise ControlPlaneError(f"{program.name} is not built: run `python -m controlplane build {option}`")
+        names = ", ".join(program.name for program in wanted.programs)
+        raise ControlPlaneError(f"{names} not built: run `python -m controlplane build {option}`")
     print(binaries.cached(wanted) if check else build(wanted, _say))  # noqa: T201
     return 0
 

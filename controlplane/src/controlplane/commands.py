@@ -17,19 +17,29 @@ CLIENT_QPS, CLIENT_BURST = "500", "1000"
 a measurement would show their throttle and nothing else."""
 
 
+LOOPBACK = "127.0.0.1"
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything of one control plane lies, and on which ports of the loopback it listens."""
+    """Where everything of one control plane lies, and on which ports it listens."""
 
     folder: Path
     api_port: int
     etcd_port: int
     peer_port: int
     audit_log: Path
+    address: str = LOOPBACK
+    """Of the API server alone; etcd stays on the loopback."""
 
     @property
     def server(self) -> str:
-        return f"https://127.0.0.1:{self.api_port}"
+        return f"https://{self.address}:{self.api_port}"
+
+    @property
+    def is_for_pods(self) -> bool:
+        """Pods reach the API server, by the Service `kubernetes` and with their service account's token."""
+        return self.address != LOOPBACK
 
     @property
     def certificates(self) -> Path:
@@ -134,13 +144,13 @@ def kube_apiserver(program: Path, at: Layout) -> list[str]:
         "--kubelet-client-key",
         str(at.internal_key),
         "--bind-address",
-        "127.0.0.1",
-        # A machine without a default route has no other address to advertise, and a loopback one may not stand in
-        # Endpoints.
+        at.address,
+        # A machine without a default route has no other address to advertise.
         "--advertise-address",
-        "127.0.0.1",
+        at.address,
+        # A loopback address may not stand in Endpoints.
         "--endpoint-reconciler-type",
-        "none",
+        "lease" if at.is_for_pods else "none",
         "--secure-port",
         str(at.api_port),
         "--cert-dir",
@@ -151,9 +161,8 @@ def kube_apiserver(program: Path, at: Layout) -> list[str]:
         "RBAC",
         "--service-cluster-ip-range",
         "10.96.0.0/16",
-        # Without it every pod would need a service account and a volume with its token.
-        "--disable-admission-plugins",
-        "ServiceAccount",
+        # With it every pod needs a service account and a volume with its token, which played nodes do not mount.
+        *(() if at.is_for_pods else ("--disable-admission-plugins", "ServiceAccount")),
         "--enable-admission-plugins",
         ",".join(ADMISSION),
         "--service-account-key-file",

@@ -23,7 +23,7 @@ from typing import IO, Any
 from controlplane import binaries, certificates, commands, credentials, ports
 from controlplane.api import Api
 from controlplane.audit import AuditLog, Requests
-from controlplane.commands import Layout
+from controlplane.commands import LOOPBACK, Layout
 from controlplane.credentials import ADMIN, CONTROLLER_MANAGER, SCHEDULER, User
 from controlplane.errors import ControlPlaneError
 from controlplane.process import Process
@@ -39,7 +39,8 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 class ControlPlane:
     """`folder` None: a temporary one. `users`: who needs a token beside the service accounts, which need not be
-    named. `gangs`: the alpha feature of 1.36, gang scheduling by PodGroups, is on."""
+    named. `address`: another one than the loopback, for real nodes (see `Layout`). `gangs`: the alpha feature of 1.36,
+    gang scheduling by PodGroups, is on."""
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class ControlPlane:
         port: int = 0,
         audit_log: Path | None = None,
         users: Iterable[User] = (),
+        address: str = LOOPBACK,
         gangs: bool = False,
     ) -> None:
         self.release = kubernetes or release()
@@ -57,6 +59,7 @@ class ControlPlane:
             _sweep()
         self.folder = folder.resolve() if folder else Path(tempfile.mkdtemp(prefix=_PREFIX))
         self._port = port
+        self._address = address
         self._gangs = gangs
         self._audit_log = audit_log.resolve() if audit_log else self.folder / "audit.log"
         self._audit = AuditLog(self._audit_log)
@@ -81,7 +84,7 @@ class ControlPlane:
             self._prepare()
             for again in range(_TRIES):
                 api_port, etcd_port, peer_port = self._ports()
-                self.layout = Layout(self.folder, api_port, etcd_port, peer_port, self._audit_log)
+                self.layout = Layout(self.folder, api_port, etcd_port, peer_port, self._audit_log, self._address)
                 self.processes = {
                     name: Process(name, command, self.layout.log(name))
                     for name, command in commands.all_commands(programs, self.layout, gangs=self._gangs).items()

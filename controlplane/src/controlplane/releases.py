@@ -35,8 +35,9 @@ PROGRAMS = (
 )
 NAMES = tuple(program.name for program in PROGRAMS)
 KUBELET = Program("kubelet", "k8s.io/kubernetes/cmd/kubelet", own_module="kubelet")
-"""Of the default release. Only the tests of a real node need it, so it has a module and a place in the cache of its
-own."""
+KUBE_PROXY = Program("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy", own_module="kubelet")
+"""Both of the default release. Only the tests of a real node need them, so they have a module and a place in the cache
+of their own."""
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", own_module="helm")
 """Only the tests of the chart need it."""
 NEEDED = tuple(name for name in NAMES if name != "kwok")
@@ -85,8 +86,8 @@ class Release:
 
 
 def kubelet() -> Release:
-    """The kubelet that fits the default control plane."""
-    return Release(DEFAULT, (KUBELET,))
+    """The kubelet that fits the default control plane, and kube-proxy."""
+    return Release(DEFAULT, (KUBELET, KUBE_PROXY))
 
 
 def helm() -> Release:

@@ -16,9 +16,11 @@ from tests.support.builders import make_job
 from tests.support.page_world import PageWorld
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.status import Failure
-from tjworker.base import JobKey
+from tjworker.base import JobKey, Terminal
 from tjworker.history.records import Entry, Summary
+from tjworker.page.__main__ import site_of
 from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS
+from tjworker.settings import Settings
 from tjworker.store.work_queue import NOTHING_WRITTEN
 from tjworker.telemetry import metrics
 from tjworker.telemetry.metrics import REGISTRY
@@ -104,6 +106,30 @@ def test_on_ones_own_machine_only_its_own_names_are_answered(real_redis: RealRed
         assert world.get("/", "").code == 200
         for path in ("/", "/events?watch=jobs", f"/logs/{KIND}/default/digits", "/api/history"):
             assert world.get(path, "", Host="evil.example.com").code == 403, path
+
+
+def test_with_a_password_only_those_who_have_it_see_anything(real_redis: RealRedis) -> None:
+    with PageWorld(real_redis, own=True, password="me:pass:word").served() as world:
+        for path in ("/", "/cluster", "/history", "/api/history", f"/jobs/{KIND}/default/digits"):
+            for wrong in ("", "Basic bWU6cGFzczp3b3Jr", "Bearer me:pass:word", "me:pass:word"):
+                answer = world.get(path, "", Authorization=wrong)
+                assert (answer.code, answer.headers["WWW-Authenticate"][:6]) == (401, "Basic "), (path, wrong)
+        for path in ("/events?watch=jobs", f"/logs/{KIND}/default/digits"):
+            assert "digits" not in world.get(path, "").body, path
+        given = {"Authorization": "Basic bWU6cGFzczp3b3Jk", "Host": "jobs.example.com"}
+        assert world.get("/", "", **given).code == 200
+
+
+UNSAFE = {
+    "everybody in the network": ({"page_access": "kubeconfig", "page_host": "0.0.0.0"}, "set TJ_PAGE_BASIC_AUTH="),
+    "a password beside tokens": ({"page_basic_auth": "me:pass:word"}, "or unset the password"),
+}
+
+
+@pytest.mark.parametrize(("settings", "says"), UNSAFE.values(), ids=UNSAFE.keys())
+def test_a_page_that_would_show_more_than_was_meant_does_not_start(settings: dict[str, str], says: str) -> None:
+    with pytest.raises(Terminal, match=says):
+        site_of(Settings(**settings))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("path", ["/", "/cluster", "/history", "/nowhere", "/static/page.js", "/static/page.css"])

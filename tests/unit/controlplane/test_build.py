@@ -60,11 +60,11 @@ def test_a_build_makes_every_program_and_a_second_does_nothing(go: Path) -> None
     assert any("kube-apiserver" in line for line in said)
 
 
-def test_a_build_of_the_kubelet_makes_it_alone_and_leaves_the_control_plane(go: Path) -> None:
+def test_a_build_of_a_nodes_programs_makes_them_alone_and_leaves_the_control_plane(go: Path) -> None:
     _write(go)
     plane = build(release(), lambda _: None)
     folder = build(kubelet(), lambda _: None)
-    assert [f.name for f in folder.iterdir()] == ["kubelet"]
+    assert sorted(f.name for f in folder.iterdir()) == ["kube-proxy", "kubelet"]
     assert sorted(f.name for f in plane.iterdir()) == sorted(NAMES)
 
 

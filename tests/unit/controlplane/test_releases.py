@@ -10,7 +10,7 @@ import pytest
 
 from controlplane import binaries
 from controlplane.errors import BuildError
-from controlplane.releases import DEFAULT, KUBELET, MODULES, NEEDED, PROGRAMS, SUPPORTED, Release, kubelet, release
+from controlplane.releases import DEFAULT, MODULES, NEEDED, PROGRAMS, SUPPORTED, Program, Release, kubelet, release
 from tests.support.paths import ROOT
 
 ROWS = {"": "1.36.3", "1.36": "1.36.3", "1.36.3": "1.36.3", "v1.34.3": "1.34.3", "1.34": "1.34.3"}
@@ -42,10 +42,11 @@ def test_releases_share_no_cache() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_the_kubelet_is_of_the_default_control_planes_version() -> None:
-    text = (kubelet().folder(KUBELET) / "go.mod").read_text()
+@pytest.mark.parametrize("program", kubelet().programs, ids=lambda program: program.name)
+def test_the_programs_of_a_node_are_of_the_default_control_planes_version(program: Program) -> None:
+    text = (kubelet().folder(program) / "go.mod").read_text()
     assert f"k8s.io/kubernetes v{DEFAULT}" in text
-    assert KUBELET.package in text
+    assert program.package in text
 
 
 def _program(folder: Path, name: str) -> Path:

@@ -92,7 +92,7 @@ ARRIVES: Mapping[str, Set[str]] = {
     **dict.fromkeys(
         ("reports_url", "reports_ca_file", "reports_host", "reports_port", "reports_tls_folder"), frozenset()
     ),
-    **dict.fromkeys(("page_host", "page_port", "page_access", "page_flower_url"), frozenset()),
+    **dict.fromkeys(("page_host", "page_port", "page_access", "page_basic_auth", "page_flower_url"), frozenset()),
     "metrics_jobs": {"watcher: gauges.Gauges"},
     # Processes open these ports and set up their log before they make anything.
     **dict.fromkeys(

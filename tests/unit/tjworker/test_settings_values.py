@@ -119,6 +119,7 @@ TABLE: dict[str, Row] = {
     "page_host": Row("127.0.0.1", ("0.0.0.0", "::1"), ("",)),
     "page_port": Row(8088, ("1", "65535"), ("0", "65536", "-1", "1.5", "")),
     "page_access": Row("token", ("kubeconfig",), ("", "none", "Token")),
+    "page_basic_auth": Row("", ("me:12345678",), ("me", "me:1234567", ":12345678", "me:1234 5678")),
     "page_flower_url": Row("", ("http://127.0.0.1:5555", "https://flower.example.com"), ("flower", "ftp://a")),
     "health_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
     "health_port": PORT,
@@ -178,8 +179,8 @@ def test_they_are_read_once_and_cannot_be_changed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_secret_is_shown_nowhere() -> None:
-    assert set(settings.SECRET) == {"redis_url", "record_keys"}
-    assert KEY not in repr(Settings(record_keys=KEY))
+    assert set(settings.SECRET) == {"redis_url", "record_keys", "page_basic_auth"}
+    assert KEY not in repr(Settings(record_keys=KEY, page_basic_auth=f"me:{KEY}"))
 
 
 # -- what holds between them -----------------------------------------------------------------------

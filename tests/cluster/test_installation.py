@@ -1,0 +1,259 @@
+"""The operator on a real node, installed by the commands of docs/operations.md, through what happens to it while a job
+trains. `-s` prints what each command said."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import socket
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from tests.cluster.cluster import NAME, SECOND, Cluster, Json
+from tests.cluster.installation import NAMESPACE, Installation, is_ready
+from tests.compose.engine import NoEngineError, default_images, find_engine
+
+COMPONENTS = {"watcher": 2, "worker": 2, "beat": 1, "flower": 1, "reporter": 1, "page": 1, "redis": 1}
+JOB_SECONDS = 600.0
+IMAGE = "registry.example.com/ml/digits:0.1.0"
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[Installation]:
+    made = Installation(cluster, cluster.folder / "installation")
+    try:
+        find_engine()
+        made.make(default_images())
+    except NoEngineError as missing:
+        pytest.skip(str(missing))
+    yield made
+    for line, said in made.said.items():
+        print(f"$ {line}\n{said}")  # noqa: T201  -s shows it
+
+
+@dataclass
+class Training:
+    """The page's first job, slowed down so that much can happen to the operator before its end."""
+
+    installed: Installation
+
+    def begin(self) -> None:
+        apply, _ = self.installed.page.first_job
+        self.installed.run(apply.replace("sed '", 'sed \'s/"0.22"/"2"/; '))
+        self.installed.cluster.until("it trains", lambda: self.epochs() >= 1, JOB_SECONDS)
+
+    @property
+    def job(self) -> Json:
+        return self.installed.cluster.job("digits")
+
+    def epochs(self) -> int:
+        return int(self.job.get("status", {}).get("trainerStatus", {}).get("progressPercentage", 0)) // 5
+
+    def pods(self) -> dict[str, str]:
+        found = json.loads(self.installed.cluster.kubectl("get", "pods", "-l", "job-name=digits", "-o", "json"))
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found["items"]}
+
+
+@pytest.fixture(scope="module")
+def training(installed: Installation) -> Training:
+    made = Training(installed)
+    made.begin()
+    return made
+
+
+def ready(installed: Installation, component: str) -> None:
+    """As many as there are to be, none of them on its way out."""
+
+    def all_there() -> bool:
+        pods = installed.pods(component)
+        return len(pods) == COMPONENTS[component] and all(map(is_ready, pods))
+
+    installed.cluster.until(f"{component} is ready", all_there)
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_every_part_is_ready_and_was_not_started_twice(installed: Installation, component: str) -> None:
+    ready(installed, component)
+    restarts = [c["restartCount"] for pod in installed.pods(component) for c in pod["status"]["containerStatuses"]]
+    assert restarts == [0] * COMPONENTS[component]
+
+
+def test_the_namespace_enforces_restricted_and_refuses_what_is_not(installed: Installation) -> None:
+    spec = {"containers": [{"name": "main", "image": "none"}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "root", "namespace": NAMESPACE}, "spec": spec}
+    with pytest.raises(AssertionError, match='violates PodSecurity "restricted'):
+        installed.cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+
+
+def test_doctor_finds_nothing_wrong_from_within_a_worker(installed: Installation) -> None:
+    (said,) = [said for line, said in installed.said.items() if line.endswith("tj doctor")]
+    assert "[FAIL]" not in said, said
+
+
+def test_flower_answers_through_the_pages_port_forward_to_the_pages_password(installed: Installation) -> None:
+    (line,) = [line for line in installed.page.install if "port-forward" in line]
+    (password,) = [said for line, said in installed.said.items() if "get secret tj-flower" in line]
+    with installed.forwarded(line, 5555) as port:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/workers")
+        request.add_header("Authorization", f"Basic {base64.b64encode(password.encode()).decode()}")
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  the loopback
+            assert "celery@tj-worker" in answer.read().decode()
+
+
+def test_the_page_shows_a_job_to_a_token_of_the_cluster(installed: Installation, training: Training) -> None:
+    token = installed.cluster.kubectl("-n", NAMESPACE, "create", "token", "watcher").strip()
+    with installed.forwarded(f"kubectl -n {NAMESPACE} port-forward svc/tj-page 8088:80", 8088) as port:
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310  the loopback
+            assert "digits" in answer.read().decode()
+
+
+DISTURBANCES = {
+    "a version that cannot start, and its rollback": [
+        "set image deploy/tj-worker worker=localhost/no-such-version:1",
+        "rollout undo deploy/tj-worker",
+    ],
+    "every pod of watcher and worker deleted": [
+        "delete pod -l app.kubernetes.io/component=watcher --wait=false",
+        "delete pod -l app.kubernetes.io/component=worker --wait=false",
+    ],
+    "Redis' pod deleted": ["delete pod tj-redis-0"],
+}
+
+
+@contextmanager
+def goes_on(installed: Installation, training: Training) -> Iterator[None]:
+    """The job keeps its pods through it and trains on; the operator is whole again."""
+    before, epochs = training.pods(), training.epochs()
+    yield
+    for component in COMPONENTS:
+        ready(installed, component)
+    # Pods that the autoscaler adds meanwhile are no loss.
+    assert before.items() <= training.pods().items(), "a pod was replaced"
+    installed.cluster.until("it goes on", lambda: training.epochs() > epochs, JOB_SECONDS)
+
+
+@pytest.mark.parametrize("commands", DISTURBANCES.values(), ids=DISTURBANCES)
+def test_a_job_trains_on_through(installed: Installation, training: Training, commands: list[str]) -> None:
+    with goes_on(installed, training):
+        for command in commands:
+            installed.run(f"kubectl -n {NAMESPACE} {command}")
+
+
+def test_a_job_trains_on_through_an_update_to_other_settings(installed: Installation, training: Training) -> None:
+    old = {pod["metadata"]["name"] for pod in installed.pods("worker")}
+    with goes_on(installed, training):
+        installed.serve("pytorchjobs.kubeflow.org", "mpijobs.kubeflow.org")
+    assert not old & {pod["metadata"]["name"] for pod in installed.pods("worker")}
+
+
+def test_kubectl_and_tj_reach_into_its_containers(installed: Installation, training: Training) -> None:
+    tj = f"{sys.executable} -m tjworker.cli"
+    assert re.search(r"epoch \d+/20 ", installed.run(f"{tj} logs digits --role master --tail 3"))
+    assert "trainer" in installed.run(f"{tj} describe digits")
+    assert "digits" in installed.run(f"{tj} top")
+    assert installed.run("echo typed | kubectl exec -i digits-master-0 -- cat") == "typed\n"
+    installed.run("echo copied > file && kubectl cp file digits-master-0:/tmp/file")
+    assert installed.run("kubectl exec digits-master-0 -- cat /tmp/file") == "copied\n"
+    with installed.forwarded("kubectl port-forward pod/digits-master-0 7000", 7000) as port:
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+
+
+def test_a_replica_that_is_deleted_after_all_that_is_replaced(installed: Installation, training: Training) -> None:
+    before = training.pods()
+    installed.cluster.kubectl("delete", "pod", "digits-trainer-0")
+    installed.cluster.until(
+        "it is replaced",
+        lambda: training.pods().get("digits-trainer-0", before["digits-trainer-0"]) != before["digits-trainer-0"],
+    )
+
+
+def test_the_first_job_of_the_page_succeeds(installed: Installation, training: Training) -> None:
+    installed.run(training.installed.page.first_job[1])
+    status = training.job["status"]
+    assert (status["phase"], status["trainerStatus"]["progressPercentage"]) == ("Succeed", 100)
+    log = installed.cluster.kubectl("logs", "digits-master-0", "--tail", "1")
+    assert re.search(r"accuracy 0\.9", log), log
+
+
+# -- other kinds -----------------------------------------------------------------------------------
+MEET = """
+import os, socket
+at = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+if os.environ["RANK"] == "0":
+    server = socket.create_server(("", at[1]))
+    print("rank", server.accept()[0].recv(9).decode(), "of", os.environ["WORLD_SIZE"])
+else:
+    while True:
+        try:
+            socket.create_connection(at).sendall(os.environ["RANK"].encode())
+            break
+        except OSError:
+            pass
+"""
+LAUNCH = 'while read host _; do /etc/mpi/kubexec.sh "$host" hostname; done < "$OMPI_MCA_orte_default_hostfile"'
+
+
+def guest(kind: str, name: str, field: str, commands: dict[str, list[str]], container: str) -> Json:
+    roles = {
+        role: {
+            "replicas": 1,
+            "restartPolicy": "Never",
+            "template": {"spec": {"containers": [{"name": container, "image": IMAGE, "command": command}]}},
+        }
+        for role, command in commands.items()
+    }
+    spec = {"runPolicy": {"cleanPodPolicy": "None"}, field: roles}
+    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+GUESTS = {
+    "ranks of a PyTorchJob meet at the master": (
+        guest(
+            *("PyTorchJob", "meeting", "pytorchReplicaSpecs"),
+            {role: ["python", "-c", MEET] for role in ("Master", "Worker")},
+            "pytorch",
+        ),
+        "meeting-master-0",
+        "rank 1 of 2",
+    ),
+    "an MPIJob's launcher starts a program in its worker": (
+        guest(
+            *("MPIJob", "launching", "mpiReplicaSpecs"),
+            {"Launcher": ["sh", "-c", LAUNCH], "Worker": ["sleep", "3600"]},
+            "mpi",
+        ),
+        "launching-launcher",
+        "launching-worker-0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("job", "pod", "words"), GUESTS.values(), ids=GUESTS)
+def test_a_job_of_another_operators_kind(installed: Installation, job: Json, pod: str, words: str) -> None:
+    cluster, name = installed.cluster, f"{job['kind'].lower()}.kubeflow.org/{job['metadata']['name']}"
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
+    path = 'jsonpath={.status.conditions[?(@.type=="Succeeded")].status}'
+    cluster.until("it has succeeded", lambda: cluster.kubectl("get", name, "-o", path) == "True", JOB_SECONDS)
+    assert words in cluster.kubectl("logs", pod)
+    cluster.kubectl("delete", name)
+
+
+# -- a second node ---------------------------------------------------------------------------------
+def test_a_drain_moves_everything_and_redis_brings_its_data(installed: Installation) -> None:
+    cluster = installed.cluster
+    assert cluster.second.is_ready()
+    keys = "exec tj-redis-0 -- sh -c 'wc -c < /data/appendonlydir/appendonly.aof.1.incr.aof'"
+    before = int(installed.run(f"kubectl -n {NAMESPACE} {keys}"))
+    cluster.kubectl("drain", NAME, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=240s")
+    for component in COMPONENTS:
+        ready(installed, component)
+        assert {pod["spec"]["nodeName"] for pod in installed.pods(component)} == {SECOND}, component
+    assert int(installed.run(f"kubectl -n {NAMESPACE} {keys}")) >= before
+    cluster.kubectl("uncordon", NAME)
