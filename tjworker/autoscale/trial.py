@@ -124,7 +124,7 @@ class Trial:
         fleet, block = self.fleet, node // BLOCK
         for free, most in ((fleet.cpu, fleet.most_cpu), (fleet.memory, fleet.most_memory), *(m[:2] for m in size.most)):
             most[block] = max(most[block], free[node])
-        fleet.freed += 1
+        fleet.freed.append(node)
 
     def plan(self) -> Plan:
         names = list(self.fleet.index)
