@@ -7,8 +7,9 @@ next of a role's replicas may be on that node, too.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tjworker.autoscale.fleet import ReplicaSize
@@ -28,6 +29,16 @@ class Price(NamedTuple):
     """Who gives its last replica, one after the other."""
     pods: int
     """How many of those that wait the node then holds."""
+
+
+class _Clearance(NamedTuple):
+    loss: float
+    givers: tuple[int, ...]
+    enough: bool
+    """False where the node has no room even then, or the search ended at a limit: it takes `loss` or more."""
+
+
+_NOBODY: frozenset[int] = frozenset()
 
 
 class Donors:
@@ -50,14 +61,22 @@ class Donors:
         """The replicas of each role's newest entry in its heap."""
         self._found: dict[tuple[int, Kind | None], list[int]] = {}
         """What `cheapest` has found since the last change."""
+        self._known: dict[int, dict[tuple[int, int, int], _Clearance]] = defaultdict(dict)
+        """Node -> (size, replicas, the role that gives nothing) -> what the node costs."""
 
-    def change(self, i: int) -> None:
-        """The role has another number of replicas."""
+    def change(self, i: int, node: int) -> None:
+        """The role has one replica more or fewer, on that node."""
         self._changed.add(i)
+        self._known[node].clear()
+
+    def hold(self, node: int) -> None:
+        """Somebody else takes room there."""
+        self._known[node].clear()
 
     def require(self, least: Sequence[int]) -> None:
         """Roles give nothing below these numbers from now on."""
         self._least = least
+        self._known.clear()
         self._heaps = {kind: [] for kind in self._kinds}
         self._offered = [None] * len(least)
         self._changed.update(range(len(least)))
@@ -74,6 +93,8 @@ class Donors:
             if tail != self._tail_of[i]:
                 self._tails[self._tail_of[i]].discard(i)
                 self._tails[tail].add(i)
+                self._known[self._tail_of[i]].clear()
+                self._known[tail].clear()
                 self._tail_of[i] = tail
             if now > max(least[i], 0) and self._offered[i] != now:
                 heapq.heappush(self._heaps[self._kinds[i]], (self._loss(i, now) / self._share[i], i, now))
@@ -111,47 +132,85 @@ class Donors:
         """What it takes until the node has room for so many replicas of that size, and, with `sums`, the cluster as a
         whole has, too. None where it takes `limit` or more. `but`: the role that gives nothing. `wanted`: how many such
         pods wait, of which the price says how many find room."""
+        known = self._clearance(size, replicas, node, limit, but)
+        if not known.enough or (known.givers and known.loss >= limit):
+            return None
+        if not sums or not any(_missing(self._over(known.givers), size, replicas)):
+            return Price(known.loss, known.givers, self._pods(size, node, known.givers, wanted))
+        return self._with_sums(size, replicas, known, limit, but)
+
+    def _clearance(self, size: ReplicaSize, replicas: int, node: int, limit: float, but: int) -> _Clearance:
+        """Of one node, whatever the sums say. It is remembered until something on the node changes: many roles look for
+        room on the few nodes where it costs least."""
         self._catch_up()
-        trial = self._trial
-        fleet, nodes, sizes = trial.fleet, trial.nodes, trial.sizes
+        tails = self._tails.get(node, _NOBODY)
+        known = self._known[node]
+        key = id(size), replicas, but if but in tails else NOWHERE
+        found = known.get(key)
+        if found is None or not (found.enough or found.loss >= limit):
+            found = known[key] = self._clear(size, replicas, node, limit, [i for i in tails if i != but])
+        return found
+
+    def _clear(self, size: ReplicaSize, replicas: int, node: int, limit: float, tails: Iterable[int]) -> _Clearance:
+        nodes, sizes, least = self._trial.nodes, self._trial.sizes, self._least
         lacks = {id(free): replicas * amount - free[node] for free, amount in size.needs}
-        given: dict[int, int] = {}
-        givers: list[int] = []
-        loss = 0.0
-        if any(lack > 0 for lack in lacks.values()):
-            able = [i for i in self._tails.get(node, ()) if i != but and len(nodes[i]) > self._least[i]]
-            ripe = [(self._loss(i, len(nodes[i])) / self._share[i], i) for i in able]
+        loss, givers = 0.0, []
+        if max(lacks.values(), default=0) > 0:
+            counts = {i: len(nodes[i]) for i in tails}
+            ripe = [(self._loss(i, now) / self._share[i], i) for i, now in counts.items() if now > least[i]]
             heapq.heapify(ripe)
-            while any(lack > 0 for lack in lacks.values()):
+            while max(lacks.values()) > 0:
                 if not ripe:
-                    return None
+                    return _Clearance(math.inf, (), enough=False)
                 i = heapq.heappop(ripe)[1]
-                given[i] = given.get(i, 0) + 1
-                left = len(nodes[i]) - given[i]
-                loss += self._loss(i, left + 1)
+                loss += self._loss(i, counts[i])
                 if loss >= limit:
-                    return None
+                    return _Clearance(loss, (), enough=False)
                 givers.append(i)
                 for free, amount in sizes[i].needs:
                     if id(free) in lacks:
                         lacks[id(free)] -= amount
-                if left > max(self._least[i], 0) and nodes[i][left - 1] == node:
+                left = counts[i] = counts[i] - 1
+                if left > max(least[i], 0) and nodes[i][left - 1] == node:
                     heapq.heappush(ripe, (self._loss(i, left) / self._share[i], i))
-        if sums:
-            over = [fleet.over_cpu, fleet.over_memory, fleet.over_gpu]
-            for i in givers:
-                over = _less(over, sizes[i])
-            while any(_missing(over, size, replicas)):
-                first = self._first_of_all(but, _missing(over, size, 1), given)
-                if first is None:
-                    return None
-                given[first] = given.get(first, 0) + 1
-                loss += self._loss(first, len(nodes[first]) - given[first] + 1)
-                if loss >= limit:
-                    return None
-                givers.append(first)
-                over = _less(over, sizes[first])
-        return Price(loss, givers, _pods(size, lacks, replicas, wanted))
+        return _Clearance(loss, tuple(givers), enough=True)
+
+    def _with_sums(
+        self, size: ReplicaSize, replicas: int, known: _Clearance, limit: float, but: int
+    ) -> Price | None:
+        """What it takes beyond the node until the cluster as a whole has room."""
+        loss, givers = known.loss, list(known.givers)
+        given = Counter(givers)
+        while any(_missing(over := self._over(givers), size, replicas)):
+            first = self._first_of_all(but, _missing(over, size, 1), given)
+            if first is None:
+                return None
+            loss += self._loss(first, len(self._trial.nodes[first]) - given[first])
+            if loss >= limit:
+                return None
+            given[first] += 1
+            givers.append(first)
+        return Price(loss, givers, 1)
+
+    def _over(self, givers: Sequence[int]) -> tuple[int, int, int]:
+        """The sums of requests beyond the cluster, after these gifts."""
+        fleet = self._trial.fleet
+        gone = [self._trial.sizes[i] for i in givers]
+        return (
+            fleet.over_cpu - sum(size.cpu for size in gone),
+            fleet.over_memory - sum(size.memory for size in gone),
+            fleet.over_gpu - sum(size.gpu for size in gone),
+        )
+
+    def _pods(self, size: ReplicaSize, node: int, givers: Sequence[int], wanted: int) -> int:
+        """How many of so many pods that wait the node holds after these gifts."""
+        if wanted == 1:
+            return 1
+        back = Counter[int]()
+        for i in givers:
+            back.update({id(free): amount for free, amount in self._trial.sizes[i].needs})
+        rooms = [(free[node] + back[id(free)]) // amount for free, amount in size.needs]
+        return min(wanted, max(0, min(rooms, default=0)))
 
     def _first_of_all(self, but: int, helps: Kind, given: Mapping[int, int]) -> int | None:
         """As `cheapest`, after so many gifts of roles."""
@@ -171,12 +230,7 @@ def _overlap(kind: Kind, helps: Kind) -> bool:
     return any(takes and helps for takes, helps in zip(kind, helps, strict=True))
 
 
-def _less(over: Sequence[int], size: ReplicaSize) -> list[int]:
-    """The sums of requests beyond the cluster, when such a replica has gone."""
-    return [over[0] - size.cpu, over[1] - size.memory, over[2] - size.gpu]
-
-
-def _missing(over: Sequence[int], size: ReplicaSize, replicas: int) -> Kind:
+def _missing(over: tuple[int, int, int], size: ReplicaSize, replicas: int) -> Kind:
     """Of what the cluster as a whole has too little for so many replicas."""
     cpu, memory, gpu = over
     return (
@@ -184,14 +238,6 @@ def _missing(over: Sequence[int], size: ReplicaSize, replicas: int) -> Kind:
         bool(size.memory) and memory + replicas * size.memory > 0,
         bool(size.gpu) and gpu + replicas * size.gpu > 0,
     )
-
-
-def _pods(size: ReplicaSize, lacks: Mapping[int, int], replicas: int, wanted: int) -> int:
-    """How many of those that wait a node holds that lacks so much for so many replicas."""
-    if wanted == 1:
-        return 1
-    rooms = [(replicas * amount - lacks[id(free)]) // amount for free, amount in size.needs]
-    return min(wanted, max(0, min(rooms, default=0)))
 
 
 def _kind(size: ReplicaSize) -> Kind:

@@ -92,12 +92,11 @@ class _Sharing:
 
     # -- steps -------------------------------------------------------------------------------------
     def _give(self, i: int) -> None:
-        self.trial.give(i)
-        self.donors.change(i)
+        self.donors.change(i, self.trial.give(i))
 
     def _add(self, i: int, node: int) -> None:
         self.trial.add(i, node)
-        self.donors.change(i)
+        self.donors.change(i, node)
         if self.compact:
             freed, known = self.open[i]
             if freed == len(self.trial.fleet.freed) and node not in known:
@@ -106,8 +105,8 @@ class _Sharing:
     def _undo(self, mark: int) -> None:
         if mark == self.trial.mark():
             return
-        for i in self.trial.touched(mark):
-            self.donors.change(i)
+        for i, node in self.trial.touched(mark):
+            self.donors.change(i, node)
         self.trial.undo(mark)
 
     # -- worth -------------------------------------------------------------------------------------
@@ -206,6 +205,7 @@ class _Sharing:
                 if node < 0:
                     break
                 trial.hold(size, node)
+                self.donors.hold(node)
 
     def _end_excess(self) -> None:
         fleet = self.trial.fleet

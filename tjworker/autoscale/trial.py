@@ -52,9 +52,9 @@ class Trial:
             i, node, step = self._steps.pop()
             self._change(i, node, -step)
 
-    def touched(self, mark: int) -> list[int]:
-        """Roles that steps after the mark have changed, in their order."""
-        return sorted({i for i, _, _ in self._steps[mark:]})
+    def touched(self, mark: int) -> list[tuple[int, int]]:
+        """(role, node) of each step after the mark."""
+        return [(i, node) for i, node, _ in self._steps[mark:]]
 
     def give(self, i: int) -> int:
         """The role's last replica goes. Returns its node."""
