@@ -17,6 +17,7 @@ from tjworker.autoscale.trial import NOWHERE, Trial
 
 Kind = tuple[bool, bool, bool]
 """Whether a replica takes CPU, memory and GPUs."""
+NOTHING: Kind = (False, False, False)
 
 Loss = Callable[[int, int], float]
 """(role, replicas) -> what the role loses with the last of so many."""
@@ -59,7 +60,7 @@ class Donors:
         resources: heaps with outdated entries."""
         self._offered: list[int | None] = [None] * count
         """The replicas of each role's newest entry in its heap."""
-        self._found: dict[tuple[int, Kind | None], list[int]] = {}
+        self._found: dict[tuple[int, Kind], list[int]] = {}
         """What `cheapest` has found since the last change."""
         self._known: dict[int, dict[tuple[int, int, int], _Clearance]] = defaultdict(dict)
         """Node -> (size, replicas, the role that gives nothing) -> what the node costs."""
@@ -101,8 +102,22 @@ class Donors:
                 self._offered[i] = now
         self._changed.clear()
 
+    # -- what is short ----------------------------------------------------------------------------
+    def short_of(self, size: ReplicaSize, replicas: int, givers: Sequence[int] = ()) -> Kind:
+        """What the cluster as a whole has too little of for so many replicas, after these gifts."""
+        cpu, memory, gpu = self._over(givers)
+        return (
+            bool(size.cpu) and cpu + replicas * size.cpu > 0,
+            bool(size.memory) and memory + replicas * size.memory > 0,
+            bool(size.gpu) and gpu + replicas * size.gpu > 0,
+        )
+
+    def helps(self, i: int, short: Kind) -> bool:
+        """Whether a replica of the role takes any of that."""
+        return _overlap(self._kinds[i], short)
+
     # -- who loses least ---------------------------------------------------------------------------
-    def cheapest(self, most: int, but: int, helps: Kind | None = None) -> list[int]:
+    def cheapest(self, most: int, but: int, helps: Kind = NOTHING) -> list[int]:
         """The roles that lose least for their share by giving, the cheapest first; with `helps`, of those that take any
         of these kinds. `but`: the role that gives nothing."""
         self._catch_up()
@@ -111,8 +126,8 @@ class Donors:
             found = self._found[most, helps] = self._look(most + 1, helps)
         return [i for i in found if i != but][:most]
 
-    def _look(self, most: int, helps: Kind | None) -> list[int]:
-        heaps = [heap for kind, heap in self._heaps.items() if helps is None or _overlap(kind, helps)]
+    def _look(self, most: int, helps: Kind) -> list[int]:
+        heaps = [heap for kind, heap in self._heaps.items() if helps == NOTHING or _overlap(kind, helps)]
         found: dict[int, tuple[float, int, int]] = {}
         while len(found) < most and (ripe := [heap for heap in heaps if heap]):
             entry = heapq.heappop(min(ripe, key=lambda heap: heap[0]) if len(ripe) > 1 else ripe[0])
@@ -135,7 +150,7 @@ class Donors:
         known = self._clearance(size, replicas, node, limit, but)
         if not known.enough or (known.givers and known.loss >= limit):
             return None
-        if not sums or not any(_missing(self._over(known.givers), size, replicas)):
+        if not sums or self.short_of(size, replicas, known.givers) == NOTHING:
             return Price(known.loss, known.givers, self._pods(size, node, known.givers, wanted))
         return self._with_sums(size, replicas, known, limit, but)
 
@@ -181,8 +196,8 @@ class Donors:
         """What it takes beyond the node until the cluster as a whole has room."""
         loss, givers = known.loss, list(known.givers)
         given = Counter(givers)
-        while any(_missing(over := self._over(givers), size, replicas)):
-            first = self._first_of_all(but, _missing(over, size, 1), given)
+        while (short := self.short_of(size, replicas, givers)) != NOTHING:
+            first = self._first_of_all(but, short, given)
             if first is None:
                 return None
             loss += self._loss(first, len(self._trial.nodes[first]) - given[first])
@@ -228,16 +243,6 @@ class Donors:
 
 def _overlap(kind: Kind, helps: Kind) -> bool:
     return any(takes and helps for takes, helps in zip(kind, helps, strict=True))
-
-
-def _missing(over: tuple[int, int, int], size: ReplicaSize, replicas: int) -> Kind:
-    """Of what the cluster as a whole has too little for so many replicas."""
-    cpu, memory, gpu = over
-    return (
-        bool(size.cpu) and cpu + replicas * size.cpu > 0,
-        bool(size.memory) and memory + replicas * size.memory > 0,
-        bool(size.gpu) and gpu + replicas * size.gpu > 0,
-    )
 
 
 def _kind(size: ReplicaSize) -> Kind:

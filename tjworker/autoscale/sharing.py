@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
-from tjworker.autoscale.donors import Donors
+from tjworker.autoscale.donors import NOTHING, Donors, Kind
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fleet import ReplicaSize
 from tjworker.autoscale.jobs import ElasticJob
@@ -84,8 +85,9 @@ class _Sharing:
         self.was = [job.parallelism for job in jobs]
         self.losses: dict[tuple[int, int], float] = {}
         """(role, replicas) -> what its last replica is worth."""
-        self.too_little: dict[tuple[int, int], tuple[float, int]] = {}
-        """(size, replicas) -> the greatest gain for which no role gave room since the last step, and whose it was."""
+        self.too_little: dict[Kind, dict[tuple[int, int], dict[int, float]]] = {}
+        """What the cluster as a whole has too little of -> (size, replicas) -> role -> the gain for which no other role
+        gave it room. It holds until a role gives some, or one grows that could give of that."""
         self.open: list[tuple[int, list[int]]] = [(-1, [])] * len(jobs)
         """Of each role: which of its own nodes had room for one more, and the fleet's `freed` then."""
         self.donors = Donors(trial, self._loss, self.share, self.least)
@@ -240,14 +242,14 @@ class _Sharing:
             key = (id(trial.sizes[i]), to - len(nodes[i]))
             known = hopeless.get(key) if new else None
             if known is not None and -rate <= known:
-                found = False
+                found = gave = False
             else:
                 found, gave = self._reach(i, to, gain)
                 if gave:
                     hopeless.clear()
             if found:
                 moved = True
-                self.too_little.clear()
+                self._forget(i, gave=gave)
                 tried[i].clear()
             else:
                 tried[i].add(to)
@@ -255,6 +257,14 @@ class _Sharing:
                     hopeless[key] = max(hopeless.get(key, 0.0), -rate)
             offer(i)
         return moved
+
+    def _forget(self, i: int, *, gave: bool) -> None:
+        """The role has grown; `gave`: into room of others."""
+        if gave:
+            self.too_little.clear()
+        for short, refusals in self.too_little.items():
+            if not any(short) or self.donors.helps(i, short):
+                refusals.clear()
 
     def _reach(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
         """So many replicas for the role: (they have room, other roles gave it)."""
@@ -268,19 +278,35 @@ class _Sharing:
         if own is not None and (own < 0 or more > 1):
             return False, False
         limit = gain / self.hysteresis
-        key = (id(size), more)
-        refused, by = self.too_little.get(key, (0.0, i))
-        # The search for that role left out its own replicas.
-        if own is None and limit <= refused and (by == i or not self.trial.count(by) or self._loss(by, self.trial.count(by)) >= limit):
+        refused = self._refused(i, more)
+        if own is None and self._must_fail(i, limit, refused):
             return False, False
         node = self._free_a_node(size, i, limit, more, sums=True, only=own)
         if node < 0:
-            if own is None and limit > refused:
-                self.too_little[key] = limit, i
+            if own is None:
+                refused[i] = limit
             return False, False
         for _ in range(more):
             self._add(i, node)
         return True, True
+
+    def _refused(self, i: int, more: int) -> dict[int, float]:
+        """The part of `too_little` that counts for so many replicas more of the role."""
+        size = self.trial.sizes[i]
+        return self.too_little.setdefault(self.donors.short_of(size, more), {}).setdefault((id(size), more), {})
+
+    def _must_fail(self, i: int, limit: float, refused: Mapping[int, float]) -> bool:
+        """Whoever was refused for as much would have found the same room, unless it would have been its own: then it
+        has to give now, and so has each of them."""
+        loss = 0.0
+        for by, its_limit in islice(reversed(refused.items()), MOST_DONORS):
+            if its_limit >= limit:
+                if by == i:
+                    return True
+                loss += self._loss(by, self.trial.count(by)) if self.trial.count(by) else limit
+                if loss >= limit:
+                    return True
+        return False
 
     def _place(self, i: int, to: int) -> bool:
         trial, size = self.trial, self.trial.sizes[i]
@@ -321,7 +347,8 @@ class _Sharing:
         pods wait. The chosen node costs least for each of them that it then holds: a replica is often larger than the
         pod that waits, and beside what the node had left its room may hold two."""
         trial = self.trial
-        cheap = self.donors.cheapest(MOST_DONORS, but)
+        short = self.donors.short_of(size, replicas) if sums else NOTHING
+        cheap = self.donors.cheapest(MOST_DONORS, but, short)
         if not cheap or min(self._loss(i, trial.count(i)) for i in cheap) >= limit:
             return NOWHERE  # whichever node is freed, some role loses at least that much
         nodes = [only] if only is not None else list(dict.fromkeys(trial.nodes[i][-1] for i in cheap))
