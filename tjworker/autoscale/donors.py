@@ -68,11 +68,12 @@ class Donors:
     def change(self, i: int, node: int) -> None:
         """The role has one replica more or fewer, on that node."""
         self._changed.add(i)
-        self._known[node].clear()
+        if node in self._known:
+            del self._known[node]
 
     def hold(self, node: int) -> None:
         """Somebody else takes room there."""
-        self._known[node].clear()
+        self._known.pop(node, None)
 
     def require(self, least: Sequence[int]) -> None:
         """Roles give nothing below these numbers from now on."""
@@ -94,8 +95,8 @@ class Donors:
             if tail != self._tail_of[i]:
                 self._tails[self._tail_of[i]].discard(i)
                 self._tails[tail].add(i)
-                self._known[self._tail_of[i]].clear()
-                self._known[tail].clear()
+                self._known.pop(self._tail_of[i], None)
+                self._known.pop(tail, None)
                 self._tail_of[i] = tail
             if now > max(least[i], 0) and self._offered[i] != now:
                 heapq.heappush(self._heaps[self._kinds[i]], (self._loss(i, now) / self._share[i], i, now))

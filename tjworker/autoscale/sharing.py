@@ -29,6 +29,9 @@ from tjworker.autoscale.trial import NO_ROOM, NOWHERE, Trial
 MOST_DONORS = 16
 """Roles that are asked for room for one step, those that lose least first."""
 MOST_PASSES = 8
+NEGLIGIBLE = 0.005
+"""A pass in which fewer steps are made than this part of the roles is the last one: what is left to gain is for the
+next plan. In clusters of up to 200 roles that is a pass without a step."""
 LEAST_SHARE = 1e-9
 
 
@@ -122,9 +125,9 @@ class _Sharing:
     def _first_move(self, i: int, now: int) -> float:
         return self.values.disturbance(i) if now == self.was[i] and now else 0.0
 
-    def _best_step(self, i: int, tried: set[int]) -> tuple[float, int, float] | None:
+    def _best_step(self, i: int, now: int, tried: set[int]) -> tuple[float, int, float] | None:
         """(gain for what it takes of the cluster, replicas, gain)."""
-        now, most, share = len(self.trial.nodes[i]), self.most[i], self.share[i]
+        most, share = self.most[i], self.share[i]
         best: tuple[float, int, float] | None = None
         moving = self._first_move(i, now)
         for to in self.values.steps(i, now):
@@ -175,7 +178,7 @@ class _Sharing:
         ]
         self.donors.require(self.least)
         for _ in range(MOST_PASSES):
-            if not self._share():
+            if self._share() <= len(self.was) * NEGLIGIBLE:
                 return
 
     def regrets(self, *, all_of_it: bool) -> dict[RoleId, int]:
@@ -219,44 +222,50 @@ class _Sharing:
             self._give(cheapest[0])
 
     # -- shares ------------------------------------------------------------------------------------
-    def _share(self) -> bool:
-        """One pass over all roles; whether anything has moved."""
-        moved = False
-        trial, nodes = self.trial, self.trial.nodes
-        tried: dict[int, set[int]] = defaultdict(set)
-        heap: list[tuple[float, bool, int, int, float]] = []
+    def _share(self) -> int:
+        """One pass over all roles. Returns how many steps were made."""
+        moves = 0
+        trial, nodes, had, most, best_step = self.trial, self.trial.nodes, self.trial.had, self.most, self._best_step
+        tried: list[set[int]] = [set() for _ in nodes]
         self.too_little.clear()
         hopeless: dict[tuple[int, int], float] = {}
         """(size, replicas) -> the greatest rate that found no room since the last role gave some."""
 
-        def offer(i: int) -> None:
-            if len(nodes[i]) < self.most[i] and (step := self._best_step(i, tried[i])) is not None:
-                new = trial.own_place(i) is None
-                heapq.heappush(heap, (-step[0], new, i, step[1], step[2]))
+        def offer(i: int) -> tuple[float, bool, int, int, float] | None:
+            now = len(nodes[i])
+            step = best_step(i, now, tried[i]) if now < most[i] else None
+            return (-step[0], now >= had[i], i, step[1], step[2]) if step is not None else None
 
-        for i in range(len(trial.roles)):
-            offer(i)
+        heap = [entry for i in range(len(nodes)) if (entry := offer(i)) is not None]
+        heapq.heapify(heap)
         while heap:
-            rate, _, i, to, gain = heapq.heappop(heap)
-            new = trial.own_place(i) is None  # it may have given some since it was offered
-            key = (id(trial.sizes[i]), to - len(nodes[i]))
-            known = hopeless.get(key) if new else None
-            if known is not None and -rate <= known:
-                found = gave = False
-            else:
+            rate, _, i, to, gain = heap[0]
+            new = len(nodes[i]) >= had[i]  # it may have given some since it was offered
+            found = gave = False
+            if self.compact or not new:
                 found, gave = self._reach(i, to, gain)
+            else:
+                key = id(trial.sizes[i]), to - len(nodes[i])
+                if -rate > hopeless.get(key, -1.0):
+                    found, gave = self._reach(i, to, gain)
+                    if not found:
+                        hopeless[key] = -rate
+            if found:
+                moves += 1
                 if gave:
                     hopeless.clear()
-            if found:
-                moved = True
-                self._forget(i, gave=gave)
-                tried[i].clear()
+                if self.too_little:
+                    self._forget(i, gave=gave)
+                if tried[i]:
+                    tried[i].clear()
             else:
                 tried[i].add(to)
-                if new and not self.compact:
-                    hopeless[key] = max(hopeless.get(key, 0.0), -rate)
-            offer(i)
-        return moved
+            after = offer(i)
+            if after is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, after)
+        return moves
 
     def _forget(self, i: int, *, gave: bool) -> None:
         """The role has grown; `gave`: into room of others."""
@@ -268,10 +277,16 @@ class _Sharing:
 
     def _reach(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
         """So many replicas for the role: (they have room, other roles gave it)."""
-        mark = self.trial.mark()
-        if self._place(i, to):
-            return True, False
-        self._undo(mark)
+        trial, now = self.trial, len(self.trial.nodes[i])
+        if to == now + 1 and now >= trial.had[i]:
+            if (node := self._node_for_one(i)) >= 0:
+                self._add(i, node)
+                return True, False
+        else:
+            mark = trial.mark()
+            if self._place(i, to):
+                return True, False
+            self._undo(mark)
         more = to - self.trial.count(i)
         size = self.trial.sizes[i]
         own = self.trial.own_place(i)
@@ -307,6 +322,15 @@ class _Sharing:
                 if loss >= limit:
                     return True
         return False
+
+    def _node_for_one(self, i: int) -> int:
+        """For one more replica, which would be new; below 0 for none."""
+        trial, size = self.trial, self.trial.sizes[i]
+        if not trial.sums_allow(size):
+            return NO_ROOM
+        if self.compact and (own := self._open_nodes(i)):
+            return min(own)
+        return trial.fleet.first(size)
 
     def _place(self, i: int, to: int) -> bool:
         trial, size = self.trial, self.trial.sizes[i]

@@ -36,6 +36,8 @@ class Trial:
         self.on: list[dict[int, int]] = [dict(Counter(nodes)) for nodes in self.nodes]
         """Of each role: node -> replicas on it."""
         self._was = [tuple(nodes) for nodes in self.nodes]
+        self.had = [len(nodes) for nodes in self.nodes]
+        """The replicas that a role has in the cluster; beyond them each would be new."""
         self._steps: list[tuple[int, int, int]] = []
         """(role, node, +1 or -1) of each step."""
 
@@ -65,7 +67,10 @@ class Trial:
 
     def add(self, i: int, node: int) -> None:
         self._steps.append((i, node, 1))
-        self._change(i, node, 1)
+        on = self.on[i]
+        on[node] = on.get(node, 0) + 1
+        self.nodes[i].append(node)
+        self._take(self.sizes[i], node, 1)
 
     def _change(self, i: int, node: int, step: int) -> None:
         """The role's last replica comes to that node, or leaves it."""
