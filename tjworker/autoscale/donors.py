@@ -211,6 +211,8 @@ class Donors:
     def _over(self, givers: Sequence[int]) -> tuple[int, int, int]:
         """The sums of requests beyond the cluster, after these gifts."""
         fleet = self._trial.fleet
+        if not givers:
+            return fleet.over_cpu, fleet.over_memory, fleet.over_gpu
         gone = [self._trial.sizes[i] for i in givers]
         return (
             fleet.over_cpu - sum(size.cpu for size in gone),

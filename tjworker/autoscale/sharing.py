@@ -92,7 +92,7 @@ class _Sharing:
         """What the cluster as a whole has too little of -> (size, replicas) -> role -> the gain for which no other role
         gave it room. It holds until a role gives some, or one grows that could give of that."""
         self.open: list[tuple[int, list[int]]] = [(-1, [])] * len(jobs)
-        """Of each role: which of its own nodes had room for one more, and the fleet's `freed` then."""
+        """Of each role: which of its own nodes may have room for one more, and how many nodes had been `freed` then."""
         self.donors = Donors(trial, self._loss, self.share, self.least)
 
     # -- steps -------------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ class _Sharing:
         """(gain for what it takes of the cluster, replicas, gain)."""
         most, share = self.most[i], self.share[i]
         best: tuple[float, int, float] | None = None
-        moving = self._first_move(i, now)
+        moving = self.values.disturbance(i) if now == self.was[i] and now else 0.0
         for to in self.values.steps(i, now):
             if to > most:
                 break
@@ -143,15 +143,20 @@ class _Sharing:
                 break  # each replica more gains less, so no larger step has a greater rate
         return best
 
-    def _open_nodes(self, i: int) -> list[int]:
-        """Which of the role's own nodes have room for one more. Until some replica goes there can only be fewer."""
+    def _open_node(self, i: int) -> int:
+        """The first of the role's own nodes with room for one more, NOWHERE for none. Until room comes back somewhere a
+        node that had none has none."""
         fleet, size = self.trial.fleet, self.trial.sizes[i]
         freed, nodes = self.open[i]
         if freed != len(fleet.freed):
             nodes = [node for node in self.trial.on[i] if node >= 0]
-        nodes = [node for node in nodes if fleet.fits(size, node)]
-        self.open[i] = len(fleet.freed), nodes
-        return nodes
+            self.open[i] = len(fleet.freed), nodes
+        while nodes:
+            node = min(nodes)
+            if fleet.fits(size, node):
+                return node
+            nodes.remove(node)
+        return NOWHERE
 
     def per_node(self, i: int) -> int:
         return self.per_node_of.get(id(self.trial.sizes[i]), 1)
@@ -328,8 +333,8 @@ class _Sharing:
         trial, size = self.trial, self.trial.sizes[i]
         if not trial.sums_allow(size):
             return NO_ROOM
-        if self.compact and (own := self._open_nodes(i)):
-            return min(own)
+        if self.compact and (own := self._open_node(i)) >= 0:
+            return own
         return trial.fleet.first(size)
 
     def _place(self, i: int, to: int) -> bool:
@@ -343,8 +348,7 @@ class _Sharing:
                 continue
             if not trial.sums_allow(size, to - now):
                 return False
-            node = min(self._open_nodes(i), default=NOWHERE)
-            if node >= 0:
+            if (node := self._open_node(i)) >= 0:
                 self._add(i, node)
                 continue
             chunk = min(to - now, self.per_node(i))
