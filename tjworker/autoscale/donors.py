@@ -191,9 +191,7 @@ class Donors:
                     heapq.heappush(ripe, (self._loss(i, left) / self._share[i], i))
         return _Clearance(loss, tuple(givers), enough=True)
 
-    def _with_sums(
-        self, size: ReplicaSize, replicas: int, known: _Clearance, limit: float, but: int
-    ) -> Price | None:
+    def _with_sums(self, size: ReplicaSize, replicas: int, known: _Clearance, limit: float, but: int) -> Price | None:
         """What it takes beyond the node until the cluster as a whole has room."""
         loss, givers = known.loss, list(known.givers)
         given = Counter(givers)

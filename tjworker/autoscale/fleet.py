@@ -25,7 +25,12 @@ class ReplicaSize:
     """What one replica takes, and where the search for its room goes on."""
 
     def __init__(
-        self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...], needs: tuple[tuple[list[int], int], ...]
+        self,
+        cpu: int,
+        memory: int,
+        gpu: int,
+        more: tuple[tuple[list[int], int], ...],
+        needs: tuple[tuple[list[int], int], ...],
     ) -> None:
         self.cpu, self.memory, self.gpu = cpu, memory, gpu
         self.more = more

@@ -13,8 +13,7 @@ the cluster, and only then shares.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -315,12 +314,12 @@ class _Sharing:
         size = self.trial.sizes[i]
         return self.too_little.setdefault(self.donors.short_of(size, more), {}).setdefault((id(size), more), {})
 
-    def _must_fail(self, i: int, limit: float, refused: Mapping[int, float]) -> bool:
+    def _must_fail(self, i: int, limit: float, refused: dict[int, float]) -> bool:
         """Whoever was refused for as much would have found the same room, unless it would have been its own: then it
         has to give now, and so has each of them."""
         loss = 0.0
-        for by, its_limit in islice(reversed(refused.items()), MOST_DONORS):
-            if its_limit >= limit:
+        for by in islice(reversed(refused), MOST_DONORS):
+            if refused[by] >= limit:
                 if by == i:
                     return True
                 loss += self._loss(by, self.trial.count(by)) if self.trial.count(by) else limit
@@ -387,7 +386,9 @@ class _Sharing:
         for node in nodes:
             if node < 0:
                 continue
-            price = self.donors.price(size, replicas, node, least * wanted if best else limit, but, sums=sums, wanted=wanted)
+            price = self.donors.price(
+                size, replicas, node, least * wanted if best else limit, but, sums=sums, wanted=wanted
+            )
             if price is not None and (best is None or price.loss / price.pods < least):
                 best, where, least = price, node, price.loss / price.pods
                 if len(price.givers) <= 1 and wanted == 1 and not self.compact:
