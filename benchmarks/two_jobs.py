@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="tj-two-jobs-") as folder:
         for policy in options.policy or POLICIES:
             outcomes[policy] = run(policy, Path(folder), jobs)
-    print(table(outcomes, jobs, every=20))
+    print(table(outcomes, jobs, every=40))
     for policy, seen in outcomes.items():
         told = "; ".join(
             f"{job} {', '.join(f'{rate:.0f} with {n}' for n, rate in sorted(rates.items()))}"
