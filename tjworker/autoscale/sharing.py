@@ -210,7 +210,7 @@ class _Sharing:
             for more in range(max(0, left), 0, -1):
                 node = trial.fleet.first(size)
                 if node < 0:
-                    node = self._free_a_node(size, but, float("inf"), 1, sums=False, wanted=more)
+                    node = self._free_a_node(size, but, float("inf"), 1, wanted=more)
                 if node < 0:
                     break
                 trial.hold(size, node)
@@ -281,26 +281,18 @@ class _Sharing:
 
     def _reach(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
         """So many replicas for the role: (they have room, other roles gave it)."""
-        trial, now = self.trial, len(self.trial.nodes[i])
-        if to == now + 1 and now >= trial.had[i]:
-            if (node := self._node_for_one(i)) >= 0:
-                self._add(i, node)
-                return True, False
-        else:
-            mark = trial.mark()
-            if self._place(i, to):
-                return True, False
-            self._undo(mark)
-        more = to - self.trial.count(i)
-        size = self.trial.sizes[i]
-        own = self.trial.own_place(i)
+        now, size = len(self.trial.nodes[i]), self.trial.sizes[i]
+        more, own = to - now, self.trial.own_place(i)
+        short = self.donors.short_of(size, more)
+        if self._place_in_free_room(i, to, short):
+            return True, False
         if own is not None and (own < 0 or more > 1):
             return False, False
         limit = gain / self.hysteresis
-        refused = self._refused(i, more)
+        refused = self._refused(i, more, short)
         if own is None and self._must_fail(i, limit, refused):
             return False, False
-        node = self._free_a_node(size, i, limit, more, sums=True, only=own)
+        node = self._free_a_node(size, i, limit, more, short, only=own)
         if node < 0:
             if own is None:
                 refused[i] = limit
@@ -309,10 +301,22 @@ class _Sharing:
             self._add(i, node)
         return True, True
 
-    def _refused(self, i: int, more: int) -> dict[int, float]:
+    def _place_in_free_room(self, i: int, to: int, short: Kind) -> bool:
+        """Whether the role has so many replicas now. `short`: what the sums have too little of for them."""
+        now = len(self.trial.nodes[i])
+        if now < self.trial.had[i] or (to > now + 1 and short == NOTHING):
+            mark = self.trial.mark()
+            if self._place(i, to):
+                return True
+            self._undo(mark)
+        elif short == NOTHING and (node := self._node_for_one(i)) >= 0:
+            self._add(i, node)
+            return True
+        return False
+
+    def _refused(self, i: int, more: int, short: Kind) -> dict[int, float]:
         """The part of `too_little` that counts for so many replicas more of the role."""
-        size = self.trial.sizes[i]
-        return self.too_little.setdefault(self.donors.short_of(size, more), {}).setdefault((id(size), more), {})
+        return self.too_little.setdefault(short, {}).setdefault((id(self.trial.sizes[i]), more), {})
 
     def _must_fail(self, i: int, limit: float, refused: dict[int, float]) -> bool:
         """Whoever was refused for as much would have found the same room, unless it would have been its own: then it
@@ -328,13 +332,10 @@ class _Sharing:
         return False
 
     def _node_for_one(self, i: int) -> int:
-        """For one more replica, which would be new; below 0 for none."""
-        trial, size = self.trial, self.trial.sizes[i]
-        if not trial.sums_allow(size):
-            return NO_ROOM
+        """For one more replica, which would be new, whatever the sums say; below 0 for none."""
         if self.compact and (own := self._open_node(i)) >= 0:
             return own
-        return trial.fleet.first(size)
+        return self.trial.fleet.first(self.trial.sizes[i])
 
     def _place(self, i: int, to: int) -> bool:
         trial, size = self.trial, self.trial.sizes[i]
@@ -364,18 +365,18 @@ class _Sharing:
         but: int,
         limit: float,
         replicas: int,
+        short: Kind | None = None,
         *,
-        sums: bool,
         only: int | None = None,
         wanted: int = 1,
     ) -> int:
         """Frees room for `replicas` of that size on one node. Returns the node, or NOWHERE when every node would cost
-        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `wanted`: how many such
-        pods wait. The chosen node costs least for each of them that it then holds: a replica is often larger than the
+        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `short`: what the cluster as
+        a whole has too little of for them; None where its sums count them already. `wanted`: how many such pods wait.
+        The chosen node costs least for each of them that it then holds: a replica is often larger than the
         pod that waits, and beside what the node had left its room may hold two."""
         trial = self.trial
-        short = self.donors.short_of(size, replicas) if sums else NOTHING
-        cheap = self.donors.cheapest(MOST_DONORS, but, short)
+        cheap = self.donors.cheapest(MOST_DONORS, but, short or NOTHING)
         if not cheap or min(self._loss(i, trial.count(i)) for i in cheap) >= limit:
             return NOWHERE  # whichever node is freed, some role loses at least that much
         nodes = [only] if only is not None else list(dict.fromkeys(trial.nodes[i][-1] for i in cheap))
@@ -387,7 +388,7 @@ class _Sharing:
             if node < 0:
                 continue
             price = self.donors.price(
-                size, replicas, node, least * wanted if best else limit, but, sums=sums, wanted=wanted
+                size, replicas, node, least * wanted if best else limit, but, sums=short is not None, wanted=wanted
             )
             if price is not None and (best is None or price.loss / price.pods < least):
                 best, where, least = price, node, price.loss / price.pods
