@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from statistics import mean
 
 from tjworker.simulate import Outcome, Scenario, simulate
@@ -77,14 +78,31 @@ def figures(case: int, outcome: Outcome) -> tuple[float, ...]:
     )
 
 
+def play(case: int, policy: str) -> Outcome:
+    return simulate(scenario(case, elastic=policy != "off"), policy)
+
+
 def replay(case: int, policy: str) -> tuple[float, ...]:
-    return figures(case, simulate(scenario(case, elastic=policy != "off"), policy))
+    return figures(case, play(case, policy))
+
+
+def plot(folder: Path, policies: Sequence[str]) -> None:
+    from tjworker.cli.simulationplot import draw
+
+    for case in (1, 2):
+        draw([play(case, policy) for policy in policies], folder / f"edl-{case}.png")
+        print(folder / f"edl-{case}.png")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.edl", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--policy", action="append", help="beside `off` (default: fulfillment); may be repeated")
-    policies = parser.parse_args(arguments).policy or ["fulfillment"]
+    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw DIR/edl-1.png and edl-2.png; needs matplotlib")
+    options = parser.parse_args(arguments)
+    policies = options.policy or ["fulfillment"]
+    if options.plot is not None:
+        plot(options.plot, ["off", *policies])
+        return 0
     for case in (1, 2):
         print(f"Case {case}\n\n| | off, published | off | on, published | {' | '.join(policies)} |")
         print(f"|---|{'---|' * (3 + len(policies))}")

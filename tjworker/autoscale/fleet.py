@@ -24,10 +24,19 @@ _Key = tuple[int, int, int, tuple[tuple[str, int], ...]]
 class ReplicaSize:
     """What one replica takes, and where the search for its room goes on."""
 
-    def __init__(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> None:
+    def __init__(
+        self,
+        cpu: int,
+        memory: int,
+        gpu: int,
+        more: tuple[tuple[list[int], int], ...],
+        needs: tuple[tuple[list[int], int], ...],
+    ) -> None:
         self.cpu, self.memory, self.gpu = cpu, memory, gpu
         self.more = more
         """(what each node has left, how much a replica takes), for everything but CPU and memory."""
+        self.needs = needs
+        """The same for all that a replica takes."""
         self.most: tuple[tuple[list[int], list[int], int], ...] = ()
         """(what each node has left, the most in each block, how much a replica takes)."""
         self.smaller: ReplicaSize | None = None
@@ -35,7 +44,7 @@ class ReplicaSize:
         self.at = 0
         """The first node that may have room."""
         self.seen = 0
-        """The fleet's `freed` when `at` was found."""
+        """How many of the fleet's `freed` nodes `at` knows of."""
 
 
 class Fleet:
@@ -56,11 +65,13 @@ class Fleet:
         self.others = {kind: [nodes.others_free.get(kind, {}).get(name, 0) for name in names] for kind in sorted(kinds)}
         self.most_cpu, self.most_memory = _most(self.cpu), _most(self.memory)
         self.most = {id(free): _most(free) for free in (*self.others.values(), self.gpu) if free is not None}
-        self.freed = 0
+        self.freed: list[int] = []
+        """Nodes where room has come back, one after the other."""
         # Requests beyond the cluster (above 0), or still to be had (below).
         self.over_cpu = resource.cpu_request_milli - reach
         self.over_memory = resource.memory_request_mega - resource.memory_total_mega
         self.over_gpu = resource.gpu_limit - resource.gpu_total
+        self._blocks: dict[tuple[int, int], ReplicaSize] = {}
         sizes: dict[_Key, ReplicaSize] = {}
         self.sizes = [self._size(job, sizes) for job in ordered]
 
@@ -81,9 +92,20 @@ class Fleet:
         return size
 
     def _new(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> ReplicaSize:
-        size = ReplicaSize(cpu, memory, gpu, more)
+        needs = ((self.cpu, cpu), (self.memory, memory), *more)
+        size = ReplicaSize(cpu, memory, gpu, more, tuple((free, amount) for free, amount in needs if amount))
         size.most = tuple((free, self.most[id(free)], amount) for free, amount in more)
         return size
+
+    def block(self, size: ReplicaSize, replicas: int) -> ReplicaSize:
+        """So many replicas that go to one node together, as one."""
+        if replicas == 1:
+            return size
+        key = (id(size), replicas)
+        if key not in self._blocks:
+            more = tuple((free, amount * replicas) for free, amount in size.more)
+            self._blocks[key] = self._new(size.cpu * replicas, size.memory * replicas, size.gpu * replicas, more)
+        return self._blocks[key]
 
     def excess(self) -> bool:
         return self.over_cpu > 0 or self.over_memory > 0 or self.over_gpu > 0
@@ -108,7 +130,7 @@ class Fleet:
             block = node // BLOCK
             for free, most in ((self.cpu, self.most_cpu), (self.memory, self.most_memory), *(m[:2] for m in size.most)):
                 most[block] = max(most[block], free[node])
-            self.freed += 1
+            self.freed.append(node)
 
     def room(self, size: ReplicaSize) -> int:
         """The node for one more replica, -1 for none."""
@@ -120,19 +142,17 @@ class Fleet:
 
     def fits(self, size: ReplicaSize, node: int, replicas: int = 1) -> bool:
         """That node has room for so many more replicas, whatever the sums of the cluster say."""
-        if size.cpu and self.cpu[node] < replicas * size.cpu:
-            return False
-        if size.memory and self.memory[node] < replicas * size.memory:
-            return False
-        for free, amount in size.more:  # noqa: SIM110  asked a million times in a plan, and all() is slower
+        for free, amount in size.needs:  # noqa: SIM110  asked a million times in a plan, and all() is slower
             if free[node] < replicas * amount:
                 return False
         return True
 
     def first(self, size: ReplicaSize) -> int:
         """The first node with room for one more replica, whatever the sums of the cluster say; -1 for none."""
-        if size.seen != self.freed:
-            size.at, size.seen = 0, self.freed
+        if size.seen != len(self.freed):
+            # None of the nodes before `at` had room, so only those have some where room has come back.
+            size.at = min((n for n in self.freed[size.seen :] if n < size.at and self.fits(size, n)), default=size.at)
+            size.seen = len(self.freed)
         cpu, memory, more = self.cpu, self.memory, size.more
         need_cpu, need_memory = size.cpu or _NONE, size.memory or _NONE
         at, end = size.at, len(cpu)

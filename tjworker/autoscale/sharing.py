@@ -13,10 +13,11 @@ the cluster, and only then shares.
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import islice
 from typing import Protocol
 
+from tjworker.autoscale.donors import NOTHING, Donors, Kind
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fleet import ReplicaSize
 from tjworker.autoscale.jobs import ElasticJob
@@ -27,11 +28,10 @@ from tjworker.autoscale.trial import NO_ROOM, NOWHERE, Trial
 MOST_DONORS = 16
 """Roles that are asked for room for one step, those that lose least first."""
 MOST_PASSES = 8
+NEGLIGIBLE = 0.005
+"""A pass in which fewer steps are made than this part of the roles is the last one: what is left to gain is for the
+next plan. In clusters of up to 200 roles that is a pass without a step."""
 LEAST_SHARE = 1e-9
-
-
-_Kind = tuple[bool, bool, bool]
-"""Whether a replica takes CPU, memory and GPUs."""
 
 
 class Values(Protocol):
@@ -85,61 +85,37 @@ class _Sharing:
         self._kept = kept
         self.most = [job.highest for job in jobs]
         self.was = [job.parallelism for job in jobs]
-        self.tails: dict[int, set[int]] = defaultdict(set)
-        """Node -> roles whose last replica is there, as `_catch_up` has it."""
-        self.tail_of = [NOWHERE] * len(jobs)
-        self.changed = set(range(len(jobs)))
-        """Roles whose last replica may have changed since `tails` was brought up to date."""
-        self.kinds = [_kind(size) for size in trial.sizes]
-        self.donors: dict[_Kind, list[tuple[float, int, int]]] = {}
-        """(what its last replica is worth for its share, role, replicas), of roles that take the same kinds of
-        resources: a heap with outdated entries."""
-        self.offered: list[int | None] = [None] * len(jobs)
-        """The replicas of each role's newest entry in `donors`."""
-        self.to_offer: set[int] = set()
         self.losses: dict[tuple[int, int], float] = {}
         """(role, replicas) -> what its last replica is worth."""
-        self.too_little: dict[tuple[int, int], tuple[float, int]] = {}
-        """(size, replicas) -> the greatest gain for which no role gave room since the last step, and whose it was."""
+        self.too_little: dict[Kind, dict[tuple[int, int], dict[int, float]]] = {}
+        """What the cluster as a whole has too little of -> (size, replicas) -> role -> the gain for which no other role
+        gave it room. It holds until a role gives some, or one grows that could give of that."""
         self.open: list[tuple[int, list[int]]] = [(-1, [])] * len(jobs)
-        """Of each role: which of its own nodes had room for one more, and the fleet's `freed` then."""
-        self.blocks: dict[tuple[int, int], ReplicaSize] = {}
+        """Of each role: which of its own nodes may have room for one more, and how many nodes had been `freed` then."""
+        self.donors = Donors(trial, self._loss, self.share, self.least)
 
     # -- steps -------------------------------------------------------------------------------------
     def _give(self, i: int) -> None:
-        self.trial.give(i)
-        self.changed.add(i)
+        self.donors.change(i, self.trial.give(i))
 
     def _add(self, i: int, node: int) -> None:
         self.trial.add(i, node)
-        self.changed.add(i)
+        self.donors.change(i, node)
         if self.compact:
             freed, known = self.open[i]
-            if freed == self.trial.fleet.freed and node not in known:
+            if freed == len(self.trial.fleet.freed) and node not in known:
                 known.append(node)
 
     def _undo(self, mark: int) -> None:
         if mark == self.trial.mark():
             return
-        self.changed.update(self.trial.touched(mark))
+        for i, node in self.trial.touched(mark):
+            self.donors.change(i, node)
         self.trial.undo(mark)
 
-    def _catch_up(self) -> None:
-        """Brings `tails` up to date. Most steps only take free room, and nobody asks in between who could give some."""
-        for i in self.changed:
-            nodes = self.trial.nodes[i]
-            tail = nodes[-1] if nodes else NOWHERE
-            if tail != self.tail_of[i]:
-                self.tails[self.tail_of[i]].discard(i)
-                self.tails[tail].add(i)
-                self.tail_of[i] = tail
-        self.to_offer |= self.changed
-        self.changed.clear()
-
     # -- worth -------------------------------------------------------------------------------------
-    def _loss(self, i: int) -> float:
-        """What the role loses with its last replica."""
-        now = self.trial.count(i)
+    def _loss(self, i: int, now: int) -> float:
+        """What the role loses with the last of so many replicas."""
         loss = self.losses.get((i, now))
         if loss is None:
             loss = self.losses[i, now] = self.values.gain(i, now - 1, now) + self._first_move(i, now)
@@ -148,11 +124,11 @@ class _Sharing:
     def _first_move(self, i: int, now: int) -> float:
         return self.values.disturbance(i) if now == self.was[i] and now else 0.0
 
-    def _best_step(self, i: int, tried: set[int]) -> tuple[float, int, float] | None:
+    def _best_step(self, i: int, now: int, tried: set[int]) -> tuple[float, int, float] | None:
         """(gain for what it takes of the cluster, replicas, gain)."""
-        now, most, share = len(self.trial.nodes[i]), self.most[i], self.share[i]
+        most, share = self.most[i], self.share[i]
         best: tuple[float, int, float] | None = None
-        moving = self._first_move(i, now)
+        moving = self.values.disturbance(i) if now == self.was[i] and now else 0.0
         for to in self.values.steps(i, now):
             if to > most:
                 break
@@ -166,24 +142,20 @@ class _Sharing:
                 break  # each replica more gains less, so no larger step has a greater rate
         return best
 
-    def _open_nodes(self, i: int) -> list[int]:
-        """Which of the role's own nodes have room for one more. Until some replica goes there can only be fewer."""
+    def _open_node(self, i: int) -> int:
+        """The first of the role's own nodes with room for one more, NOWHERE for none. Until room comes back somewhere a
+        node that had none has none."""
         fleet, size = self.trial.fleet, self.trial.sizes[i]
         freed, nodes = self.open[i]
-        if freed != fleet.freed:
+        if freed != len(fleet.freed):
             nodes = [node for node in self.trial.on[i] if node >= 0]
-        nodes = [node for node in nodes if fleet.fits(size, node)]
-        self.open[i] = fleet.freed, nodes
-        return nodes
-
-    def _fitting(self, size: ReplicaSize, node: int) -> int:
-        fleet = self.trial.fleet
-        rooms = [
-            (free[node] // amount)
-            for free, amount in ((fleet.cpu, size.cpu), (fleet.memory, size.memory), *size.more)
-            if amount
-        ]
-        return max(0, min(rooms, default=0))
+            self.open[i] = len(fleet.freed), nodes
+        while nodes:
+            node = min(nodes)
+            if fleet.fits(size, node):
+                return node
+            nodes.remove(node)
+        return NOWHERE
 
     def per_node(self, i: int) -> int:
         return self.per_node_of.get(id(self.trial.sizes[i]), 1)
@@ -201,7 +173,6 @@ class _Sharing:
         for i, role in enumerate(self.trial.roles):
             while self.trial.count(i) > max(role.elastic.max_instance, 0):
                 self._give(i)
-        self._offer_all()
         self._serve_demand()
         self._end_excess()
         self.owed = [self.trial.count(i) for i in range(len(self.was))]
@@ -209,9 +180,9 @@ class _Sharing:
             max(least, min(n, self._kept.get(role.id, 0)))
             for least, n, role in zip(self.least, self.owed, self.trial.roles, strict=True)
         ]
-        self._offer_all()
+        self.donors.require(self.least)
         for _ in range(MOST_PASSES):
-            if not self._share():
+            if self._share() <= len(self.was) * NEGLIGIBLE:
                 return
 
     def regrets(self, *, all_of_it: bool) -> dict[RoleId, int]:
@@ -223,42 +194,6 @@ class _Sharing:
             size = trial.sizes[i]
             if now < most and trial.sums_allow(size) and trial.fleet.first(size) >= 0:
                 found[trial.roles[i].id] = most if all_of_it else now + 1
-        return found
-
-    def _offer_all(self) -> None:
-        """After a change of what roles may give."""
-        self.donors, self.offered = {kind: [] for kind in self.kinds}, [None] * len(self.was)
-        self.to_offer = set(range(len(self.was)))
-
-    def _offer_changed(self) -> None:
-        self._catch_up()
-        for i in self.to_offer:
-            now = self.trial.count(i)
-            if now > max(self.least[i], 0) and self.offered[i] != now:
-                heapq.heappush(self.donors[self.kinds[i]], (self._loss(i) / self.share[i], i, now))
-                self.offered[i] = now
-        self.to_offer.clear()
-
-    def _cheapest(self, most: int, but: int, helps: Callable[[_Kind], bool] = lambda _: True) -> list[int]:
-        """The roles that lose least by giving, the cheapest first, of the kinds of role that help. `but`: the role that
-        gives nothing. All stay in their heaps."""
-        self._offer_changed()
-        heaps = [heap for kind, heap in self.donors.items() if helps(kind)]
-        found: list[int] = []
-        kept: dict[int, tuple[float, int, int]] = {}
-        while len(found) < most and (ripe := [heap for heap in heaps if heap]):
-            entry = heapq.heappop(min(ripe, key=lambda heap: heap[0]))
-            i = entry[1]
-            if entry[2] != self.trial.count(i):
-                if entry[2] == self.offered[i]:
-                    self.offered[i] = None
-                continue
-            if i not in kept:
-                kept[i] = entry
-                if i != but:
-                    found.append(i)
-        for i, entry in kept.items():
-            heapq.heappush(self.donors[self.kinds[i]], entry)
         return found
 
     def _serve_demand(self) -> None:
@@ -275,86 +210,132 @@ class _Sharing:
             for more in range(max(0, left), 0, -1):
                 node = trial.fleet.first(size)
                 if node < 0:
-                    node = self._free_a_node(size, but, float("inf"), 1, sums=False, wanted=more)
+                    node = self._free_a_node(size, but, float("inf"), 1, wanted=more)
                 if node < 0:
                     break
                 trial.hold(size, node)
+                self.donors.hold(node)
 
     def _end_excess(self) -> None:
         fleet = self.trial.fleet
-
-        def helps(kind: _Kind) -> bool:
-            cpu, memory, gpu = kind
-            return (fleet.over_cpu > 0 and cpu) or (fleet.over_memory > 0 and memory) or (fleet.over_gpu > 0 and gpu)
-
-        while fleet.excess() and (cheapest := self._cheapest(1, -1, helps)):
+        while fleet.excess():
+            helps = fleet.over_cpu > 0, fleet.over_memory > 0, fleet.over_gpu > 0
+            cheapest = self.donors.cheapest(1, -1, helps)
+            if not cheapest:
+                return
             self._give(cheapest[0])
 
     # -- shares ------------------------------------------------------------------------------------
-    def _share(self) -> bool:
-        """One pass over all roles; whether anything has moved."""
-        moved = False
-        trial, nodes = self.trial, self.trial.nodes
-        tried: dict[int, set[int]] = defaultdict(set)
-        heap: list[tuple[float, bool, int, int, float]] = []
+    def _share(self) -> int:
+        """One pass over all roles. Returns how many steps were made."""
+        moves = 0
+        trial, nodes, had, most, best_step = self.trial, self.trial.nodes, self.trial.had, self.most, self._best_step
+        tried: list[set[int]] = [set() for _ in nodes]
         self.too_little.clear()
         hopeless: dict[tuple[int, int], float] = {}
         """(size, replicas) -> the greatest rate that found no room since the last role gave some."""
 
-        def offer(i: int) -> None:
-            if len(nodes[i]) < self.most[i] and (step := self._best_step(i, tried[i])) is not None:
-                new = trial.own_place(i) is None
-                heapq.heappush(heap, (-step[0], new, i, step[1], step[2]))
+        def offer(i: int) -> tuple[float, bool, int, int, float] | None:
+            now = len(nodes[i])
+            step = best_step(i, now, tried[i]) if now < most[i] else None
+            return (-step[0], now >= had[i], i, step[1], step[2]) if step is not None else None
 
-        for i in range(len(trial.roles)):
-            offer(i)
+        heap = [entry for i in range(len(nodes)) if (entry := offer(i)) is not None]
+        heapq.heapify(heap)
         while heap:
-            rate, _, i, to, gain = heapq.heappop(heap)
-            new = trial.own_place(i) is None  # it may have given some since it was offered
-            key = (id(trial.sizes[i]), to - len(nodes[i]))
-            known = hopeless.get(key) if new else None
-            if known is not None and -rate <= known:
-                found = False
-            else:
+            rate, _, i, to, gain = heap[0]
+            new = len(nodes[i]) >= had[i]  # it may have given some since it was offered
+            found = gave = False
+            if self.compact or not new:
                 found, gave = self._reach(i, to, gain)
+            else:
+                key = id(trial.sizes[i]), to - len(nodes[i])
+                if -rate > hopeless.get(key, -1.0):
+                    found, gave = self._reach(i, to, gain)
+                    if not found:
+                        hopeless[key] = -rate
+            if found:
+                moves += 1
                 if gave:
                     hopeless.clear()
-            if found:
-                moved = True
-                self.too_little.clear()
-                tried[i].clear()
+                if self.too_little:
+                    self._forget(i, gave=gave)
+                if tried[i]:
+                    tried[i].clear()
             else:
                 tried[i].add(to)
-                if new and not self.compact:
-                    hopeless[key] = max(hopeless.get(key, 0.0), -rate)
-            offer(i)
-        return moved
+            after = offer(i)
+            if after is None:
+                heapq.heappop(heap)
+            else:
+                heapq.heapreplace(heap, after)
+        return moves
+
+    def _forget(self, i: int, *, gave: bool) -> None:
+        """The role has grown; `gave`: into room of others."""
+        if gave:
+            self.too_little.clear()
+        for short, refusals in self.too_little.items():
+            if not any(short) or self.donors.helps(i, short):
+                refusals.clear()
 
     def _reach(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
         """So many replicas for the role: (they have room, other roles gave it)."""
-        mark = self.trial.mark()
-        if self._place(i, to):
+        now, size = len(self.trial.nodes[i]), self.trial.sizes[i]
+        more, own = to - now, self.trial.own_place(i)
+        short = self.donors.short_of(size, more)
+        if self._place_in_free_room(i, to, short):
             return True, False
-        self._undo(mark)
-        more = to - self.trial.count(i)
-        size = self.trial.sizes[i]
-        own = self.trial.own_place(i)
         if own is not None and (own < 0 or more > 1):
             return False, False
         limit = gain / self.hysteresis
-        key = (id(size), more)
-        refused, by = self.too_little.get(key, (0.0, i))
-        # The search for that role left out its own replicas.
-        if own is None and limit <= refused and (by == i or not self.trial.count(by) or self._loss(by) >= limit):
+        refused = self._refused(i, more, short)
+        if own is None and self._must_fail(i, limit, refused):
             return False, False
-        node = self._free_a_node(size, i, limit, more, sums=True, only=own)
+        node = self._free_a_node(size, i, limit, more, short, only=own)
         if node < 0:
-            if own is None and limit > refused:
-                self.too_little[key] = limit, i
+            if own is None:
+                refused[i] = limit
             return False, False
         for _ in range(more):
             self._add(i, node)
         return True, True
+
+    def _place_in_free_room(self, i: int, to: int, short: Kind) -> bool:
+        """Whether the role has so many replicas now. `short`: what the sums have too little of for them."""
+        now = len(self.trial.nodes[i])
+        if now < self.trial.had[i] or (to > now + 1 and short == NOTHING):
+            mark = self.trial.mark()
+            if self._place(i, to):
+                return True
+            self._undo(mark)
+        elif short == NOTHING and (node := self._node_for_one(i)) >= 0:
+            self._add(i, node)
+            return True
+        return False
+
+    def _refused(self, i: int, more: int, short: Kind) -> dict[int, float]:
+        """The part of `too_little` that counts for so many replicas more of the role."""
+        return self.too_little.setdefault(short, {}).setdefault((id(self.trial.sizes[i]), more), {})
+
+    def _must_fail(self, i: int, limit: float, refused: dict[int, float]) -> bool:
+        """Whoever was refused for as much would have found the same room, unless it would have been its own: then it
+        has to give now, and so has each of them."""
+        loss = 0.0
+        for by in islice(reversed(refused), MOST_DONORS):
+            if refused[by] >= limit:
+                if by == i:
+                    return True
+                loss += self._loss(by, self.trial.count(by)) if self.trial.count(by) else limit
+                if loss >= limit:
+                    return True
+        return False
+
+    def _node_for_one(self, i: int) -> int:
+        """For one more replica, which would be new, whatever the sums say; below 0 for none."""
+        if self.compact and (own := self._open_node(i)) >= 0:
+            return own
+        return self.trial.fleet.first(self.trial.sizes[i])
 
     def _place(self, i: int, to: int) -> bool:
         trial, size = self.trial, self.trial.sizes[i]
@@ -367,29 +348,16 @@ class _Sharing:
                 continue
             if not trial.sums_allow(size, to - now):
                 return False
-            node = min(self._open_nodes(i), default=NOWHERE)
-            if node >= 0:
+            if (node := self._open_node(i)) >= 0:
                 self._add(i, node)
                 continue
             chunk = min(to - now, self.per_node(i))
-            node = trial.fleet.first(self._block(size, chunk))
+            node = trial.fleet.first(trial.fleet.block(size, chunk))
             if node < 0:
                 return False
             for _ in range(chunk):
                 self._add(i, node)
         return True
-
-    def _block(self, size: ReplicaSize, replicas: int) -> ReplicaSize:
-        """Replicas that go to one node together, as one."""
-        if replicas == 1:
-            return size
-        key = (id(size), replicas)
-        if key not in self.blocks:
-            more = tuple((free, amount * replicas) for free, amount in size.more)
-            block = ReplicaSize(size.cpu * replicas, size.memory * replicas, size.gpu * replicas, more)
-            block.most = tuple((free, most, amount * replicas) for free, most, amount in size.most)
-            self.blocks[key] = block
-        return self.blocks[key]
 
     def _free_a_node(
         self,
@@ -397,78 +365,40 @@ class _Sharing:
         but: int,
         limit: float,
         replicas: int,
+        short: Kind | None = None,
         *,
-        sums: bool,
         only: int | None = None,
         wanted: int = 1,
     ) -> int:
         """Frees room for `replicas` of that size on one node. Returns the node, or NOWHERE when every node would cost
-        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `wanted`: how many such
-        pods wait. The chosen node costs least for each of them that it then holds: a replica is often larger than the
+        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `short`: what the cluster as
+        a whole has too little of for them; None where its sums count them already. `wanted`: how many such pods wait.
+        The chosen node costs least for each of them that it then holds: a replica is often larger than the
         pod that waits, and beside what the node had left its room may hold two."""
-        cheap = self._cheapest(MOST_DONORS, but)
-        if not cheap or min(self._loss(i) for i in cheap) >= limit:
+        trial = self.trial
+        cheap = self.donors.cheapest(MOST_DONORS, but, short or NOTHING)
+        if not cheap or min(self._loss(i, trial.count(i)) for i in cheap) >= limit:
             return NOWHERE  # whichever node is freed, some role loses at least that much
-        nodes = [only] if only is not None else list(dict.fromkeys(self.trial.nodes[i][-1] for i in cheap))
-        fitting = self.trial.fleet.first(self._block(size, replicas)) if only is None else NOWHERE
+        nodes = [only] if only is not None else list(dict.fromkeys(trial.nodes[i][-1] for i in cheap))
+        fitting = trial.fleet.first(trial.fleet.block(size, replicas)) if only is None else NOWHERE
         if fitting >= 0 and fitting not in nodes:
             nodes.insert(0, fitting)
-        best: tuple[float, int] | None = None
+        best, where, least = None, NOWHERE, limit
         for node in nodes:
             if node < 0:
                 continue
-            mark = self.trial.mark()
-            loss, gifts = self._clear(size, but, limit if best is None else best[0] * wanted, replicas, node, sums)
-            pods = min(wanted, self._fitting(size, node)) if loss is not None and wanted > 1 else 1
-            self._undo(mark)
-            if loss is not None and (best is None or loss / pods < best[0]):
-                best = loss / pods, node
-                if gifts <= 1 and wanted == 1 and not self.compact:
+            price = self.donors.price(
+                size, replicas, node, least * wanted if best else limit, but, sums=short is not None, wanted=wanted
+            )
+            if price is not None and (best is None or price.loss / price.pods < least):
+                best, where, least = price, node, price.loss / price.pods
+                if len(price.givers) <= 1 and wanted == 1 and not self.compact:
                     break
         if best is None:
             return NOWHERE
-        self._clear(size, but, float("inf"), replicas, best[1], sums)
-        return best[1]
-
-    def _clear(
-        self, size: ReplicaSize, but: int, limit: float, replicas: int, node: int, sums: bool
-    ) -> tuple[float | None, int]:
-        """(What roles lose, steps), None when it takes `limit` or more."""
-        trial, loss, gifts = self.trial, 0.0, 0
-        while not trial.fleet.fits(size, node, replicas):
-            self._catch_up()
-            able = [i for i in self.tails.get(node, ()) if i != but and trial.count(i) > self.least[i]]
-            if not able:
-                return None, gifts
-            losses = {i: self._loss(i) for i in able}
-            i = min(able, key=lambda i: (losses[i] / self.share[i], i))
-            loss, gifts = loss + losses[i], gifts + 1
-            if loss >= limit:
-                return None, gifts
+        for i in best.givers:
             self._give(i)
-        while sums and not trial.sums_allow(size, replicas):
-            cheap = self._cheapest(1, but, lambda kind: self._helps(size, kind))
-            if not cheap:
-                return None, gifts
-            i = cheap[0]
-            loss, gifts = loss + self._loss(i), gifts + 1
-            if loss >= limit:
-                return None, gifts
-            self._give(i)
-        return loss, gifts
-
-    def _helps(self, size: ReplicaSize, donor: _Kind) -> bool:
-        fleet = self.trial.fleet
-        cpu, memory, gpu = donor
-        return bool(
-            (size.cpu and cpu and fleet.over_cpu + size.cpu > 0)
-            or (size.memory and memory and fleet.over_memory + size.memory > 0)
-            or (size.gpu and gpu and fleet.over_gpu + size.gpu > 0)
-        )
-
-
-def _kind(size: ReplicaSize) -> _Kind:
-    return bool(size.cpu), bool(size.memory), bool(size.gpu)
+        return where
 
 
 def replicas_per_node(trial: Trial) -> dict[int, int]:

@@ -36,6 +36,8 @@ class Trial:
         self.on: list[dict[int, int]] = [dict(Counter(nodes)) for nodes in self.nodes]
         """Of each role: node -> replicas on it."""
         self._was = [tuple(nodes) for nodes in self.nodes]
+        self.had = [len(nodes) for nodes in self.nodes]
+        """The replicas that a role has in the cluster; beyond them each would be new."""
         self._steps: list[tuple[int, int, int]] = []
         """(role, node, +1 or -1) of each step."""
 
@@ -52,9 +54,9 @@ class Trial:
             i, node, step = self._steps.pop()
             self._change(i, node, -step)
 
-    def touched(self, mark: int) -> list[int]:
-        """Roles that steps after the mark have changed, in their order."""
-        return sorted({i for i, _, _ in self._steps[mark:]})
+    def touched(self, mark: int) -> list[tuple[int, int]]:
+        """(role, node) of each step after the mark."""
+        return [(i, node) for i, node, _ in self._steps[mark:]]
 
     def give(self, i: int) -> int:
         """The role's last replica goes. Returns its node."""
@@ -65,7 +67,10 @@ class Trial:
 
     def add(self, i: int, node: int) -> None:
         self._steps.append((i, node, 1))
-        self._change(i, node, 1)
+        on = self.on[i]
+        on[node] = on.get(node, 0) + 1
+        self.nodes[i].append(node)
+        self._take(self.sizes[i], node, 1)
 
     def _change(self, i: int, node: int, step: int) -> None:
         """The role's last replica comes to that node, or leaves it."""
@@ -124,7 +129,7 @@ class Trial:
         fleet, block = self.fleet, node // BLOCK
         for free, most in ((fleet.cpu, fleet.most_cpu), (fleet.memory, fleet.most_memory), *(m[:2] for m in size.most)):
             most[block] = max(most[block], free[node])
-        fleet.freed += 1
+        fleet.freed.append(node)
 
     def plan(self) -> Plan:
         names = list(self.fleet.index)

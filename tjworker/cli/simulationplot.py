@@ -24,12 +24,19 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     columns = len(outcomes)
-    figure, axes = plt.subplots(4, columns, figsize=(6.5 * columns, 13), squeeze=False, constrained_layout=True)
+    ended = any(outcome.completion_seconds() for outcome in outcomes)
+    rows = 4 if ended else 3
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(6.5 * columns, 3.25 * rows), squeeze=False, sharey="row", constrained_layout=True
+    )
     for i, outcome in enumerate(outcomes):
         _utilisation(axes[0][i], outcome)
         _replicas(axes[1][i], outcome)
         _gantt(axes[2][i], outcome)
-        _completions(axes[3][i], outcomes, i)
+        if ended:
+            _completions(axes[3][i], outcomes, i)
+    for axis in axes[:, 1:].flat:
+        axis.set_ylabel("")  # as in the first column
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else {"Software": None}, dpi=110)
     plt.close(figure)
 
@@ -63,7 +70,8 @@ def _gantt(axis: Any, outcome: Outcome) -> None:
     axis.set(title="jobs: grey waits, colour trains", xlabel="minutes", xlim=(0, outcome.ended_at / 60))
     axis.set_ylim(len(outcome.jobs) - 0.5, -0.5)
     if len(outcome.jobs) <= MOST_LABELS:
-        axis.set_yticks(range(len(outcome.jobs)), [job.name for job in outcome.jobs])
+        size = 10 if len(outcome.jobs) <= MOST_LABELS / 2 else 8
+        axis.set_yticks(range(len(outcome.jobs)), [job.name for job in outcome.jobs], fontsize=size)
 
 
 def _completions(axis: Any, outcomes: Sequence[Outcome], mine: int) -> None:
@@ -81,11 +89,7 @@ def _completions(axis: Any, outcomes: Sequence[Outcome], mine: int) -> None:
             alpha=1 if own else 0.5,
             label=outcome.policy,
         )
-    longest = max((seconds for outcome in outcomes for seconds in outcome.completion_seconds()), default=0.0)
-    end = (longest or max(outcome.ended_at for outcome in outcomes)) / 60
+    end = max(seconds for outcome in outcomes for seconds in outcome.completion_seconds()) / 60
     axis.set(title="completed within", xlabel="minutes after submission", ylabel="% of jobs", ylim=(0, 105))
     axis.set_xlim(0, 1.02 * end)
-    if longest:
-        axis.legend(loc="lower right")
-    else:
-        axis.text(0.5, 0.5, "no job has ended", transform=axis.transAxes, ha="center", va="center")
+    axis.legend(loc="lower right")

@@ -54,14 +54,17 @@ class _Speeds:
         return steps
 
     def gain(self, i: int, low: int, high: int) -> float:
-        return self._weights[i] * (self._log(i, high) - self._log(i, low))
+        logs = self._logs[i]
+        below, above = logs.get(low), logs.get(high)
+        if below is None:
+            below = self._log(i, low)
+        if above is None:
+            above = self._log(i, high)
+        return self._weights[i] * (above - below)
 
     def _log(self, i: int, replicas: int) -> float:
-        logs = self._logs[i]
-        known = logs.get(replicas)
-        if known is None:
-            known = logs[replicas] = log(self._curves[i].at(replicas) + SMOOTH)
-        return known
+        value = self._logs[i][replicas] = log(self._curves[i].at(replicas) + SMOOTH)
+        return value
 
     def disturbance(self, i: int) -> float:
         return self._weights[i] * self._pauses[i]

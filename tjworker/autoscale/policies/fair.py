@@ -38,6 +38,8 @@ class _Shares:
         return (now + 1,)
 
     def gain(self, i: int, low: int, high: int) -> float:
+        if high == low + 1:
+            return self._one[i] * (self._scale[i] / high) ** STEEPNESS
         return self._one[i] * sum((self._scale[i] / n) ** STEEPNESS for n in range(low + 1, high + 1))
 
     def disturbance(self, i: int) -> float:

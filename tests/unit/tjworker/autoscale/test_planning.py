@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.planning import gpu_cluster
+from benchmarks.planning import cpu_cluster, gpu_cluster
 from tests.support.autoscaling import carry_out, pose_jobs
 from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes
+from tjworker.autoscale.donors import Donors
 from tjworker.autoscale.fitting import check_plan
 from tjworker.autoscale.problem import Demand, Problem
 from tjworker.autoscale.trial import Trial
@@ -20,15 +21,20 @@ SHARING = pytest.mark.parametrize("policy", ["fair", "throughput", "goodput"])
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The replicas that trials add and take away, those that are undone as well."""
+    """The replicas that trials add and take away, those that are undone as well, and the nodes that are priced."""
     made: list[int] = []
-    take = Trial._take
 
-    def counted(self: Trial, *of: Any) -> None:
-        made.append(1)
-        take(self, *of)
+    def count(owner: type, name: str) -> None:
+        method = getattr(owner, name)
 
-    monkeypatch.setattr(Trial, "_take", counted)
+        def counted(*of: Any) -> Any:
+            made.append(1)
+            return method(*of)
+
+        monkeypatch.setattr(owner, name, counted)
+
+    count(Trial, "_take")
+    count(Donors, "_clear")
     return made
 
 
@@ -40,7 +46,19 @@ def test_a_plan_of_2048_gpus_does_not_repeat_searches_that_must_fail(policy: str
     check_plan(problem, plan)
     moved = sum(abs(plan.targets[role.id] - role.elastic.parallelism) for role in problem.roles)
     assert moved > 500
-    assert len(steps) < 50 * moved, f"{len(steps)} steps for {moved} replicas"
+    assert len(steps) < 3 * moved, f"{len(steps)} steps for {moved} replicas"
+
+
+@pytest.mark.parametrize("policy", ["fair", "throughput"])
+def test_many_jobs_that_fill_a_cluster_are_placed_without_searches_for_those_that_find_no_more(
+    policy: str, steps: list[int]
+) -> None:
+    """CPUs run out first for large replicas, then for small ones, while others still find room."""
+    problem = cpu_cluster(200, 100)
+    plan = POLICIES[policy].plan(problem)
+    moved = sum(abs(plan.targets[role.id] - role.elastic.parallelism) for role in problem.roles)
+    assert moved > 2000
+    assert len(steps) < 1.5 * moved, f"{len(steps)} steps for {moved} replicas"
 
 
 @SHARING

@@ -1,0 +1,182 @@
+"""`python -m benchmarks.two_jobs`: two trainings that scale differently, for real, under `fulfillment` and `goodput`.
+
+Each policy has a local stack of its own (as `tj up` starts it), a node of 8 CPUs, and the trainings of examples/digits:
+real processes that learn, report their speed with their pods' tokens, and are scaled while they train. The first,
+`flat`, has two shards in each pass over its data, so a third trainer waits for the other two. Some time later comes
+`steep`, which has twelve.
+
+Prints when each ended, how many trainers it had meanwhile, and how many trainers were restarted that no policy had
+taken away. Exits 1 where one was, or where a job failed. Takes about ten minutes; trainers mostly wait, so that a
+machine of two cores will do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.stack import LocalStack
+
+MANIFEST = Path(__file__).resolve().parent.parent / "examples/digits/job.yaml"
+POLICIES = ("fulfillment", "goodput")
+CPUS = 8
+LOOK_SECONDS = 0.5
+GIVE_UP_SECONDS = 1200.0
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    name: str
+    submit: float
+    """Seconds after the beginning."""
+    shard_rows: int
+    """Of about 1,440: the fewer, the more shards has a pass, and the more trainers find work."""
+    shard_seconds: float
+    epochs: int
+
+
+def trainings(scale: float, apart: float) -> tuple[Training, Training]:
+    """`scale`: how long they are, 1 for the published table. `apart`: seconds between their submissions."""
+    return (Training("flat", 0.0, 720, 4.0, round(60 * scale)), Training("steep", apart, 120, 2.0, round(20 * scale)))
+
+
+def manifest(training: Training) -> dict[str, Any]:
+    """The example's own, with trainers of one CPU."""
+    job: dict[str, Any] = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))
+    job["metadata"]["name"] = training.name
+    roles = job["spec"]["replicaSpecs"]
+    roles["trainer"] |= {"replicas": 1, "minReplicas": 1, "maxReplicas": 6}
+    options: Mapping[str, Mapping[str, object]] = {
+        "master": {"--epochs": training.epochs, "--shard-rows": training.shard_rows, "--target": 0},
+        "pserver": {},
+        "trainer": {"--shard-seconds": training.shard_seconds, "--batch-rows": 60},
+    }
+    for role, given in options.items():
+        container = roles[role]["template"]["spec"]["containers"][0]
+        cpu = "1" if role == "trainer" else "20m"
+        container["resources"] = {"requests": {"cpu": cpu, "memory": "100Mi"}}
+        container["command"] = [*container["command"][:3], *(str(word) for pair in given.items() for word in pair)]
+    return job
+
+
+@dataclass
+class Outcome:
+    """What was seen under one policy."""
+
+    trainers: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    """Of each job: (seconds, trainers that ran), at each look."""
+    ended: dict[str, float] = field(default_factory=dict)
+    """Seconds from the job's submission."""
+    failed: list[str] = field(default_factory=list)
+    restarted: int = 0
+    """Trainers that came back under a name that had never been away."""
+    speeds: dict[str, Mapping[int, float]] = field(default_factory=dict)
+    """Of each job, as its status has learned them: trainers -> samples per second."""
+
+    def trainers_at(self, job: str, second: float) -> int:
+        return next((n for at, n in reversed(self.trainers.get(job, [])) if at <= second), 0)
+
+
+def run(policy: str, folder: Path, jobs: Sequence[Training]) -> Outcome:
+    stack = LocalStack(
+        folder / policy,
+        *("--nodes", "1", "--node-cpu", str(CPUS)),
+        TJ_AUTOSCALE_POLICY=policy,
+        TJ_AUTOSCALE_SECONDS="2",
+        TJ_AUTOSCALE_COOLDOWN_SECONDS="10",
+    )
+    try:
+        stack.start()
+        return _watch(stack, jobs)
+    finally:
+        stack.clear()
+
+
+def _watch(stack: LocalStack, jobs: Sequence[Training]) -> Outcome:
+    seen, began, waiting = Outcome(), time.monotonic(), list(jobs)
+    uids: dict[str, dict[str, str]] = {job.name: {} for job in jobs}
+    while len(seen.ended) < len(jobs) and (now := time.monotonic() - began) < GIVE_UP_SECONDS:
+        if waiting and now >= waiting[0].submit:
+            stack.kubectl("apply", "-f", "-", stdin=json.dumps(manifest(waiting.pop(0))))
+        for job in jobs:
+            if job in waiting or job.name in seen.ended:
+                continue
+            status = stack.status(job.name)
+            if status.get("phase") in ("Succeed", "Failed"):
+                seen.ended[job.name] = time.monotonic() - began - job.submit
+                seen.failed += [job.name] if status["phase"] == "Failed" else []
+            else:
+                run_now = {n: uid for n, uid in stack.running_uids(job.name).items() if "-trainer-" in n}
+                seen.trainers.setdefault(job.name, []).append((now, len(run_now)))
+                seen.restarted += sum(uids[job.name].get(name, uid) != uid for name, uid in run_now.items())
+                uids[job.name] = run_now
+                seen.speeds[job.name] = _speeds(status) or seen.speeds.get(job.name, {})
+        time.sleep(LOOK_SECONDS)
+    seen.failed += [job.name for job in jobs if job.name not in seen.ended]
+    return seen
+
+
+def _speeds(status: Mapping[str, Any]) -> dict[int, float]:
+    return {int(row["replicas"]): float(row["rate"]) for row in status.get("speed") or ()}
+
+
+def table(outcomes: Mapping[str, Outcome], jobs: Sequence[Training], every: float) -> str:
+    """Policies side by side; trainers every so many seconds, until all jobs have ended."""
+    end = max(at for seen in outcomes.values() for looks in seen.trainers.values() for at, _ in looks)
+    rows = [
+        (
+            f"`{job.name}` ends, s after it came",
+            [f"{seen.ended.get(job.name, float('nan')):.0f}" for seen in outcomes.values()],
+        )
+        for job in jobs
+    ]
+    for second in range(int(every), int(end) + 1, int(every)):
+        told = []
+        for seen in outcomes.values():
+            counts = [0 if _gone(seen, job, second) else seen.trainers_at(job.name, second) for job in jobs]
+            told.append(" + ".join(map(str, counts)) if any(counts) else "")
+        rows.append((f"trainers at {second} s: {' + '.join(f'`{job.name}`' for job in jobs)}", told))
+    rows.append(("trainers restarted that stayed", [str(seen.restarted) for seen in outcomes.values()]))
+    lines = [f"| | {' | '.join(f'`{policy}`' for policy in outcomes)} |", f"|---|{'---|' * len(outcomes)}"]
+    return "\n".join([*lines, *(f"| {name} | {' | '.join(cells)} |" for name, cells in rows)])
+
+
+def _gone(seen: Outcome, job: Training, second: float) -> bool:
+    return job.name in seen.ended and seen.ended[job.name] + job.submit <= second
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.two_jobs", description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--scale", type=float, default=1.0, help="how long the trainings are (default %(default)s)")
+    parser.add_argument("--apart", type=float, default=60.0, help="seconds between the two (default %(default)s)")
+    parser.add_argument("--policy", action="append", help="default: fulfillment and goodput; may be repeated")
+    options = parser.parse_args(arguments)
+    jobs = trainings(options.scale, options.apart)
+    outcomes: dict[str, Outcome] = {}
+    with tempfile.TemporaryDirectory(prefix="tj-two-jobs-") as folder:
+        for policy in options.policy or POLICIES:
+            outcomes[policy] = run(policy, Path(folder), jobs)
+    print(table(outcomes, jobs, every=40))
+    for policy, seen in outcomes.items():
+        told = "; ".join(
+            f"{job} {', '.join(f'{rate:.0f} with {n}' for n, rate in sorted(rates.items()))}"
+            for job, rates in seen.speeds.items()
+        )
+        print(f"\n{policy}: samples per second as reported: {told}")
+    wrong = {policy: seen for policy, seen in outcomes.items() if seen.failed or seen.restarted}
+    for policy, seen in wrong.items():
+        print(f"{policy}: {seen.restarted} trainers restarted; failed: {seen.failed}", file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
