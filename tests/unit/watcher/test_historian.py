@@ -15,8 +15,9 @@ from tests.support.memory_history import MemoryHistory
 from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.labels import JOB_UID
 from tjworker.api.resources import PODS
+from tjworker.base import Transient
 from tjworker.clock import ClusterClock
-from tjworker.history.records import Story
+from tjworker.history.records import GONE_AT, Story
 from tjworker.history.store import Bounds
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
@@ -151,6 +152,28 @@ def test_while_the_store_is_away_news_waits_and_is_written_whole_afterwards(worl
     assert [m.phase for m in world.story.moments] == ["Running"]
     assert world.story.summary.deleted_at
     assert len(world.story.pods) == 1
+
+
+def test_news_that_comes_while_a_write_fails_goes_over_what_was_to_be_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put(*_: object) -> None:
+        world.job("MODIFIED", "Restarting", restarts=1)
+        world.pod("DELETED", "p0", "Failed")
+        world.job("DELETED", "Restarting", restarts=1)
+        raise Transient("away")
+
+    world.job("ADDED")
+    world.job("MODIFIED", "Running")
+    world.pod("MODIFIED", "p0", "Failed")
+    with monkeypatch.context() as away:
+        away.setattr(world.store, "put", put)
+        world.historian.write()
+    story = world.story
+    assert (story.summary.phase, story.summary.restarts, bool(story.summary.deleted_at)) == ("Restarting", 1, True)
+    assert story.job["status"]["phase"] == "Restarting"
+    assert [m.phase for m in story.moments] == ["Running", "Restarting"]
+    assert [bool(pod["metadata"].get(GONE_AT)) for pod in story.pods] == [True]
 
 
 def test_what_waits_is_bounded_and_what_is_let_go_is_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
