@@ -47,8 +47,7 @@ class World:
         meta = {"name": f"digits-trainer-{uid}", "namespace": "default", "uid": uid, "labels": {JOB_UID: job}}
         self.historian.see(PODS, kind, {"metadata": meta, "status": {"phase": phase}})
 
-    def listed(self, *uids: str) -> None:
-        source = str(AITRAININGJOBS)
+    def listed(self, *uids: str, source: str = AITRAININGJOBS) -> None:
         self.historian.list_begins(source)
         objects = [{"metadata": {"name": uid, "namespace": "default", "uid": uid}} for uid in uids]
         self.historian.list_page(source, objects)
@@ -118,14 +117,24 @@ def test_of_jobs_that_nobody_has_seen_no_pod_is_kept(world: World) -> None:
     assert len(world.store) == 0
 
 
-def test_a_job_that_went_while_no_watcher_ran_is_marked_when_the_list_lacks_it(world: World) -> None:
+LISTS: dict[str, tuple[str, bool]] = {
+    "the list of its kind": (AITRAININGJOBS, True),
+    "that of its kind in its namespace, where not all are served": (f"{AITRAININGJOBS}/default", True),
+    "that of another namespace": (f"{AITRAININGJOBS}/other", False),
+    "that of another kind": ("pytorchjobs.kubeflow.org", False),
+}
+
+
+@pytest.mark.parametrize("sentence", LISTS)
+def test_a_job_that_went_while_no_watcher_ran_is_marked_when_its_list_lacks_it(sentence: str, world: World) -> None:
+    source, marked = LISTS[sentence]
     world.job("ADDED")
     world.job("MODIFIED", "Running")
     world.historian.write()
     world.new_historian()
     world.now += 3600
-    world.listed("uid-another")
-    assert world.story.summary.deleted_at == "2023-11-14T23:13:20Z"
+    world.listed("uid-another", source=source)
+    assert world.story.summary.deleted_at == ("2023-11-14T23:13:20Z" if marked else "")
 
 
 def test_a_job_that_the_list_shows_or_that_a_watch_shows_meanwhile_is_not_marked(world: World) -> None:
