@@ -235,6 +235,10 @@ TUNES: dict[str, tuple[Json, list[str]]] = {
         {"numProcPerNode": 1},
         ["full_finetune_single_device", "--config", "llama3_2/1B_full_single_device"],
     ),
+    "one GPU": (
+        {"resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}},
+        ["full_finetune_single_device", "--config", "llama3_2/1B_full_single_device"],
+    ),
     "lora": (
         {"numProcPerNode": 2, "args": ["model.lora_attn_modules=[q_proj]"]},
         [f"--rdzv_endpoint={MASTER}:29500", "lora_finetune_distributed", "--config", "llama3_2/1B_lora"],
