@@ -147,6 +147,17 @@ def test_a_job_is_written_at_most_every_ten_seconds_and_nothing_is_lost(reports:
     assert len(writes) <= 1 + 50 / WRITE_SECONDS, f"{len(writes)} writes in 50 s"
 
 
+def test_of_reports_that_wait_together_each_adds_what_it_says(reports: Reports) -> None:
+    reports.send(progressPercentage=1)
+    for told in ({"metrics": {"loss": 0.5}}, {"progressPercentage": 3}, {"estimatedRemainingSeconds": 60}):
+        reports.advance(2)
+        assert reports.send(**told).code == 200
+    reports.advance(12)
+    found = reports.told()
+    assert (found["progressPercentage"], found["estimatedRemainingSeconds"]) == (3, 60)
+    assert found["metrics"] == [{"name": "loss", "value": "0.5"}]
+
+
 def test_the_server_asks_for_no_more_than_its_role_allows(reports: Reports) -> None:
     reports.send(progressPercentage=1)
     reports.advance(12)

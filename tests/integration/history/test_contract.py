@@ -108,6 +108,14 @@ def test_of_too_many_jobs_those_go_whose_time_ends_first(open_store: Open) -> No
     assert store.story("team-a", "uid-0") is None
 
 
+def test_what_is_over_is_none_of_those_that_are_too_many(open_store: Open) -> None:
+    store = open_store(Bounds(100.0, 2))
+    every = [replace(A, uid=f"uid-{n}", name=f"job-{n}") for n in range(4)]
+    store.put([entry(one, keep_seconds=10.0 + 10 * n) for n, one in enumerate(every)], NOW)
+    store.put([], NOW + 15)
+    assert sorted(one.uid for one in store.summaries()) == ["uid-2", "uid-3"]
+
+
 def test_of_a_job_with_endless_pods_so_many_are_kept_and_its_summary_goes_on(store: HistoryStore) -> None:
     pods = {f"p{n}": {**POD, "metadata": {**POD["metadata"], "uid": f"p{n}"}} for n in range(MOST_PARTS + 50)}
     store.put([entry(pods=dict(list(pods.items())[:400]))], NOW)

@@ -15,8 +15,9 @@ from tests.support.memory_history import MemoryHistory
 from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.labels import JOB_UID
 from tjworker.api.resources import PODS
+from tjworker.base import Transient
 from tjworker.clock import ClusterClock
-from tjworker.history.records import Story
+from tjworker.history.records import GONE_AT, Story
 from tjworker.history.store import Bounds
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
@@ -46,8 +47,7 @@ class World:
         meta = {"name": f"digits-trainer-{uid}", "namespace": "default", "uid": uid, "labels": {JOB_UID: job}}
         self.historian.see(PODS, kind, {"metadata": meta, "status": {"phase": phase}})
 
-    def listed(self, *uids: str) -> None:
-        source = str(AITRAININGJOBS)
+    def listed(self, *uids: str, source: str = AITRAININGJOBS) -> None:
         self.historian.list_begins(source)
         objects = [{"metadata": {"name": uid, "namespace": "default", "uid": uid}} for uid in uids]
         self.historian.list_page(source, objects)
@@ -117,14 +117,24 @@ def test_of_jobs_that_nobody_has_seen_no_pod_is_kept(world: World) -> None:
     assert len(world.store) == 0
 
 
-def test_a_job_that_went_while_no_watcher_ran_is_marked_when_the_list_lacks_it(world: World) -> None:
+LISTS: dict[str, tuple[str, bool]] = {
+    "the list of its kind": (AITRAININGJOBS, True),
+    "that of its kind in its namespace, where not all are served": (f"{AITRAININGJOBS}/default", True),
+    "that of another namespace": (f"{AITRAININGJOBS}/other", False),
+    "that of another kind": ("pytorchjobs.kubeflow.org", False),
+}
+
+
+@pytest.mark.parametrize("sentence", LISTS)
+def test_a_job_that_went_while_no_watcher_ran_is_marked_when_its_list_lacks_it(sentence: str, world: World) -> None:
+    source, marked = LISTS[sentence]
     world.job("ADDED")
     world.job("MODIFIED", "Running")
     world.historian.write()
     world.new_historian()
     world.now += 3600
-    world.listed("uid-another")
-    assert world.story.summary.deleted_at == "2023-11-14T23:13:20Z"
+    world.listed("uid-another", source=source)
+    assert world.story.summary.deleted_at == ("2023-11-14T23:13:20Z" if marked else "")
 
 
 def test_a_job_that_the_list_shows_or_that_a_watch_shows_meanwhile_is_not_marked(world: World) -> None:
@@ -151,6 +161,28 @@ def test_while_the_store_is_away_news_waits_and_is_written_whole_afterwards(worl
     assert [m.phase for m in world.story.moments] == ["Running"]
     assert world.story.summary.deleted_at
     assert len(world.story.pods) == 1
+
+
+def test_news_that_comes_while_a_write_fails_goes_over_what_was_to_be_written(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put(*_: object) -> None:
+        world.job("MODIFIED", "Restarting", restarts=1)
+        world.pod("DELETED", "p0", "Failed")
+        world.job("DELETED", "Restarting", restarts=1)
+        raise Transient("away")
+
+    world.job("ADDED")
+    world.job("MODIFIED", "Running")
+    world.pod("MODIFIED", "p0", "Failed")
+    with monkeypatch.context() as away:
+        away.setattr(world.store, "put", put)
+        world.historian.write()
+    story = world.story
+    assert (story.summary.phase, story.summary.restarts, bool(story.summary.deleted_at)) == ("Restarting", 1, True)
+    assert story.job["status"]["phase"] == "Restarting"
+    assert [m.phase for m in story.moments] == ["Running", "Restarting"]
+    assert [bool(pod["metadata"].get(GONE_AT)) for pod in story.pods] == [True]
 
 
 def test_what_waits_is_bounded_and_what_is_let_go_is_counted(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

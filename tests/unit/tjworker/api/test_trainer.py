@@ -17,7 +17,7 @@ from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.patches import merged
 from tjworker.api.kinds.trainer.status import write_status
 from tjworker.api.model import After, InvalidJob, TrainingJob
-from tjworker.api.status import JobStatus, Metric, Phase, ReplicaStatus, TrainerStatus
+from tjworker.api.status import Condition, Failure, JobStatus, Metric, Phase, ReplicaStatus, TrainerStatus
 from tjworker.reconcile.workloads.podbody import pod_body
 from tjworker.reports.desk import status_patch
 
@@ -235,6 +235,10 @@ TUNES: dict[str, tuple[Json, list[str]]] = {
         {"numProcPerNode": 1},
         ["full_finetune_single_device", "--config", "llama3_2/1B_full_single_device"],
     ),
+    "one GPU": (
+        {"resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}},
+        ["full_finetune_single_device", "--config", "llama3_2/1B_full_single_device"],
+    ),
     "lora": (
         {"numProcPerNode": 2, "args": ["model.lora_attn_modules=[q_proj]"]},
         [f"--rdzv_endpoint={MASTER}:29500", "lora_finetune_distributed", "--config", "llama3_2/1B_lora"],
@@ -370,6 +374,8 @@ def test_progress_stands_where_the_clients_of_trainer_read_it() -> None:
     assert (patch["trainerStatus"], patch["operator"]) == (want, {"trainerStatus": want})
 
 
+AT = "2026-01-01T00:00:00Z"
+FAILED = Condition(type="Failed", status="True", reason="ReplicaFailed", message="it failed", last_transition_time=AT)
 CHILDREN: dict[str, tuple[Phase, dict[str, int], str]] = {
     "none of its pods is made yet": ("Pending", {"pending": 2}, "active"),
     "one runs and one waits": ("Creating", {"active": 1, "pending": 1}, "active"),
@@ -432,3 +438,22 @@ def test_claims_that_cannot_be_used(templates: tuple[Json, ...], says: str) -> N
     made = read(train_job(), claimed(*templates))
     assert isinstance(made, InvalidJob)
     assert [says in str(error) for error in made.errors] == [True], made.errors
+
+
+def test_the_first_failed_job_is_that_of_the_failure_that_came_last_and_ended_the_job() -> None:
+    """Those before it were made again."""
+    job = read_job(train_job("deepspeed-distributed", trainer={"numNodes": 2}))
+    failures = [Failure(pod=f"digits-{pod}", time=AT) for pod in ("launcher-0-0", "node-0-1")]
+    status = JobStatus(phase="Failed", failures=tuple(failures), conditions=(FAILED,))
+    (told,) = write_status(job, status)["conditions"]
+    assert "(first failed job: digits-launcher-0)" in told["message"]
+
+
+@pytest.mark.parametrize("as_node", [True, False])
+def test_the_launcher_is_a_host_of_mpi_where_the_runtime_says_so(as_node: bool) -> None:
+    policy = {"numNodes": 1, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": as_node}}
+    jobs = replicated("node", step="trainer"), replicated("launcher")
+    job = read_job(train_job(trainer={"numNodes": 3}), runtime(*jobs, policy=policy))
+    hosts = job.role("launcher-0").template["metadata"]["annotations"]["trainer.kubeflow.org/mpi-hostfile"].split()[::2]
+    nodes = [f"digits-node-0-{n}.digits" for n in range(2 if as_node else 3)]
+    assert hosts == [*nodes, *["digits-launcher-0-0.digits"] * as_node]

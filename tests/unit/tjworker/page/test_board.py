@@ -11,9 +11,13 @@ from typing import Any, cast
 import pytest
 
 from tests.support.waiting import PATIENCE_SECONDS
+from tjworker.api.observed import PodRecord
+from tjworker.api.records_json import encode
 from tjworker.base import Transient
-from tjworker.page.board import Board, Reader
+from tjworker.page.board import Board, Reader, _pods
+from tjworker.store import packing
 from tjworker.store.redis_commands import RedisCommands
+from tjworker.store.seal import SEAL_BYTES
 
 
 class Turn:
@@ -67,3 +71,20 @@ def test_all_who_wait_for_a_reading_that_fails_get_its_failure_and_the_next_one_
 
     assert look(0) == "no answer to read 2"
     assert reader.board == Board()
+
+
+PODS: dict[str, tuple[PodRecord, str]] = {
+    "it waits": (PodRecord("p", "u", 1, phase="Pending"), "Pending"),
+    "it runs": (PodRecord("p", "u", 1, phase="Running"), "Running"),
+    "it is being deleted": (PodRecord("p", "u", 1, phase="Running", deleted_at="2026-01-01T00:00:00Z"), "Terminating"),
+    "it has succeeded": (PodRecord("p", "u", 1, phase="Succeeded"), ""),
+    "it has failed": (PodRecord("p", "u", 1, phase="Failed"), ""),
+}
+"""A pod, and how it stands on its node; '' for one that takes no place there any more."""
+
+
+@pytest.mark.parametrize("sentence", PODS)
+def test_which_pods_stand_on_a_node(sentence: str) -> None:
+    record, want = PODS[sentence]
+    sealed = bytes(SEAL_BYTES) + packing.pack(encode(record))
+    assert [pod.phase for pod in _pods({b"pods/p": b"1 " + sealed, b"job": b""})] == [want] * bool(want)

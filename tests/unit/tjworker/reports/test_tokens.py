@@ -61,3 +61,13 @@ def test_what_can_be_no_token_costs_no_review(token: str) -> None:
     api = Api(GOOD)
     assert Tokens(api, lambda: 0.0).sender(token, "reports") is None  # type: ignore[arg-type]
     assert not api.asked
+
+
+def test_a_token_that_is_good_for_one_job_is_good_for_no_other_a_moment_later() -> None:
+    class ByAudience:
+        def create(self, resource: GroupResource, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]:
+            return {"status": GOOD if body["spec"]["audiences"] == ["reports"] else {"authenticated": False}}
+
+    tokens = Tokens(ByAudience(), lambda: 0.0)  # type: ignore[arg-type]
+    assert tokens.sender("t", "reports") == Sender("team", "p", "u")
+    assert tokens.sender("t", "reports of another job") is None

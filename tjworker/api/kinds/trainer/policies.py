@@ -140,7 +140,7 @@ def _tuned(setting: Setting, node: Step, container: Json) -> dict[str, Any]:
     recipe = f"{method}_{'single_device' if single else 'distributed'}"
     config = f"{_model_of(setting.spec.runtime_ref.name)}{kind}{'_single_device' if single else ''}"
     config += "_multinode" if several else ""
-    rendezvous = [] if not several and processes == "1" else [f"--rdzv_endpoint={setting.first_host}:{PORT}"]
+    rendezvous = [] if single else [f"--rdzv_endpoint={setting.first_host}:{PORT}"]
     of_runtime = next((c.command or [] for c in node.job.template.spec.template.spec.containers if c.name == NODE), [])
     kept = [word for word in of_runtime if word.partition("=")[0] in _TUNE_PATHS]
     numbers: list[Json] = [
