@@ -89,7 +89,7 @@ test-sdk: setup  ## Kubeflow's own Python clients against a local stack (4 minut
 test-compose: setup  ## docker-compose.yml on a real container engine, images included (about 8 minutes; skipped without an engine)
 	@TJ_COMPOSE=1 $(PY) -m pytest -q -s tests/compose $(PYTEST_ARGS)
 
-test-cluster: control-plane  ## a real kubelet, containerd and runc beside the real control plane (about 5 minutes; root on Linux, else skipped)
+test-cluster: control-plane  ## real kubelets beside the real control plane, and the installation on them (root on Linux, else skipped; the installation needs a container engine, too)
 	@$(PY) -m controlplane build --kubelet
 	@TJ_CLUSTER=1 $(PY) -m pytest -q -rs tests/cluster $(PYTEST_ARGS)
 

@@ -104,7 +104,7 @@ def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds
 
 RARE = {"interval": "30s", "timeout": "10s", "start_period": "60s"}
 """Often enough for whoever looks; nothing waits for these services to be healthy."""
-OFTEN = {"interval": "5s", "timeout": "5s", "start_period": "180s"}
+OFTEN = {"interval": "5s", "timeout": "20s", "start_period": "180s"}
 """Others wait for them; `up` fails when the start period is over and a check has failed."""
 CHECKS: dict[str, dict[str, str]] = {
     **dict.fromkeys(("watcher", "worker", "beat", "reporter", "page", "flower"), RARE),

@@ -5,7 +5,7 @@ What the API server does not let this user see is `skipped`, not `failed`: the o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -20,8 +20,8 @@ from tjworker.cli.checks.check import Check, State, Subject
 from tjworker.cli.checks.redis import CLOCK_SECONDS
 from tjworker.kube.errors import NO_PERMISSION, to_error
 from tjworker.kube.port import Transport
-from tjworker.kube.rbac import NAMESPACE, OWN
-from tjworker.kube.resources import RESOURCES, Resource, needed
+from tjworker.kube.rbac import NAMESPACE, OWN, PROCESSES, user
+from tjworker.kube.resources import RESOURCES, Process, Resource, needed
 
 SUBJECT = Subject("cluster")
 TIMEOUT_SECONDS = 10.0
@@ -170,16 +170,19 @@ def permissions(
     kinds: Mapping[GroupResource, JobKind] = KINDS,
     gang: str = "none",
 ) -> Iterator[Check]:
-    """One check for each row of the table of verbs."""
+    """One check for each row of the table of verbs. In a pod of the operator's own only for what that process uses."""
     who = _who(transport)
+    processes = [process for process in PROCESSES if who == user(process, own_namespace)] or PROCESSES
     for row in needed(kinds, gang):
-        name = f"may use {row.name}"
+        name, wanted = f"may use {row.name}", _wanted(row, processes)
+        if not wanted:
+            continue
         try:
             missing = sorted(
                 {
                     why
                     for namespace in ((own_namespace,) if row in OWN else _where(row, namespaces))
-                    for what, verb in _wanted(row)
+                    for what, verb in wanted
                     if (why := _refused(transport, row, what, verb, namespace))
                 }
             )
@@ -193,11 +196,10 @@ def permissions(
             yield Check(SUBJECT, name, state, f"{who} may not {', '.join(missing)}", advice)
 
 
-def _wanted(row: Resource) -> Iterable[tuple[str, str]]:
+def _wanted(row: Resource, processes: Sequence[Process]) -> list[tuple[str, str]]:
     """(subresource or '', verb), each once."""
-    wanted = {("", verb) for verbs in row.verbs.values() for verb in verbs}
-    wanted |= {(sub, verb) for sub, by in row.subresources.items() for verbs in by.values() for verb in verbs}
-    return sorted(wanted)
+    of = {"": row.verbs, **row.subresources}
+    return sorted({(sub, verb) for sub, by in of.items() for process in processes for verb in by.get(process, ())})
 
 
 def _where(row: Resource, namespaces: Sequence[str]) -> Sequence[str]:

@@ -28,7 +28,15 @@ from localcluster.kubelet.pod_parts import LOOPBACK, container_path
 from localcluster.kubelet.probes import Prober, Result
 from localcluster.kubelet.status import is_sidecar, phase, pod_status
 from localcluster.kubelet.troubles import Ending
-from localcluster.kubelet.volumes import MountError, binds_of, prepare, read_only, token_sources, write_tokens
+from localcluster.kubelet.volumes import (
+    MountError,
+    binds_of,
+    prepare,
+    read_only,
+    token_sources,
+    unmounted,
+    write_tokens,
+)
 from localcluster.objects import seconds_of
 from localcluster.recorder import Recorder
 from localcluster.wire import Json
@@ -345,6 +353,7 @@ class PodRun:
             self._tokens_due = write_tokens(pod, self.folder / "volumes", now, host.request_token)
             self._volumes = volumes
         own = environment(pod, container.spec, facts, host.lookup)
+        command, working_dir = command_of(container.spec, own), container.spec.get("workingDir")
         hosts, hostname = str(self.folder / "hosts"), hostname_of(pod)
         folder = container.next_folder()
         env = {**host.base_env, "HOSTNAME": hostname, MARK: str(folder), **own}
@@ -355,13 +364,16 @@ class PodRun:
                     pod,
                     "FailedMount",
                     f"mount namespaces are not available on this machine: container {container.name} finds its volumes "
-                    f"elsewhere: {', '.join(f'{target} is {source}' for source, target, _ in binds)}",
+                    f"elsewhere: {', '.join(f'{target} is {source}' for source, target, _ in binds)}; variables and "
+                    "arguments that are paths below them are changed",
                 )
+            env.update((name, unmounted(value, binds)) for name, value in own.items())
+            command = [unmounted(word, binds) for word in command]
+            working_dir = working_dir and unmounted(working_dir, binds)
             env["LOCALCLUSTER_HOSTS"], env["LOCALCLUSTER_HOSTNAME"] = hosts, hostname
             env["PYTHONPATH"] = os.pathsep.join(p for p in (host.resolver, env.get("PYTHONPATH", "")) if p)
-        working_dir = container.spec.get("workingDir")
         return {
-            "command": command_of(container.spec, own),
+            "command": command,
             "env": env,
             "cwd": working_dir or host.working_dir,
             "isolation": host.isolation,

@@ -7,7 +7,7 @@ renewed before they end; all other files are written when the pod starts and not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from localcluster.client import ApiError
@@ -217,3 +217,11 @@ def binds_of(container: Json, volumes: Mapping[str, Path], only_read: frozenset[
         fixed = bool(mount.get("readOnly")) or mount["name"] in only_read
         binds.append((str(source), mount["mountPath"].rstrip("/") or "/", fixed))
     return sorted(binds, key=lambda b: b[1])
+
+
+def unmounted(text: str, binds: Sequence[Bind]) -> str:
+    """A path in a volume, as it is where nothing can be mounted; any other text as it is."""
+    for source, target, _ in reversed(binds):
+        if text == target or text.startswith(f"{target}/"):
+            return source + text.removeprefix(target)
+    return text

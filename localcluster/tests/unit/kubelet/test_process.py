@@ -284,6 +284,24 @@ def events_of(room: Room, name: str) -> list[str]:
 ISOLATIONS = ["auto", "none"] + (["userns"] if Path("/proc/self/ns/user").exists() else [])
 
 
+@pytest.mark.parametrize("isolation", ["auto", "none"])
+def test_a_variable_and_an_argument_name_a_file_of_a_volume_also_where_nothing_can_be_mounted(
+    tmp_path: Path, isolation: str
+) -> None:
+    room = Room(tmp_path, isolation=isolation)
+    try:
+        room.client.create(*CONFIG)
+        env = [{"name": "FILE", "value": "/etc/conf/file.txt"}, {"name": "OTHER", "value": "/etc/config"}]
+        mounts = [{"name": "v", "mountPath": "/etc/conf"}]
+        script = 'cat "$FILE" "$0"; echo "$OTHER"'
+        main = container("sh", "-c", script, "/etc/conf/file.txt") | {"env": env, "volumeMounts": mounts}
+        room.run(pod("p", main, volumes=[{"name": "v", "configMap": {"name": "c"}}]))
+        room.until(room.phase_is("p", "Succeeded"))
+        assert room.logs("p") == "contentcontent/etc/config\n"
+    finally:
+        room.kubelet.shutdown(0.0)
+
+
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_services_resolve_to_the_addresses_of_their_pods_and_follow_them(tmp_path: Path, isolation: str) -> None:
     if isolation == "userns" and os.geteuid() != 0 and detect_isolation(tmp_path / "try") == "none":

@@ -171,6 +171,26 @@ def test_secrets_are_asked_for_only_where_mpijobs_are_served() -> None:
         assert {check.name for check in found} & {"may use secrets"} == want
 
 
+def test_in_a_workers_own_pod_only_what_a_worker_does_is_asked_for() -> None:
+    """As `kubectl exec deploy/tj-worker -- tj doctor` does: a worker watches nothing and holds no Lease."""
+    asked: set[tuple[str, str]] = set()
+
+    def handle(request: Request) -> Response | Watch:
+        if request.path.endswith("/selfsubjectreviews"):
+            worker = {"username": "system:serviceaccount:tj-system:worker"}
+            return Response(201, orjson.dumps({"status": {"userInfo": worker}}))
+        attributes = orjson.loads(request.body)["spec"]["resourceAttributes"]
+        asked.add((attributes["resource"], attributes["verb"]))
+        return Response(201, orjson.dumps({"status": {"allowed": True}}))
+
+    found = list(cluster.permissions(InProcessTransport(handle), (), "tj-system"))
+    assert {("pods", "create"), ("events", "create")} <= asked
+    assert not {verb for _, verb in asked} & {"watch"}
+    assert "may use leases.coordination.k8s.io" not in {check.name for check in found}
+    whole = list(cluster.permissions(InProcessTransport(handle), (), "another-namespace"))
+    assert len(whole) > len(found), "the same name elsewhere is somebody else's"
+
+
 def test_a_cluster_that_does_not_answer_is_one_failure() -> None:
     def away(method: str, path: str, after: bool) -> None:
         raise Transient("ConnectionRefusedError: nobody there")
