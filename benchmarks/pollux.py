@@ -16,8 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
+from tjworker.api.progress import Progress, SpeedSample
 from tjworker.autoscale import POLICIES
+from tjworker.autoscale.state import JobState
 from tjworker.simulate import Scenario, simulate
+from tjworker.simulate.engine import Run, World
+from tjworker.simulate.movers import Autoscaled
 from tjworker.simulate.scenario import Amounts, Node
 from tjworker.simulate.traces import read_trace
 
@@ -41,12 +45,43 @@ def mean_completion(data: Path, workload: int, policy: str, *, reports_progress:
     return mean(simulate(played, policy).completion_seconds())
 
 
+class Oracle(Autoscaled):
+    """A policy that knows how fast each job would train with any number of replicas, packed, at its present stage, and
+    how much work is left: from its submission on, without a report."""
+
+    def _state(self, run: Run, world: World, now: float) -> JobState:
+        return replace(super()._state(run, world, now), progress=_perfect(run))
+
+
+def _perfect(run: Run) -> Progress:
+    rates = {n: run.job.speed.rate(packed(n), run.done).work_per_second for n in range(1, 65)}
+    rows = [SpeedSample(n, -(-n // 4), rate, 1, 0.0) for n, rate in rates.items() if rate > 0]
+    left = (run.job.work or 0.0) - run.done
+    # In the time of the size that `goodput` will multiply it with.
+    now = max((row for row in rows if row.replicas <= max(1, run.target)), key=lambda row: row.replicas, default=None)
+    return Progress(None, left / now.rate if now else None, None, tuple(rows), run.job.rescale_seconds)
+
+
+def packed(replicas: int) -> tuple[int, ...]:
+    """On nodes of 4 GPUs, ascending."""
+    full, rest = divmod(replicas, 4)
+    return (*([rest] if rest else []), *[4] * full)
+
+
+def oracle_completion(data: Path, workload: int) -> float:
+    played = scenario(data, workload)
+    # Without batch sizes a policy takes what it is told as the speed; here that is the progress of the training.
+    played = replace(played, jobs=tuple(replace(job, batch_size=None) for job in played.jobs))
+    return mean(World(played, Oracle("goodput", played), "goodput").play(None).completion_seconds())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pollux", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("data", type=Path, metavar="DIR")
     parser.add_argument("--policy", action="append", help="default: tiresias and every policy; may be repeated")
     parser.add_argument("--workload", type=int, action="append", help="default: the five; may be repeated")
     parser.add_argument("--no-progress", action="store_true", help="jobs do not report how far they have come")
+    parser.add_argument("--oracle", action="store_true", help="beside the policies: goodput with perfect knowledge")
     options = parser.parse_args(arguments)
     workloads = options.workload or WORKLOADS
     print(f"| mean completion, s | {' | '.join(map(str, workloads))} | mean | CPU seconds |")
@@ -58,6 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _measure(options.data, workloads, policy, reports_progress=not options.no_progress)
     if not options.policy and not options.no_progress:
         _measure(options.data, workloads, "goodput", reports_progress=False)
+    if options.oracle or not (options.policy or options.no_progress):
+        began = time.process_time()
+        _row("`goodput` with perfect knowledge", [oracle_completion(options.data, w) for w in workloads], began)
     return 0
 
 

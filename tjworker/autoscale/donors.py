@@ -43,7 +43,7 @@ _NOBODY: frozenset[int] = frozenset()
 
 
 class Donors:
-    """`changed` and `placed_at` are told of each step of the trial."""
+    """`change` is to be told of each step of the trial, `hold` of each pod that waits and is given a node."""
 
     def __init__(self, trial: Trial, loss: Loss, share: Sequence[float], least: Sequence[int]) -> None:
         self._trial, self._loss, self._share, self._least = trial, loss, share, least

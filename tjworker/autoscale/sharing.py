@@ -371,10 +371,10 @@ class _Sharing:
         wanted: int = 1,
     ) -> int:
         """Frees room for `replicas` of that size on one node. Returns the node, or NOWHERE when every node would cost
-        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `short`: what the cluster as
-        a whole has too little of for them; None where its sums count them already. `wanted`: how many such pods wait.
-        The chosen node costs least for each of them that it then holds: a replica is often larger than the
-        pod that waits, and beside what the node had left its room may hold two."""
+        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `short`: what the cluster
+        as a whole has too little of for them; None where its sums count them already. `wanted`: how many such pods
+        wait. The chosen node costs least for each of them that it then holds: a replica is often larger than the pod
+        that waits, and beside what the node had left its room may hold two."""
         trial = self.trial
         cheap = self.donors.cheapest(MOST_DONORS, but, short or NOTHING)
         if not cheap or min(self._loss(i, trial.count(i)) for i in cheap) >= limit:

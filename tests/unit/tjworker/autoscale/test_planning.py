@@ -27,14 +27,14 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     def count(owner: type, name: str) -> None:
         method = getattr(owner, name)
 
-        def counted(*of: Any) -> Any:
+        def counted(*of: Any, **more: Any) -> Any:
             made.append(1)
-            return method(*of)
+            return method(*of, **more)
 
         monkeypatch.setattr(owner, name, counted)
 
     count(Trial, "_take")
-    count(Donors, "_clear")
+    count(Donors, "price")
     return made
 
 
@@ -46,7 +46,7 @@ def test_a_plan_of_2048_gpus_does_not_repeat_searches_that_must_fail(policy: str
     check_plan(problem, plan)
     moved = sum(abs(plan.targets[role.id] - role.elastic.parallelism) for role in problem.roles)
     assert moved > 500
-    assert len(steps) < 3 * moved, f"{len(steps)} steps for {moved} replicas"
+    assert len(steps) < 12 * moved, f"{len(steps)} steps for {moved} replicas"
 
 
 @pytest.mark.parametrize("policy", ["fair", "throughput"])
@@ -58,7 +58,7 @@ def test_many_jobs_that_fill_a_cluster_are_placed_without_searches_for_those_tha
     plan = POLICIES[policy].plan(problem)
     moved = sum(abs(plan.targets[role.id] - role.elastic.parallelism) for role in problem.roles)
     assert moved > 2000
-    assert len(steps) < 1.5 * moved, f"{len(steps)} steps for {moved} replicas"
+    assert len(steps) < 1.7 * moved, f"{len(steps)} steps for {moved} replicas"
 
 
 @SHARING
