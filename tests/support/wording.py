@@ -70,6 +70,7 @@ ROOMS = (
     "tjworker/store/sealed_store.py",
     "tjworker/store/work_queue.py",
     "tjworker/stragglers.py",
+    "tjworker/tasks.py",
     "tjworker/threads.py",
     "watcher/books.py",
     "watcher/delay_queue.py",
