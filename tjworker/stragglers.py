@@ -1,7 +1,7 @@
-"""Who failed in one run comes last in the next. A run has a limit of time, and what hangs at its beginning would keep
-all that comes after it from ever being tried.
+"""Puts the items that failed in one run last in the next. A run has a time limit: an item that hangs at its beginning
+would keep all later items from being tried, run after run.
 
-The memory of one process: a shortcut that is never needed for what is right, only for what comes soon.
+The memory of one process, and an optimisation: correctness does not depend on it.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 MOST = 1_000
-"""Beyond that all are forgotten: they then come in their order again."""
+"""How many failed items are remembered. Beyond that all are forgotten, and keep their order."""
 
 
 class Stragglers:
-    """Passes of several threads may use it, each with names of its own."""
+    """Concurrent passes may use it, each with its own names."""
 
     def __init__(self) -> None:
         self._names: set[Hashable] = set()
 
     def last(self, items: Iterable[T], name: Callable[[T], Hashable]) -> list[T]:
-        """The same items, those that failed last; otherwise in their order."""
+        """The items in their order, but failed ones at the end."""
         return sorted(items, key=lambda item: name(item) in self._names)
 
     def has(self, name: Hashable) -> bool:

@@ -1,9 +1,9 @@
-"""The Celery tasks: each takes a key or nothing, hands it to a controller, and may run twice without effect.
+"""The Celery tasks. Each takes a key or nothing, hands it to a controller, and may run twice without harm.
 
-Their result, a line of text, stands in Flower's list of tasks, green; one with a pass that failed is red (FAILURE), one
-with a pass that is tried again yellow (RETRY). Both are words for people alone: the keys are back in the work queue by
-then, with the queue's own backoff, and no message is sent. A periodic task shows only when it fails, else it would bury
-the jobs' rows.
+Flower shows the result of a task, a line of text, in green; in red (FAILURE) if a pass failed, in yellow (RETRY) if a
+pass is tried again. These states are for people only: the keys are back in the work queue by then, with its own
+backoff, and Celery sends no message. Flower shows a periodic task only if it fails; otherwise it would bury the rows of
+jobs.
 """
 
 from __future__ import annotations
@@ -30,27 +30,28 @@ _runtime = ProcessRuntime(lambda: connect(load_settings()))
 register()
 
 
-# What is expected is logged where it comes up; `throws` keeps Celery from adding a traceback.
+# Expected errors are logged where they occur; `throws` keeps Celery from adding a traceback.
 _task = partial(app.task, base=BoundedTask, throws=(Terminal, Failed), Request="tjworker.consumer:TaskRequest")
 _periodic = partial(_task, send_events=False)
 
 
 def use(make: Callable[[], Runtime]) -> None:
-    """Run the tasks of this process, and of the children that it forks later, on the Runtime that `make` returns."""
+    """Use the Runtime that `make` returns for the tasks of this process and of the children that it forks later."""
     _runtime.use(make)
 
 
 @worker_init.connect  # type: ignore[untyped-decorator,unused-ignore]
 def _before_forks(**_: Any) -> None:
-    """In the main process, before it forks."""
+    """Runs in the main process, before it forks."""
     scrape.share_with_children(load_settings())
     settle()
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator,unused-ignore]
 def _begin(**_: Any) -> None:
-    """Prefork sends this in each child, after the fork; solo sends it once; threads never do, and the first task makes
-    the Runtime. An error is no reason to end the child, which would be forked again at once: each task tries again."""
+    """Prefork sends this signal in each child, after the fork; solo sends it once. The pool `threads` does not send it:
+    there the first task creates the Runtime."""
+    # An error must not end the child, which would be forked again at once. Each task tries again.
     with suppress(Terminal):
         _runtime.get()
     settle()
@@ -59,7 +60,7 @@ def _begin(**_: Any) -> None:
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator,unused-ignore]
 @worker_shutdown.connect  # type: ignore[untyped-decorator,unused-ignore]
 def _end(**_: Any) -> None:
-    """The second is for solo and threads, whose tasks run in the main process."""
+    """The second signal is for solo and threads, whose tasks run in the main process."""
     _runtime.close()
 
 
@@ -98,14 +99,15 @@ def autoscale() -> str:
 
 
 def _counted(task: str, run: Callable[[], str], failed_objects: Callable[[], int] = lambda: 0) -> str:
-    """What the run came to, in words. Counts how it ended; raises Failed when it could not serve some objects, and
-    whatever the run raises."""
+    """Run a periodic task, count how it ended, and return its text. Raises Failed if it could not serve some objects,
+    and whatever the run raises."""
     try:
         text = run()
     except Transient:
-        raise  # Redis or the API server is away, which has alerts of its own
+        # Redis or the API server is away, which has alerts of its own.
+        raise
     except Exception:
-        # A bug, or the limit of time. Uncounted, no alert would tell of a task that never gets to its end.
+        # A bug, or the time limit. Count it, or no alert would report a task that never ends.
         PERIODIC_RUNS.inc(task=task, result="failed")
         raise
     failed = failed_objects()

@@ -1,6 +1,6 @@
-"""Threads that nobody queues for: who finds none free does the work himself.
+"""A thread pool without a queue: if no thread is free, the caller runs the work itself.
 
-A queue before a pool makes everybody wait for the slowest, and what begins late was decided long ago.
+With a queue every caller would wait for the slowest work, and late work would rest on an old decision.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ T = TypeVar("T")
 
 
 class Threads:
-    """Thread-safe. Owns threads, so make it after the fork."""
+    """Thread-safe. Owns threads, so create it after the fork."""
 
     def __init__(self, most: int, name: str) -> None:
-        """`most` 1: none, as the caller is one already."""
+        """`most`: how many threads, with the caller's own. 1: no others."""
         self._most = most if most > 1 else 0
-        self._pool = ThreadPoolExecutor(most, thread_name_prefix=name)  # starts them as they are needed
+        # The executor starts threads as they are needed.
+        self._pool = ThreadPoolExecutor(most, thread_name_prefix=name)
         self._lock = threading.Lock()
         self._under_way: list[Future[object]] = []
 
     def begin(self, work: Callable[[], T]) -> Future[T] | None:
-        """At once, in another thread; None where none is free."""
-        # No semaphore: the soft limit of time may cut the caller off anywhere, and a permit would be lost with it.
+        """Run the work in another thread, now; None if no thread is free."""
+        # No semaphore: the soft time limit may interrupt the caller anywhere, and its permit would be lost.
         with self._lock:
             if len(self._under_way) >= self._most:
                 self._under_way = [other for other in self._under_way if not other.done()]

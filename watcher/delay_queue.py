@@ -1,7 +1,7 @@
-"""The delayed keys of the work queue: keys whose time has come are queued, and a finished job's TTL is put in.
+"""Queues the delayed keys of the work queue when their delay is over, and adds delays for the TTLs of finished jobs.
 
-Celery's ETA is never used for this (Redis' visibility timeout would deliver such a task twice), so the leading watcher
-drains the sorted set. Safe to run twice.
+The leading watcher drains the sorted set. Celery's ETA is never used for this: Redis' visibility timeout would deliver
+such a task twice. Safe to run twice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class DelayQueue:
         self._redis = redis
         self._unwritten: dict[JobKey, float] = {}
         self._expiring: dict[JobKey, float] = {}
-        """Every finished job with a TTL -> when it has passed."""
+        """Each finished job with a TTL -> when the TTL is over, in Unix seconds."""
 
     def note(self, job: Projected) -> None:
         if job.expires_at is None:
@@ -32,8 +32,9 @@ class DelayQueue:
             self._expiring[job.change.key] = self._unwritten[job.change.key] = job.expires_at
 
     def write_noted(self) -> None:
-        """A finished job is in no resync: when its TTL has passed, only the delayed keys know. They are lost with
-        Redis, so they are written again whenever the job is seen."""
+        """Add a delay for each finished job that was noted."""
+        # A resync does not queue finished jobs, so only these delays bring them back when their TTL is over. Redis may
+        # lose the delays: they are written again whenever the job is seen.
         unwritten, self._unwritten = self._unwritten, {}
         if not unwritten:
             return
@@ -42,8 +43,8 @@ class DelayQueue:
             self._redis(partial(self._queue.add_after, key, max(0.0, at - now)))
 
     def queue_overdue(self) -> list[JobKey]:
-        """Queue the finished jobs whose TTL passed long ago and that are still there: their timer was taken away, or
-        their deletion does not go through. Returns those to publish."""
+        """Queue the finished jobs that still exist although their TTL was over long ago: somebody deleted their delay,
+        or their deletion fails. Returns the keys to publish."""
         if not self._expiring:
             return []
         long_ago = self._redis(self._queue.time) - OVERDUE_SECONDS
@@ -51,5 +52,5 @@ class DelayQueue:
         return self._redis(partial(self._queue.add, overdue)) if overdue else []
 
     def drain(self) -> list[JobKey]:
-        """Queue the keys whose time has come. Returns those to publish."""
+        """Queue the keys whose delay is over. Returns the keys to publish."""
         return self._redis(partial(self._queue.take_due, DUE_LIMIT))

@@ -1,9 +1,10 @@
-"""The feed of one event queue: a reflector for each watched resource (and namespace), and the watches beside them.
+"""The feed of one event queue: a reflector for each watched resource (and namespace), and watches that run concurrently
+with its lists.
 
-Jobs are listed last, so that a job can be decided on as soon as it is shown. New jobs do not wait for the end of a long
-list: an early watch shows them beside it.
+Jobs are listed last, so that a pass can decide on a job as soon as it is shown. New jobs do not wait for the end of a
+long list: an early watch shows them.
 
-Starts no thread; `watcher.term` does. A feed that is stopped is over, another one begins with nothing.
+Starts no thread; `watcher.term` does. A stopped feed cannot be started again: the next one starts from nothing.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ class Feed:
         gang: str = "none",
         historian: Historian | None = None,
     ) -> None:
-        """`start` runs a watch beside a list, named so. `counts_outside`: also count what the pods of other namespaces
-        request, for the autoscaler, where they may be listed. `kinds`: the job kinds that are served. `gang`: the gang
+        """`start(name, run)` runs a watch in a thread. `counts_outside`: also count what the pods of other namespaces
+        request, for the autoscaler, if they may be listed. `kinds`: the job kinds that are served. `gang`: the gang
         scheduler whose PodGroups are watched."""
         self.queue = queue
         self._make_reflector = make_reflector
@@ -61,18 +62,18 @@ class Feed:
         """Source -> its objects that could not be read."""
         self._projectors: dict[str, Projector] = {}
         self._in: set[str] = set()
-        """Sources whose lists are on the queue."""
+        """Sources whose lists are in the queue."""
         self.resumed: dict[str, Reflector] = {}
-        """Source -> its resumed watch, which ends when the list of that source is in."""
+        """Source -> its resumed watch, which ends when the list of that source is complete."""
         self.early: dict[str, Reflector] = {}
-        """Source of jobs -> the watch beside its first list, which ends like a resumed one."""
+        """Source of jobs -> the early watch during its first list, which ends like a resumed one."""
         self.since: Mapping[str, int] = {}
-        """Source -> what had been projected before Redis was emptied: a job that came later need not wait for its
-        place in the list."""
-        # Jobs come last: they are held until what belongs to them is known.
+        """Source -> version that was projected before Redis was emptied: an early watch begins there, so that a newer
+        job does not wait for its place in the list."""
+        # Jobs come last: they wait until their children are listed.
         rows = sorted(watched(kinds, gang), key=lambda row: row.is_job)
         self._selections: dict[str, Selection] = {}
-        """By source."""
+        """Source -> what its reflector selects."""
         self.reflectors = [
             self._reflector(row.name, selection)
             for row in rows
@@ -82,7 +83,7 @@ class Feed:
             self.reflectors += [self._counting(selection) for selection in scope.outside()]
 
     def _counting(self, selection: Selection) -> Reflector:
-        """Of pods that take room on nodes and belong to no job of this operator's."""
+        """The reflector of pods that take room on nodes but belong to no job of this operator."""
         source = counting_source(PODS, selection.namespace)
         handler = self._projector(source)
         self.skipped[source] = handler.skipped
@@ -110,8 +111,8 @@ class Feed:
         return reflector
 
     def _children_are_in(self, namespace: str) -> bool:
-        """No job of a namespace is shown before all that belongs to it: it would look as if it had nothing. Where that
-        may not be listed, the other namespaces do not wait for it."""
+        """True if the children of the namespace's jobs are listed: without them a job would look as if it had none. If
+        they may not be listed, the other namespaces do not wait for them."""
         return all(
             one.source in self._in
             for one in self.reflectors
@@ -119,7 +120,7 @@ class Feed:
         )
 
     def resume(self, start: Start) -> None:
-        """Make the resumed watches: each begins where the last watcher stopped and needs no list."""
+        """Create the resumed watches. Each begins where the last watcher stopped, and needs no list."""
         for one in self.reflectors:
             if version := start.positions.get(one.source):
                 self.resumed[one.source] = self._watch_from(one.source, version, start.cluster)
@@ -127,8 +128,9 @@ class Feed:
             log.info("resuming where the last watcher stopped; the lists follow", watches=len(self.resumed))
 
     def _watch_early(self, source: str, version: int, cluster: str) -> None:
-        """Beside the first list of jobs, from its version on, or from before Redis was emptied. Not beside a later
-        list: until that is in, its own watch has shown what there was."""
+        """Start the early watch of jobs during their first list, from the version of the list, or from the version that
+        was projected before Redis was emptied. A later list needs none: until it, the source's watch has shown every
+        job."""
         if source in self._in or source in self.resumed or source in self.early or not cluster:
             return
         since = min(version, self.since.get(source, version))
@@ -159,9 +161,9 @@ class Feed:
 
     def _listed(self, source: str) -> None:
         self._in.add(source)
-        for beside in (self.resumed, self.early):
-            if source in beside:
-                beside[source].stop()
+        for concurrent in (self.resumed, self.early):
+            if source in concurrent:
+                concurrent[source].stop()
 
     def stop(self) -> None:
         for reflector in (*self.resumed.values(), *tuple(self.early.values()), *self.reflectors):
@@ -172,8 +174,8 @@ class Feed:
 
     @property
     def follows(self) -> bool:
-        """Whether what the last term has projected is kept up to date: each of its watches is resumed, or its list is
-        in."""
+        """True if the last term's projection is kept up to date: each of its watches is resumed, or its list is
+        complete."""
         kinds = {one.resource for one in self.resumed.values()}
         return bool(kinds) and all(self._follows(one, kinds) for one in self.reflectors)
 
@@ -181,7 +183,8 @@ class Feed:
         if reflector.vitals.synced or is_counting(reflector.source):
             return True
         resumed = self.resumed.get(reflector.source)
-        if resumed is None:  # nodes, and kinds that were not installed; or a namespace of which nothing is known yet
+        if resumed is None:
+            # Nodes, a kind that was not installed, or a namespace of which nothing is known yet.
             return reflector.resource not in kinds
         return resumed.settled.is_set() and not resumed.stopped
 

@@ -1,9 +1,9 @@
-"""The objects of one resource that the reflector has shown: what is new, what is old news, what has vanished. PURE.
+"""The objects of one resource that the reflector has shown. Turns lists and watch events into changes. PURE.
 
-Takes pages of lists and watch events, returns the changes to pass on: in order, each once, none left out (an object
-that a later list does not show becomes a deletion). Of an object that belongs to a job it keeps the resourceVersion and
-the key, of a job also a digest of what a pass decides on, of strangers nothing. Given the same twice, it returns
-nothing the second time. An object that cannot be read is left to `Skipped`, and what was known of it stays.
+Returns each change once and in order, and leaves none out: an object that a later list does not show becomes a
+deletion. For the same object again it returns nothing. It keeps the resourceVersion and the key of objects that belong
+to a job, for jobs also a digest of what a pass decides on, and nothing of strangers. An object that cannot be read is
+left to `Skipped`, and its last known state stays.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Json = Mapping[str, Any]
 class _Known:
     rv: int
     change: Change
-    """Without its record: what a deletion is made from."""
+    """Without its record. A deletion is made from it."""
     decisive: bytes = b""
-    """Of a job: a digest of what a pass decides on. b'' of everything else."""
+    """Digest of what a pass decides on, for a job; b'' for other objects."""
 
 
 class KnownObjects:
@@ -40,8 +40,8 @@ class KnownObjects:
         *,
         serves: Callable[[str], bool] = lambda namespace: True,
     ) -> None:
-        """`requests` is told of every object, strangers too. `serves`: whether the operator serves a namespace; the
-        objects of others are strangers."""
+        """`requests` gets every object, also strangers. `serves`: whether the operator serves a namespace; objects of
+        other namespaces are strangers."""
         self._resource = resource
         self._skipped = skipped
         self._requests = requests
@@ -49,23 +49,23 @@ class KnownObjects:
         self._known: dict[tuple[str, str], _Known] = {}
         self._listing: set[tuple[str, str]] = set()
         self._deletions: dict[tuple[str, str], Deletion] = {}
-        """Of the pods that are being deleted: few, at any time."""
+        """Deletions of pods that are under way: few at any time."""
         self._unread: set[tuple[JobKey, str]] = set()
         self.rewound = False
-        """A list has shown an object older than it was known before. A list is the latest state, so the cluster's
-        history has gone back (it was restored from a backup)."""
+        """A list has shown an object older than it was known before. A list is the latest state, so the cluster was
+        restored from a backup."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def existing(self) -> frozenset[tuple[JobKey, str]]:
-        """(key, name) of every object of a job; also of those in the last list that cannot be read."""
+        """(key, name) of every object of a job, also of objects in the last list that cannot be read."""
         return frozenset((entry.change.key, entry.change.name) for entry in self._known.values()) | self._unread
 
     # -- lists -------------------------------------------------------------------------------------
 
     def begin_list(self) -> None:
-        """A list starts, or starts again: pages of an unfinished one do not count for what exists."""
+        """A list begins, maybe after one that was cut off: its pages do not show what exists."""
         self._listing, self._unread = set(), set()
 
     def page(self, objects: Sequence[Json]) -> list[Projected]:
@@ -87,7 +87,8 @@ class KnownObjects:
             raise
 
     def end_list(self, rv: int) -> list[Projected]:
-        """The list is whole: what it did not show is gone, at the list's own resourceVersion."""
+        """The list is complete. Returns the deletions of objects that it did not show, at the resourceVersion of the
+        list."""
         if self._requests is not None:
             self._requests.keep(self._listing.__contains__)
         self._skipped.keep("/".join(filter(None, identity)) for identity in self._listing)
@@ -118,7 +119,7 @@ class KnownObjects:
             self._requests.remove(identity)
         known = self._known.get(identity)
         if known is None:
-            # An earlier watcher may have projected it.
+            # An earlier watcher may have projected the object.
             if self._serves(identity[0]) and (last := identify(self._resource, obj)) is not None:
                 out.append(Projected(last))
         elif rv >= known.rv:
@@ -134,7 +135,7 @@ class KnownObjects:
             return
         projected = project(self._resource, obj, self._deletions.get(identity)) if self._serves(identity[0]) else None
         if known is not None and (projected is None or projected.change.key != known.change.key):
-            # It changed hands: the job that had it must see it go.
+            # The object has a new owner. Its former job must see it go.
             out.append(Projected(deletion(known.change, rv)))
         if projected is None:
             self._forget(identity)

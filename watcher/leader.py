@@ -1,14 +1,14 @@
 """Leader election by a coordination.k8s.io Lease, as client-go does it.
 
-`Election` is PURE: a Lease, this machine's monotonic time and wall-clock text in, a Lease to write out. Times of other
-machines are shown to people and never compared: a holder counts as dead when its Lease has not *changed* for a lease's
-duration, as seen by one's own clock. `Elector` is the shell around it. Being leader is a hint, too: every write of the
+`Election` is PURE: from a Lease, monotonic time and wall-clock time it makes the Lease to write. The times of other
+machines are shown to people and never compared: a holder counts as dead if its Lease has not *changed* for the lease
+duration, by the clock of this machine. `Elector` is the shell around it. Leadership is a hint only: every write of the
 projection carries the fencing token, and the store refuses an older one.
 
-The token must grow with every change of leader, also when someone deletes the Lease or a clock is wrong: it is the
-larger of the last token (kept in the Lease) + 1 and the time in milliseconds. Should both happen at once (the Lease
-deleted, and its last holder's clock ahead of ours), the store refuses our token; then it leaps, twice as
-far each time.
+The token must grow with each change of leader, also if somebody deletes the Lease or a clock is wrong: it is the larger
+of the last token (kept in the Lease) + 1 and the time in milliseconds. If both happen at once (the Lease was deleted,
+and its last holder's clock was ahead), the store refuses the token. Then the next one leaps ahead, twice as far each
+time.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ log = structlog.get_logger(__name__)
 TOKEN = "elasticdeeplearning.ai/fencing-token"  # noqa: S105  an annotation's name
 RETRY_SECONDS = 2.0
 FIRST_LEAP = 60_000
-"""One minute, in milliseconds, as tokens are."""
+"""One minute in milliseconds, the unit of tokens."""
 LONGEST_LEAP = 24 * 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
 class Bid:
-    """What to write: a whole Lease; `create` when there is none. `token` is the fencing token once it is written."""
+    """A whole Lease to write, with `create` if there is none. `token` is the fencing token once the write succeeds."""
 
     lease: Json
     token: int
@@ -58,7 +58,7 @@ class Election:
         lease_duration_seconds: float,
         scope: Scope = Scope(),  # noqa: B008  frozen
     ) -> None:
-        """`scope`: what the leader serves, which the Lease tells."""
+        """`scope`: the namespaces that the leader serves. The Lease shows them."""
         self._scope = scope
         self.identity = identity
         self.namespace = namespace
@@ -71,23 +71,24 @@ class Election:
         self._leap = FIRST_LEAP
 
     def fenced(self, token: int) -> None:
-        """The store has seen a newer token than this one, though we hold the Lease: the next bid leaps ahead."""
+        """The store has seen a newer token than this one, although this candidate holds the Lease: the next bid leaps
+        ahead."""
         self._floor = max(self._floor, token) + self._leap
         self._leap = min(LONGEST_LEAP, self._leap * 2)
 
     def served(self, lease: Json | None) -> str:
-        """What the leader serves, where that is not what this candidate serves: after a change of the settings, or when
-        two operators have one Lease by mistake, and the second would wait for ever."""
-        told = told_by((((lease or {}).get("metadata") or {}).get("annotations")) or {})
-        if told is None or told == self._scope:
+        """For the log: which namespaces the leader serves, if this candidate serves others. This happens after a change
+        of the settings, or if two operators share a Lease by mistake: the second one would wait for ever."""
+        served = told_by((((lease or {}).get("metadata") or {}).get("annotations")) or {})
+        if served is None or served == self._scope:
             return ""
-        return f", which serves {told}; this one serves {self._scope} (each operator needs a Lease of its own)"
+        return f", which serves {served}; this one serves {self._scope} (each operator needs a Lease of its own)"
 
     def holder(self, lease: Json | None) -> str:
         return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
 
     def bid(self, lease: Json | None, now: float, wall: datetime) -> Bid | None:
-        """The Lease that makes this candidate the leader; None while another may still lead."""
+        """The Lease that makes this candidate the leader; None while another one may lead."""
         if lease is None:
             token = max(self._floor, _milliseconds(wall))
             return Bid(self._lease({}, token, transitions=0, acquired=wall, renewed=wall), token, create=True)
@@ -102,13 +103,12 @@ class Election:
         return Bid(self._lease(lease["metadata"], token, transitions=transitions, acquired=wall, renewed=wall), token)
 
     def wait_seconds(self, now: float, most: float) -> float:
-        """How long a standby may wait before it looks again: not past the moment in which the Lease as it was seen runs
-        out."""
+        """How long a standby waits before it looks again: at most until the Lease that it has seen runs out."""
         left = self._free_at - now
         return min(most, left) if left > 0 else most
 
     def renewal(self, lease: Json | None, now: float, wall: datetime, token: int) -> Bid | None:
-        """The same leadership, renewed; None when another watcher holds it, or another term of our own."""
+        """The Lease that renews this leadership; None if another watcher holds it, or another term of this one."""
         renewed = self._same_term(lease, wall, token)
         if lease is None or renewed is None:
             return None
@@ -117,7 +117,7 @@ class Election:
         return Bid(renewed, token)
 
     def release(self, lease: Json | None, wall: datetime, token: int) -> Json | None:
-        """The Lease given back: a standby need not wait. None when it is not ours to give."""
+        """The Lease without a holder, so that a standby need not wait; None if this term does not hold it."""
         given = self._same_term(lease, wall, token)
         if given is not None:
             given["spec"].update(holderIdentity="", leaseDurationSeconds=1)
@@ -141,7 +141,7 @@ class Election:
             self._seen, self._seen_at = seen, now
 
     def _duration_of(self, spec: Json) -> float:
-        """The holder may have been given a longer lease than ours; it is to be believed."""
+        """The longer one of the holder's lease duration and this candidate's: their settings may differ."""
         return max(self.duration_seconds, float(spec.get("leaseDurationSeconds") or 0))
 
     def _lease(
@@ -166,12 +166,12 @@ class Election:
 
 
 class Tenure:
-    """One leadership, renewal by renewal. Waits for nothing itself."""
+    """One leadership and its renewals. Does not wait itself."""
 
     def __init__(
         self, renew: Callable[[], bool], now: Callable[[], float], *, renew_seconds: float, deadline_seconds: float
     ) -> None:
-        """`renew` returns False when another holds the Lease, and raises OperatorError when that cannot be read."""
+        """`renew` returns False if another watcher holds the Lease, and raises OperatorError if it cannot be read."""
         self._renew = renew
         self._now = now
         self._renew_seconds = renew_seconds
@@ -215,10 +215,10 @@ class Elector:
         self._now = now
         self._wall = wall
         self._rng = rng or random.Random()
-        self._said = ""
+        self._logged = ""
 
     def acquire(self) -> int | None:
-        """Wait to be leader. Gives the fencing token, None when stopped."""
+        """Wait until this watcher leads. Returns the fencing token; None if the process stops."""
         while not self._stopped.is_set():
             token = self.try_acquire()
             if token is not None:
@@ -227,7 +227,7 @@ class Elector:
         return None
 
     def wait_seconds(self) -> float:
-        """Of a standby, until it looks again."""
+        """How long a standby waits before it looks again."""
         return self._election.wait_seconds(self._now(), RETRY_SECONDS * self._rng.uniform(0.8, 1.2))
 
     def try_acquire(self) -> int | None:
@@ -235,22 +235,23 @@ class Elector:
             lease = self._api.get(LEASES, *self._where)
             bid = self._election.bid(lease, self._now(), self._wall())
             if bid is None:
-                self._say(f"standing by, the leader is {self._election.holder(lease)}{self._election.served(lease)}")
+                leader = f"{self._election.holder(lease)}{self._election.served(lease)}"
+                self._log_once(f"standing by, the leader is {leader}")
                 return None
             if bid.create:
                 self._api.create(LEASES, self._where[0], bid.lease)
             else:
                 self._api.update(LEASES, *self._where, bid.lease)
         except Conflict:
-            return None  # another was faster
+            return None  # another candidate was faster
         except (Transient, Terminal, Invalid) as error:
-            self._say(f"cannot take the lease, trying again: {error.message}")
+            self._log_once(f"cannot take the lease, trying again: {error.message}")
             return None
-        self._say(f"leading as {self._election.identity}, fencing token {bid.token}")
+        self._log_once(f"leading as {self._election.identity}, fencing token {bid.token}")
         return bid.token
 
     def keep(self, token: int, over: threading.Event) -> str:
-        """Renew until the leadership is lost, `over` is set or the process stops. Says why it ended."""
+        """Renew until the leadership is lost, `over` is set or the process stops. Returns why it ended."""
         tenure = self.tenure(token)
         while True:
             if over.wait(tenure.wait_seconds):
@@ -262,7 +263,7 @@ class Elector:
 
     def tenure(self, token: int) -> Tenure:
         """A leadership that has just been won."""
-        # Stop a good while before the others may take over: two thirds, as client-go's defaults.
+        # Give up well before another candidate may take over: after two thirds of the lease, like client-go.
         return Tenure(
             lambda: self._renew(token),
             self._now,
@@ -281,23 +282,23 @@ class Elector:
         return True
 
     def release(self, token: int) -> None:
-        """Best effort: without it the standby waits for the lease to run out."""
+        """Give the Lease back. Best effort: otherwise the standby waits until it runs out."""
         try:
             given = self._election.release(self._api.get(LEASES, *self._where), self._wall(), token)
             if given is not None:
                 self._api.update(LEASES, *self._where, given)
-                self._say("gave the lease back")
+                self._log_once("gave the lease back")
         except OperatorError as error:
-            self._say(f"could not give the lease back: {error.message}")
+            self._log_once(f"could not give the lease back: {error.message}")
 
     def fenced(self, token: int) -> None:
         self._election.fenced(token)
 
-    def _say(self, what: str) -> None:
-        """Each state once, however often it is tried."""
-        if what != self._said:
-            self._said = what
-            log.info("leader election: " + what)
+    def _log_once(self, state: str) -> None:
+        """Log each state once, however often it is repeated."""
+        if state != self._logged:
+            self._logged = state
+            log.info("leader election: " + state)
 
 
 def _token(lease: Json) -> int:

@@ -1,5 +1,5 @@
-"""Nodes: which changes of them are written, and which jobs they wake: those with pods on a node whose change matters to
-a pod's fate.
+"""Which changes of nodes are written, and which jobs they wake: jobs with pods on a node, if the change matters to the
+pods.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NodeWakeups:
         self._touched: set[str] = set()
 
     def __contains__(self, name: object) -> bool:
-        """This node exists, as far as this term has been shown."""
+        """True if the node exists, as far as this term has seen."""
         return name in self._nodes
 
     @property
@@ -41,8 +41,8 @@ class NodeWakeups:
         return {"placed_pods": len(self._pod_nodes), "nodes": len(self._nodes)}
 
     def recall(self, batches: Sequence[Batch]) -> None:
-        """Compare a node that is new in this term with what the last writer left: a watcher that starts is no reason to
-        wake every job."""
+        """Read the records of nodes that are new in this term, as the last writer has left them. Otherwise each node
+        would look changed, and a new watcher would wake every job."""
         names = {
             p.change.name for batch in batches for p in batch.changes if p.node_record is not None
         } - self._nodes.keys()
@@ -51,8 +51,9 @@ class NodeWakeups:
         for name, data in self._redis(partial(self._projection.nodes, sorted(names))).items():
             try:
                 record = decode(NODES, data)
-            except Terminal as error:  # foreign data; the node itself is written over it
-                log.warning("a projected node cannot be read; it is written anew", name=name, error=error.message)
+            except Terminal as error:
+                # A stranger's data. The record of the node will replace it.
+                log.warning("a projected node cannot be read; it is written again", name=name, error=error.message)
                 continue
             if isinstance(record, NodeRecord):
                 self._nodes[name] = replace(record, rv=0)
@@ -65,7 +66,7 @@ class NodeWakeups:
             self._pod_nodes.pop(which, None)
 
     def take_node(self, projected: Projected) -> dict[str, bytes | None]:
-        """What to write of it: nothing for a heartbeat, which changes the resourceVersion alone."""
+        """The record to write; {} for a heartbeat, which changes only the resourceVersion."""
         name, record = projected.change.name, projected.node_record
         known = self._nodes.get(name)
         if record is None:
@@ -81,11 +82,11 @@ class NodeWakeups:
         return {name: projected.change.record}
 
     def touch(self, names: Iterable[str]) -> None:
-        """These nodes are gone."""
+        """Note that these nodes are gone."""
         self._touched.update(names)
 
     def take_jobs(self) -> list[JobKey]:
-        """The jobs to wake. Only once every list is in: before, it is not known which pods are where."""
+        """The jobs to wake. Call it only after every list is complete: before, the placement of pods is not known."""
         touched, self._touched = self._touched, set()
         if not touched:
             return []

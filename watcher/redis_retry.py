@@ -1,5 +1,5 @@
-"""Calls Redis until it answers: an outage is logged once, its end once, and nothing is lost, since every call may be
-made twice. A Redis that is full answers, and refuses: what frees memory goes ahead of the call that waits.
+"""Repeats a call until Redis answers. Nothing is lost, since every call may be repeated. An outage is logged once, and
+so is its end. If Redis is full, it refuses the call: then writes that free memory are made before the next attempt.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class RedisRetry:
         self.away = False
         self.tried_at = now()
         self.refused: Callable[[], object] = lambda: None
-        """Called when Redis answers, but refuses the command."""
+        """Called if Redis answers but refuses the command."""
         self.full = False
-        """Redis has reached maxmemory and refuses the call that waits."""
+        """Redis has reached maxmemory and refuses the call."""
         self.make_room: Callable[[], object] = lambda: None
-        """Called before each further try while Redis is full. May raise as a call does."""
+        """Called before each further attempt while Redis is full. May raise like a call."""
 
     def __call__(self, call: Callable[[], T]) -> T:
-        """What `call` returns once Redis answers. Raises Stopped, Lost, Fenced."""
+        """Return what `call` returns once Redis answers. Raises Stopped, Lost, Fenced."""
         wait_seconds, since = FIRST_WAIT_SECONDS, None
         while True:
             self.tried_at = self._now()
@@ -55,7 +55,7 @@ class RedisRetry:
                 if isinstance(error, Terminal):
                     self.refused()
                 if self.full:
-                    # Where it cannot be done either, the call that waits is tried again and says why.
+                    # If this fails as well, the next attempt of the call will say why.
                     with suppress(Transient, Terminal):
                         self.make_room()
                 if self._stopped.wait(wait_seconds * self._rng.uniform(0.5, 1.0)):
@@ -63,7 +63,7 @@ class RedisRetry:
                 wait_seconds = min(LONGEST_WAIT_SECONDS, wait_seconds * 2)
                 continue
             except BaseException:
-                # Lost and Fenced are answers, and often the first ones of a Redis that comes back.
+                # Lost and Fenced are answers, too, often the first ones of a Redis that comes back.
                 self._answers(since)
                 raise
             self._answers(since)

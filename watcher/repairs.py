@@ -1,8 +1,9 @@
-"""The leading watcher puts right what somebody else has written into Redis and what would stay for ever.
+"""Repairs entries of Redis that a stranger has written and that would stay for ever. Runs in the leading watcher. Safe
+to run twice.
 
-The watcher and not beat: beat's tasks are messages, and messages are what a broken Redis may no longer carry. The
-queue's own keys with each resync, those of every job with each full resync, and at once where Redis refuses a command
-of the writer, since a key of another type in a job's place stops the writing of all. Safe to run twice.
+Not in beat: its tasks are messages, and a broken Redis may not carry them. The keys of the queue are repaired as often
+as the resync runs, those of every job as often as the full resync, and all at once if Redis refuses a command of the
+writer: one key of another type stops all writes.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ class Repairs:
         self._refused_at = -self._every[0]
 
     def step(self) -> bool | None:
-        """True when every job's keys were looked through, None when it was not time yet. Raises what Redis' absence
-        raises."""
+        """Repair if it is time. True if the keys of every job were checked, None if it was not time. Raises Transient
+        if Redis is away."""
         now = self._now()
         if now < self._next:
             return None
@@ -42,7 +43,7 @@ class Repairs:
         return whole
 
     def refused(self) -> None:
-        """Redis has refused a command: perhaps because of a key of another type, wherever it is."""
+        """Repair everything, because Redis has refused a command: any key may have another type."""
         if self._now() - self._refused_at < self._every[0]:
             return
         self._refused_at = self._now()

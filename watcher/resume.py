@@ -1,8 +1,8 @@
-"""Whether a watcher may resume the watches of the last one, and from which versions. PURE, but for the fingerprint of
-this code.
+"""Decides whether a watcher may resume the watches of the last one, and from which versions. PURE, except for the
+fingerprint of this code.
 
-Redis keeps with the projection how far each watch had got. A new watcher resumes each watch from there while it lists,
-if the projection is whole (a writer had it synced), is of a cluster that has a name, and was made by this very code.
+Redis keeps how far each watch has come. A new watcher resumes each watch from there while it lists, if the projection
+is complete (a writer marked it synced), belongs to a cluster with a known id, and was written by the same code.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from tjworker.store.projection import Checkpoint
 from watcher.progress import is_counting
 
 _MAKERS = ("watcher", "tjworker.api", "tjworker.kube", "tjworker.store")
-"""Packages that say what stands in the projection and how."""
+"""Packages that determine the contents and the form of the projection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`positions`: source -> resourceVersion from which its watch may be resumed; a source that needs a list has
-    none."""
+    """`positions`: source -> resourceVersion from which its watch may be resumed. A source that needs a list is
+    missing."""
 
     cluster: str = ""
-    """The one that the projection is of; elsewhere the positions mean nothing."""
+    """Cluster of the projection. In another cluster the positions mean nothing."""
     positions: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -38,12 +38,12 @@ FROM_NOTHING = Start()
 
 
 def start_from(checkpoint: Checkpoint, sources: Collection[str], form: str) -> Start:
-    """Where a watcher whose records have this form may resume."""
+    """From where a watcher may resume whose records have this form."""
     if not (checkpoint.synced and checkpoint.cluster and form and checkpoint.form == form):
         return FROM_NOTHING
-    # A source without progress is of a kind that was not installed. Those outside of namespaces (nodes) are few and
-    # change with every heartbeat; the store keeps no order of theirs, so that only one of two may write them. Sums of
-    # requests need every pod.
+    # A source without progress is a kind that was not installed. Cluster-wide resources (nodes) are few and change with
+    # every heartbeat; the store does not order their changes, so a list and a watch must not write them concurrently.
+    # Sums of requests need every pod.
     return Start(
         checkpoint.cluster,
         {
@@ -58,9 +58,10 @@ def start_from(checkpoint: Checkpoint, sources: Collection[str], form: str) -> S
 
 @cache
 def this_form(scope: Scope = Scope()) -> str:  # noqa: B008  frozen
-    """A fingerprint of the code that writes the projection, so that no number has to be raised by hand: another
-    version lists. '' where the sources cannot be read; then nothing is trusted. And of the namespaces that it serves: a
-    watch that is resumed would show of a namespace that is new only what changes there."""
+    """A fingerprint of the code that writes the projection and of the namespaces that it serves. '' if the sources
+    cannot be read: then no projection is trusted."""
+    # Of the code, so that no version number must be raised by hand: another version lists. Of the namespaces, because
+    # a resumed watch would show only changes of a new namespace, not its objects.
     code = fingerprint([files(package) for package in _MAKERS])
     if not code or scope == Scope():
         return code
@@ -68,7 +69,7 @@ def this_form(scope: Scope = Scope()) -> str:  # noqa: B008  frozen
 
 
 def fingerprint(folders: Iterable[Traversable]) -> str:
-    """Of the sources in them: '' when one of them has none, as where only compiled code is installed."""
+    """A digest of the sources in these folders; '' if one has none, for instance if only compiled code is installed."""
     digest = sha256()
     for folder in folders:
         sources = sorted(_sources(folder, folder.name))

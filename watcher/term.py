@@ -1,10 +1,10 @@
-"""One term of leadership, where its parts are put together: reflectors put batches on the event queue, the projection
-writer takes them off. Each reflector has its own thread, and so has the writer.
+"""One term of leadership. Puts the parts together: reflectors put batches into the event queue, and the projection
+writer takes them out. Each reflector has a thread, and so has the writer.
 
-The writer leads first. Then everything is listed; where the last term's projection is whole, a resumed watch goes on
-from there beside each list, so that new events do not wait for the lists. When the projection is lost, or the cluster's
-history began anew, the parts are made again and everything is listed. Two terms at once (a leader that does not know
-yet that it is none) do no harm: the store refuses the older token.
+The writer leads first. Then everything is listed. If the last term's projection is complete, resumed watches run
+concurrently with the lists, so that new events do not wait for these. When the projection is lost, or the cluster has
+a new history, the parts are created again and everything is listed. Two concurrent terms do no harm (a leader may not
+know yet that it leads no more): the store refuses the older token.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ log = structlog.get_logger(__name__)
 JOIN_SECONDS = 5.0
 LISTS_AFTER_SECONDS = 1.0
 LISTS_WAIT_SECONDS = 10.0
-"""The lists begin so long after all resumed watches have been opened; so long after the term's start at the latest."""
+"""The lists begin LISTS_AFTER_SECONDS after all resumed watches are open, and at most LISTS_WAIT_SECONDS after the
+term."""
 
 
 class Term:
@@ -59,13 +60,13 @@ class Term:
         historian: Historian | None = None,
     ) -> None:
         self.over = threading.Event()
-        """Set when the term has ended by itself: fenced, or a thread that broke."""
+        """Set when the term has ended by itself: it was fenced, or a thread failed."""
         self.why = ""
         self.fenced = False
         self.led = False
-        """Whether it ever wrote."""
+        """True once the writer has become the writer in Redis."""
         self.outright = False
-        """Set before the start: lead whatever token stands in Redis."""
+        """Set before the start: ignore the fencing token in Redis, because no watcher wrote it."""
         self._now = now
         self._stopped = stopped or threading.Event()
         self._threads: list[threading.Thread] = []
@@ -103,7 +104,7 @@ class Term:
         self.writer = self._make_writer(self.feed.queue, sources=[one.source for one in self.feed.reflectors])
 
     def make_rng(self) -> random.Random:
-        """Of one reflector, or of the writer; a simulation gives its own."""
+        """Randomness for one reflector, or for the writer. A simulation overrides it."""
         return random.Random()
 
     # -- threads -----------------------------------------------------------------------------------
@@ -112,7 +113,7 @@ class Term:
         self._run("writer", self._write)
 
     def _write(self) -> None:
-        """The writer's thread. No list and no watch is older than the writer's lead."""
+        """Run the writer's thread. Lists and watches begin after the writer has led."""
         try:
             start = self.writer.take_over(outright=self.outright)
             self.led = True
@@ -127,23 +128,23 @@ class Term:
             return
 
     def _repair(self) -> None:
-        """When it is time, put right what only somebody else can have written, and write again what only somebody else
-        can have taken away. Raises Lost as `writer.confirm`."""
+        """From time to time, repair what only a stranger can have written, and write again what only a stranger can
+        have deleted. Raises Lost like `writer.confirm`."""
         looked = self._redis(self._repairs.step)
         if looked is not None:
             self.writer.confirm(whole=looked)
 
     def _begin_again(self, error: Lost | BeganAnew) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        began_anew = isinstance(error, BeganAnew)
-        what = "the cluster's history began anew" if began_anew else "the projection in Redis is not whole any more"
-        log.warning(f"{what}, everything is listed again", reason=str(error))
+        has_new_history = isinstance(error, BeganAnew)
+        problem = "the cluster has a new history" if has_new_history else "the projection in Redis is incomplete"
+        log.warning(f"{problem}, everything is listed again", reason=str(error))
         self.feed.stop()
         written = self.writer.written
         self._make_parts()
-        if not began_anew:
+        if not has_new_history:
             self.feed.since = written
-        self.writer.take_over(reset=began_anew)
+        self.writer.take_over(reset=has_new_history)
         self._start_feed(FROM_NOTHING)
 
     def _start_feed(self, start: Start) -> None:
@@ -155,8 +156,8 @@ class Term:
         self._run("lists", partial(self._list, self.feed))
 
     def _list(self, feed: Feed) -> None:
-        """The lists are a load on the API server and on ourselves, and no event waits for them once the watches are
-        resumed."""
+        """Start the reflectors, which list. They wait for the resumed watches: lists are a load on the API server and
+        on this process, and no event waits for them once the watches are open."""
         latest = self._now() + LISTS_WAIT_SECONDS
         for resumed in feed.resumed.values():
             resumed.settled.wait(max(0.0, latest - self._now()))
@@ -171,7 +172,7 @@ class Term:
         thread.start()
 
     def stop(self) -> None:
-        """End every thread. A request under way may outlive this for its time-out; it can do nothing any more."""
+        """End every thread. A request that is under way may last until its timeout, but has no effect any more."""
         self._stopped.set()
         self.feed.stop()
         deadline = time.monotonic() + JOIN_SECONDS
@@ -180,8 +181,8 @@ class Term:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
     def _guard(self, target: Callable[[], None]) -> None:
-        """The edge of a thread. Whatever breaks in it ends the term, and the next one starts with nothing: no
-        half-alive watcher, and no exit."""
+        """Run a thread's target. An error ends the term, and the next term starts from nothing: the watcher is never
+        half alive, and the process goes on."""
         try:
             target()
         except Fenced as error:

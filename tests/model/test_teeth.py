@@ -4,7 +4,7 @@ the operator as it is lives without a word of the model."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -30,6 +30,7 @@ from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.frameworks.mpi import MPI
 from tjworker.reconcile.policies import backoff
 from tjworker.reconcile.policies.restart import RESTART_POLICIES, always, never, on_failure
+from tjworker.store.work_queue import OnNews, OnOwnWrite
 
 Json = dict[str, Any]
 
@@ -93,10 +94,10 @@ def _restarts_whatever_is_said(patch: pytest.MonkeyPatch) -> None:
 def _no_timers(patch: pytest.MonkeyPatch) -> None:
     finish = MemoryWorkQueue.finish
 
-    def without(queue, claim, *args, **told):  # type: ignore[no-untyped-def]
-        if not told.get("failed"):
-            told["after_seconds"] = None
-        return finish(queue, claim, *args, **told)
+    def without(queue, claim, written, next_pass):  # type: ignore[no-untyped-def]
+        if isinstance(next_pass, OnNews | OnOwnWrite):
+            next_pass = replace(next_pass, latest_seconds=None)
+        return finish(queue, claim, written, next_pass)
 
     patch.setattr(MemoryWorkQueue, "finish", without)
 

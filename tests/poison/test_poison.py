@@ -79,7 +79,7 @@ def test_without_seals_the_suite_sees_the_old_faults() -> None:
 def test_without_asking_for_what_hurts_missing_records_count_as_restarts(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(core, "to_confirm", lambda begun, plan: plan)
+    monkeypatch.setattr(core, "need_confirmation", lambda begun, plan: plan)
     world, arms = begin(name)
     world.tables.children[arms.key].clear()
     world.judge.watching = True

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.simulation.trace import IDLE
 from tjworker.base import KEYS_PER_TASK, JobKey
 from tjworker.store.projection import Projection
-from tjworker.store.work_queue import Ending, FinishResult, Taken, WorkQueue
+from tjworker.store.work_queue import ON_NEWS, Ending, FinishResult, Taken, WorkQueue
 
 if TYPE_CHECKING:
     from tests.simulation.world import SimWorld
@@ -63,8 +63,7 @@ class _QueueSteps(_Steps):
 
 
 def _ended(ending: Ending) -> str:
-    more = ((name, getattr(ending, name)) for name in ("again", "after_seconds", "failed", "behind"))
-    return " ".join([ending.claim.key, *(f"{name}={value}" for name, value in more if value)])
+    return ending.claim.key if ending.next_pass == ON_NEWS else f"{ending.claim.key} {ending.next_pass}"
 
 
 def _said(name: str, args: tuple[Any, ...], more: Mapping[str, Any]) -> str:

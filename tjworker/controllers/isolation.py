@@ -1,8 +1,7 @@
-"""The loops of the controllers run each object in `Isolation.item`, so that one object's trouble costs that object
-alone.
+"""Isolates the objects in the loops of controllers: an error of one object does not affect the others.
 
-An object that cannot be read, decided on or written is logged by its name and counted, and the loop goes on. Two things
-end a run: the task's time limit, and an API server that several objects in a row got no answer from.
+An object that cannot be read, decided on or written is logged with its name and counted, and the loop goes on. Two
+errors end a run: the task's time limit, and an API server that did not answer for several objects in a row.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ from celery.exceptions import SoftTimeLimitExceeded
 from tjworker.base import OperatorError, Transient
 
 UNANSWERED_IN_A_ROW = 3
-"""A webhook that never answers costs its own object; an API server that is away must not be asked for each."""
+"""After this many objects without an answer the run ends. A single one may be the fault of a webhook, but an API server
+that is away must not be asked for each object."""
 
 
 class Isolation:
-    """One a controller. Remembers the errors of the last run: an error that stays is logged once."""
+    """One per controller. Remembers the errors of the last run, so that an error that stays is logged once."""
 
     def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
         self.log = log
@@ -29,17 +29,18 @@ class Isolation:
         self._unanswered = 0
 
     def begin(self) -> None:
-        """A new run."""
+        """Begin a new run."""
         self._last_errors, self._errors, self._unanswered = self._errors, {}, 0
 
     @property
     def failed(self) -> int:
-        """Objects of this run that had an error."""
+        """How many objects of this run had an error."""
         return len(self._errors)
 
     @contextmanager
     def item(self, doing: str, name: str) -> Iterator[None]:
-        """`doing` and `name` complete "cannot ...", as in "cannot delete pods default/a"."""
+        """Run the body for one object. `doing` and `name` complete the message "cannot ...", as in "cannot delete pods
+        default/a"."""
         try:
             yield
         except SoftTimeLimitExceeded:

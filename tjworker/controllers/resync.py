@@ -1,8 +1,8 @@
-"""Find keys whose Celery task was lost, and publish them again; from time to time, every unfinished job. Safe to run
-twice: a second task for a key finds nothing queued.
+"""Publishes keys whose Celery task was lost; from time to time, every unfinished job. Safe to run twice: a second task
+for a key finds nothing queued.
 
-A task is a hint that may be lost with Redis, a worker or a connection. The work queue in the store knows what is still
-to be done.
+A task is a hint that may be lost with Redis, a worker or a connection. The work queue in the store knows which keys are
+due.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tjworker.store.work_queue import WorkQueue
 
 
 class Resync:
-    """One a process; it keeps nothing between runs."""
+    """One per process. Keeps nothing between runs."""
 
     def __init__(self, queue: WorkQueue, publisher: KeyPublisher, settings: Settings) -> None:
         self._queue = queue
@@ -24,7 +24,7 @@ class Resync:
         self._settings = settings
 
     def run(self) -> str:
-        """What the run came to. Raises Transient when Redis is away."""
+        """Publish what was lost. Returns a line for Flower. Raises Transient if Redis is away."""
         if not self._queue.once("resync", turn_seconds(self._settings.resync_seconds)):
             return "another beat was first"
         everything = self._queue.once("full-resync", self._settings.full_resync_seconds)
@@ -32,6 +32,5 @@ class Resync:
         return f"{published} published{', everything' if everything else ''}"
 
     def _observe(self, everything: bool) -> Sequence[JobKey]:
-        """The store decides in the same script in which it looks: a key that a worker finishes between the two would be
-        published for nothing."""
+        # One script looks and decides: a key that a worker finishes in between would be published for nothing.
         return self._queue.resync(lost_after_seconds=self._settings.resync_seconds, everything=everything)

@@ -1,8 +1,8 @@
-"""reconcile(job, observed, now, rules) -> Plan: the one function that decides. Pure: no I/O, no clock, the same input
+"""reconcile(job, observed, now, rules) -> Plan: decides what to do about a job. Pure: no I/O, no clock, the same input
 gives the same Plan.
 
-Level-triggered: it looks at what is, never at what happened, so a missed, doubled or merged event changes nothing. A
-new policy is a step: one function from Pass to Pass in a file of its own, and a row here.
+Level-triggered: it looks at the present state, never at events, so a missed, doubled or merged event changes nothing. A
+new policy is a step: a function from Pass to Pass in a file of its own, and a row in STEPS.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.spec_errors import tell_errors
 from tjworker.reconcile.suspend import suspend
 
-# In order of precedence. A step before an end is asked by every pass, so that what it records survives the end.
+# In order of precedence: the first step that ends the job is the last one that runs. So a step that records something
+# must come before the ends.
 STEPS: tuple[Step, ...] = (
     tell_died_passes,
     resume_end,
@@ -48,9 +49,9 @@ STEPS: tuple[Step, ...] = (
 
 
 def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rules: Rules) -> Plan:
-    """What to do about this job now. `now` is in Unix seconds. A job that is being deleted wants nothing: the garbage
-    collector takes its objects with it."""
+    """What to do about this job now. `now`: Unix seconds."""
     if job.deleted_at:
+        # The garbage collector deletes the job's objects with it.
         return Plan()
     if job.status.ended and not job.status.refused:
         return after_the_end(job, observed, now)
@@ -62,6 +63,7 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     if job.status.refused and not is_mended(job, observed):
         return leave_refused(Pass.begin(job, observed, now, rules), now)
     if job.status.refused or job.status.condition("Waiting") is not None:
+        # The spec is mended, or the object that it names exists now: the job starts from the beginning.
         job = replace(job, status=JobStatus(snapshot=job.status.snapshot))
     return _pass(job, observed, now, rules)
 

@@ -1,18 +1,17 @@
-"""Nodes that are lost, and GPUs at fault: what they mean for the pods that are there. Pure.
+"""Lost nodes and faulty GPUs: what they mean for the job's pods. Pure.
 
-A node is unhealthy when it is gone, not Ready, or tainted unreachable. For `node_failure_grace` nothing happens, since
-most nodes come back; after that its pods are lost: they count as failed through the node, and are deleted with grace 0,
-because no kubelet is there to confirm a deletion (jobs of other operators hang on exactly that). A cordoned node is
-healthy. GPUs that are away have the same grace: a device plugin that restarts takes them all away for a moment, and
-containers run on. A GPU may be at fault before its pod comes, and nothing need say since when: so a pod that takes the
-place of another is given time, longer with each attempt, before a fault replaces it, too.
+A node is unhealthy if it is gone, not Ready, or tainted unreachable. During `node_failure_grace` nothing happens, since
+most nodes come back. After it the node's pods are lost: they count as failed through the node, and are deleted with
+grace period 0, because no kubelet can confirm the deletion (jobs of other operators wait for that for ever). A cordoned
+node is healthy. Missing GPUs have the same grace period: a device plugin that restarts removes them for a moment, and
+containers run on. A GPU may be faulty before its pod comes, and often nothing says since when. So a pod that replaces
+another one is given time, longer with each attempt, before a fault replaces it, too.
 
 The view comes by a watch, which may be a minute late. So trouble in the view of a node only makes the plan need that
 node as the API server has it (`NodeNow`), and the job is decided again on the answer. Without an answer the node counts
 as healthy.
 
-The findings are put on the pod records themselves (`lost`, `node_ill`, `gpu_fault`), so that every later decision sees
-them in one way.
+The findings are set on the pod records (`lost`, `node_ill`, `gpu_fault`), so that all later decisions agree on them.
 """
 
 from __future__ import annotations
@@ -33,10 +32,9 @@ from tjworker.reconcile.rests import rest_seconds
 from tjworker.reconcile.rules import Rules
 
 _SETTLED_SECONDS = 5.0
-"""A pod may be seen before the new node that it was bound to: for so long an unknown node is not taken for a gone
-one."""
+"""How long an unknown node does not count as gone: the watch may show a pod before the new node that holds it."""
 ASK_AGAIN_SECONDS = 10.0
-"""Where the API server does not answer for a node, refuses to, or had to be asked for too many."""
+"""Before a node is read again that the API server did not show: no answer, no permission, or too many nodes."""
 Shortage = tuple[str, str]
 """(node, extended resource)"""
 
@@ -44,10 +42,10 @@ Shortage = tuple[str, str]
 @dataclass(frozen=True, slots=True)
 class NodeFindings:
     observed: Observed
-    """As it was, with `lost`, `node_ill` and `gpu_fault` on the pods concerned."""
+    """With `lost`, `node_ill` and `gpu_fault` on the affected pods."""
     status: JobStatus
     next_seconds: float | None = None
-    """When the next node's grace is over."""
+    """Seconds until the next node's grace period is over."""
     needs: tuple[NodeNow, ...] = ()
     """Nodes that are in trouble by the view, and must be read from the API server before pods suffer for it."""
 
@@ -61,8 +59,8 @@ class _Trouble:
 def mark_node_troubles(
     job: TrainingJob, status: JobStatus, observed: Observed, now: float, rules: Rules
 ) -> NodeFindings:
-    """Look at the nodes that hold pods of this job. `status.missing_nodes` and `status.short_nodes` remember since when
-    a node is gone or lacks GPUs: nothing in the cluster says so."""
+    """Look at the nodes that hold pods of this job. `status.missing_nodes` and `status.short_nodes` record since when a
+    node is gone or lacks GPUs: the cluster does not record that."""
     placed = [p for p in own_pods(job, observed) if p.node and _may_hang(p)]
     missing = _missing(placed, status, observed, now)
     in_use = _gpus_in_use(placed)
@@ -77,7 +75,7 @@ def mark_node_troubles(
     if look.ask:
         look.waits.append(ASK_AGAIN_SECONDS)
     if observed.nodes_now:
-        # The watch may be late for longer yet, and then show nothing that wakes the job.
+        # The watch may still be late, and what it shows then may not begin a pass.
         look.waits.append(rules.node_failure_grace_seconds)
     next_seconds = min(look.waits, default=None)
     if pods != observed.pods:
@@ -94,17 +92,18 @@ def _node(name: str, observed: Observed) -> NodeRecord | None:
 
 
 def _missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now: float) -> dict[str, str]:
-    """Nodes of pods that the view does not have, with when that was first seen. Where nodes may not be read at all (an
-    install without cluster-wide rights), none is known and none is missing."""
+    """Node -> since when the view lacks it, for nodes that hold pods."""
     found: dict[str, str] = {}
     if NODES not in observed.seen:
+        # The operator may not read nodes (an install without cluster-wide permissions): none is missing.
         return found
     for pod in placed:
         if pod.node in observed.nodes:
             continue
         bound = from_rfc3339(pod.placed_at)
         if observed.nodes_now.get(pod.node) is not None:
-            found[pod.node] = to_rfc3339(now)  # the watch is late: it is there, and asked for again after a grace
+            # The watch is late: the node exists. It is read again after a grace period.
+            found[pod.node] = to_rfc3339(now)
         elif pod.node in status.missing_nodes:
             found[pod.node] = status.missing_nodes[pod.node]
         elif bound is None or now - bound >= _SETTLED_SECONDS:
@@ -113,7 +112,7 @@ def _missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now
 
 
 def _gpus_in_use(placed: Iterable[PodRecord]) -> Mapping[Shortage, int]:
-    """How many of each extended resource the pods of this job hold on each node."""
+    """(node, extended resource) -> how many of it the pods of this job hold there."""
     in_use: Counter[Shortage] = Counter()
     for pod in placed:
         for resource, count in pod.gpus.items():
@@ -124,14 +123,15 @@ def _gpus_in_use(placed: Iterable[PodRecord]) -> Mapping[Shortage, int]:
 def _short(
     in_use: Mapping[Shortage, int], status: JobStatus, observed: Observed, now: float
 ) -> dict[str, dict[str, str]]:
-    """Nodes that have fewer of a resource than this job's pods hold there, with when that was first seen."""
+    """Node -> resource -> since when the node has fewer of it than this job's pods hold there."""
     found: dict[str, dict[str, str]] = {}
     for (name, resource), wanted in sorted(in_use.items()):
         if not _lacks(observed.nodes.get(name), resource, wanted):
             continue
         since = status.short_nodes.get(name, {}).get(resource)
         if since is None or (name in observed.nodes_now and not _lacks(observed.nodes_now[name], resource, wanted)):
-            since = to_rfc3339(now)  # or the watch is late: it has enough, and is asked for again after a grace
+            # New, or the watch is late and the node has enough. Then it is read again after a grace period.
+            since = to_rfc3339(now)
         found.setdefault(name, {})[resource] = since
     return found
 
@@ -143,7 +143,7 @@ def _lacks(node: NodeRecord | None, resource: str, wanted: int) -> bool:
 
 @dataclass(slots=True)
 class _Look:
-    """At one pod after another. Collects what is to be asked and when to look again."""
+    """Marks one pod after another. Collects the nodes to read and when to look again."""
 
     observed: Observed
     missing: Mapping[str, str]
@@ -159,8 +159,8 @@ class _Look:
         if trouble is not None:
             if pod.disruption == TAINTED and self._is_confirmed(pod.node):
                 pod = replace(pod, node_ill=trouble.why)
-            # A pod that tolerates the node and was put there while it was ill already has its own grace: otherwise it
-            # would be replaced as fast as it is made.
+            # A pod that tolerates the unhealthy node and was placed there has its own grace period. Otherwise it would
+            # be replaced as fast as it is created.
             since = max(trouble.since, from_rfc3339(pod.placed_at) or 0.0)
             if not _forced_out(pod) and self._over(since) and self._is_confirmed(pod.node):
                 return replace(pod, lost=trouble.why)
@@ -169,8 +169,8 @@ class _Look:
         return replace(pod, gpu_fault=fault) if fault else pod
 
     def _rested(self, pod: PodRecord) -> bool:
-        """A successor has been there for as long as a pod rests that was turned away. The scheduler may have sent it to
-        the same GPUs, and would send the next one there, too."""
+        """True if a successor has existed for as long as a rejected pod rests. The scheduler may have placed it on the
+        same GPUs, and would place the next one there, too."""
         attempt = pod_attempt(pod)
         if not attempt:
             return True
@@ -207,8 +207,8 @@ class _Look:
         return None
 
     def _gpu_fault(self, pod: PodRecord) -> str:
-        """Why a GPU of this pod is taken to be at fault: a node with fewer GPUs than its pods hold, or a condition that
-        a node problem detector has set."""
+        """Why a GPU of this pod counts as faulty: the node has fewer GPUs than its pods hold, or a node problem
+        detector has set a condition. '' if none does."""
         node = _node(pod.node, self.observed)
         if node is None:
             return ""
@@ -227,8 +227,8 @@ class _Look:
                 room = node.allocatable[resource]
                 return f"node {node.name} has {room} {resource} since {to_rfc3339(since)}, its pods hold {wanted}"
             for condition in self.rules.gpu_fault_conditions:
-                # Only for pods that were there when it came. A pod that is scheduled onto the node in spite of it (the
-                # node has no taint) would otherwise be replaced as fast as it starts, for ever.
+                # Only for pods that are older than the condition. A newer pod was placed there in spite of it (the node
+                # has no taint), and would be replaced as fast as it starts, for ever.
                 came = node.condition_since.get(condition, "~")
                 there = condition in node.conditions and pod.placed_at <= came
                 if there and self._rested(pod) and self._is_confirmed(node.name):
@@ -237,7 +237,7 @@ class _Look:
 
 
 def _may_hang(pod: PodRecord) -> bool:
-    """An ended pod needs its node no more, unless it is in deletion: the kubelet has to confirm that."""
+    """True if the pod needs its node: it runs, or the kubelet must confirm its deletion."""
     return pod.phase not in ENDED_PHASES or bool(pod.deleted_at)
 
 

@@ -1,4 +1,4 @@
-"""From what was decided to the Plan of the pass: numbers, phase, the one status write, the event. Pure."""
+"""Turns decisions into the Plan of the pass: numbers, phase, the status write, the event. Pure."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from tjworker.reconcile.spec_errors import note_errors
 GATHER_SECONDS = 1.0
 _NUMBER = re.compile("[0-9]+")
 
-# Phases whose entering is told by an event. Pending, Creating and Terminating are passed through within seconds: an
-# event each would be three more requests in the life of a short job, to tell what the next one tells too. A job that
-# stays in one of them says why (`_stuck`): no node, an image that is not there, a child that is refused, a pod that
-# does not go.
+# Phases that a job enters with an event. Not Pending, Creating and Terminating: a job passes through them within
+# seconds, and three more events would be three more requests in the life of a short job. For a job that stays in one of
+# them, `_stuck` sends an event with the reason: no node, a missing image, a refused child, a pod that is not deleted.
 _EVENTS: Mapping[str, EventType] = {
     "Running": "Normal",
     "Restarting": "Warning",
@@ -46,7 +45,7 @@ _WAITING = frozenset({"Pending", "Creating", "Restarting", "Scaling"})
 def finish_plan(
     job: TrainingJob, status: JobStatus, new: Phase, at: str, *, writes: Sequence[Write], message: str
 ) -> Plan:
-    """The Plan of a pass: the status if it differs, with its clock set; an event if the phase does."""
+    """The Plan of a pass: the status if it has changed, with its time; an event if the phase has changed."""
     status = see_generation(
         _without_old_targets(job, status.model_copy(update={"phase": new})), job.generation
     ).summarised()
@@ -65,33 +64,34 @@ def finish_plan(
 
 
 def gather_seconds(old: JobStatus, new: JobStatus | None, views: Mapping[str, RoleView], now: float) -> float:
-    """How long what nobody waits for may gather before it is written, as a batch Job's numbers do: which pods run,
-    how many have come to what. For a second after the last write, and after the first success that it would tell.
-    Phases, conditions, ends, restarts and failures are told at once, and so is a success that would be gone with its
-    pod: all but those that the finalizer of a batch Job holds. The next pass comes to the same numbers, or newer ones,
-    so that a crash in between loses nothing."""
-    if new is None or old.phase != new.phase or _uncounted(old) != _uncounted(new):
+    """Delay before a change of counters only is written, such as the number of running pods: up to a second after the
+    last write, and after the first success that the status does not have yet. So several changes share one write."""
+    if new is None or old.phase != new.phase or _without_counters(old) != _without_counters(new):
+        # Phases, conditions, ends, restarts and failures are reported at once.
         return 0.0
-    untold = [pod for view in views.values() for pod in _untold(old, view)]
-    if any(pod.deleted_at or not pod.uncounted for pod in untold):
+    unrecorded = [pod for view in views.values() for pod in _unrecorded_successes(old, view)]
+    # A success must be recorded before its pod is gone. Only the finalizer of a batch Job keeps the pod until then.
+    if any(pod.deleted_at or not pod.uncounted for pod in unrecorded):
         return 0.0
-    ends = (t for t in map(ended_at, untold) if t is not None)
+    # A crash during the delay loses nothing: the next pass finds the same counters, or newer ones.
+    ends = (t for t in map(ended_at, unrecorded) if t is not None)
     left = (t + GATHER_SECONDS - now for t in (from_rfc3339(old.last_reconcile_time), min(ends, default=None)) if t)
-    return max((s for s in left if 0 < s <= GATHER_SECONDS), default=0.0)  # above: of a clock that runs ahead
+    # More than GATHER_SECONDS is left only if another clock runs ahead.
+    return max((s for s in left if 0 < s <= GATHER_SECONDS), default=0.0)
 
 
-def _untold(old: JobStatus, view: RoleView) -> list[PodRecord]:
-    """Pods whose success is not on record."""
+def _unrecorded_successes(old: JobStatus, view: RoleView) -> list[PodRecord]:
+    """Pods whose success the status does not have yet."""
     if not view.count("succeeded"):
         return []
-    told = parse_indices(old.attempts.roles.get(view.role.name, RoleAttempts()).completed, MAX_INDEX)
-    return [r.pod for r in view.replicas if r.state == "succeeded" and r.index not in told and r.pod is not None]
+    recorded = parse_indices(old.attempts.roles.get(view.role.name, RoleAttempts()).completed, MAX_INDEX)
+    return [r.pod for r in view.replicas if r.state == "succeeded" and r.index not in recorded and r.pod is not None]
 
 
-def _uncounted(status: JobStatus) -> JobStatus:
+def _without_counters(status: JobStatus) -> JobStatus:
     conditions = tuple(c.model_copy(update={"message": ""}) if c.type == "Running" else c for c in status.conditions)
-    told = {"ran": "", "made": "", "started": "", "completed": ""}
-    roles = {name: a.model_copy(update=told) for name, a in status.attempts.roles.items()}
+    cleared = {"ran": "", "made": "", "started": "", "completed": ""}
+    roles = {name: a.model_copy(update=cleared) for name, a in status.attempts.roles.items()}
     return status.model_copy(
         update={
             "conditions": conditions,
@@ -108,7 +108,8 @@ def _uncounted(status: JobStatus) -> JobStatus:
 
 
 def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
-    """A target that was set aside (`TrainingJob.with_targets`) must not come back by itself."""
+    """The status without targets of roles that follow none (`TrainingJob.with_targets`)."""
+    # A target that is void now must not become valid again by itself.
     followed = {role.name for role in job.roles if role.declared_replicas is not None}
     if status.targets.keys() <= followed and status.targets_beside.keys() <= followed:
         return status
@@ -119,7 +120,7 @@ def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
 
 
 def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
-    """One event when the reason that blocks a job first appears: the scheduler has refused it, an image is missing."""
+    """An event when a new reason blocks the job: the scheduler finds no node, an image is missing."""
     was, now = old.condition("Running"), new.condition("Running")
     if now is None or now.reason == new.phase:
         return ()
@@ -131,8 +132,8 @@ def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
 
 
 def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
-    """While a pod waits, the scheduler counts nodes anew with every change in the cluster ("0/41 nodes are available:
-    17 Insufficient cpu"). Other words are news, other numbers alone are not worth a write: the next write has them."""
+    """True if the status differs in numbers of messages only. Those are not worth a write: while a pod waits, the
+    scheduler's message changes with every change in the cluster ("0/41 nodes are available: 17 Insufficient cpu")."""
     return old.phase == new.phase and _numberless(old) == _numberless(new)
 
 
@@ -145,29 +146,30 @@ def _numberless(status: JobStatus) -> JobStatus:
 
 
 def _without_the_schedulers_numbers(waiting: Condition) -> str:
-    """A gang that is too large is told by how much: those numbers are the news, and move with the nodes alone."""
-    own, dot, told = ("", "", waiting.message)
+    own, dot, from_scheduler = ("", "", waiting.message)
     if waiting.reason == phase.GANG_TOO_LARGE:
-        own, dot, told = waiting.message.partition(phase.FIRST_POD)
-    return f"{own}{dot}{_NUMBER.sub('#', told)}"
+        # The operator's own numbers say by how much the gang is too large. They are news, and change with nodes only.
+        own, dot, from_scheduler = waiting.message.partition(phase.FIRST_POD)
+    return f"{own}{dot}{_NUMBER.sub('#', from_scheduler)}"
 
 
 def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:
-    """The first pass takes the job on. A job starts then, unless it is suspended and has no pods: with its first pod,
-    where the status waited for the pods. What of the spec does not come about stands beside that, as the spec is
-    now."""
+    """The status with startTime and the condition Created. The message of the condition names parts of the spec that
+    have no effect."""
     status = job.status
+    # A suspended job without pods has not started.
     if not status.start_time and (pods or not job.suspend):
+        # The first status may have been deferred until the first pod was seen: the job started with that pod.
         began = min((pod.created_at for pod in pods if pod.created_at), default=at)
         status = status.model_copy(update={"start_time": min(began, at)})
-    told = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job, rules))
-    message = "; ".join(text for text in told if text)
+    parts = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job, rules))
+    message = "; ".join(text for text in parts if text)
     status = set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
     return note_errors(job, status, at)
 
 
 def _overruled(job: TrainingJob) -> str:
-    """`kubectl scale` and an HPA set spec.replicas; an edit of the role's own number then moves nothing."""
+    """Why an edit of a role's replicas has no effect: `kubectl scale` or an HPA has set spec.replicas."""
     for role in job.roles:
         asked = role.replicas if role.declared_replicas is None else role.declared_replicas
         if role.overruled not in (None, asked):
@@ -177,7 +179,7 @@ def _overruled(job: TrainingJob) -> str:
 
 
 def _ignored(job: TrainingJob, rules: Rules) -> str:
-    """What the job's kind has, and nothing acts on yet: who sets it must not wait for it."""
+    """Fields of the job's kind that the operator does not support, so that users do not wait for an effect."""
     trouble = tenancy_trouble(job.annotations)
     found = [*job.ignored, *([trouble] if trouble else []), *not_acted_on(job, rules)]
     return f"not acted on: {', '.join(found)}" if found else ""
@@ -186,7 +188,8 @@ def _ignored(job: TrainingJob, rules: Rules) -> str:
 def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], *, live: bool) -> JobStatus:
     update: dict[str, object] = {"replica_statuses": {n: phase.replica_status(v, live=live) for n, v in views.items()}}
     view = views.get(job.scale_role or "")
-    if view is None:  # it may have had one, before an edit of its bounds
+    if view is None:
+        # Clear the numbers of an earlier scale role: an edit of its bounds may have removed it.
         return status.model_copy(update={**update, "replicas": 0, "selector": ""})
     wanted = sum(r.pod is not None or (live and not r.final) for r in view.replicas)
     update |= {"replicas": wanted + len(view.surplus), "selector": selector(role_labels(job, view.role.name))}
@@ -194,11 +197,10 @@ def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], 
 
 
 def close_numbers(job: TrainingJob, status: JobStatus, end: EndPhase) -> JobStatus:
-    """The last numbers of each role: nobody looks at the pods of an ended job any more, so they count what has come to
-    an end and claim of no pod that it waits or runs.
-
-    Of another operator's kind they are those of the verdict, as its operator leaves them: what ran at a success counts
-    as succeeded, what ran at a failure as running (training-operator and KubeDL, `ReconcileJobs`)."""
+    """The final numbers of each role. No pod of an ended job counts as waiting or running, because no later pass
+    corrects the numbers."""
+    # For a guest kind they are what its own operator leaves: a pod that ran counts as succeeded after a success, and as
+    # running after a failure (training-operator and KubeDL, `ReconcileJobs`).
     closed: dict[str, ReplicaStatus] = {}
     for role, counts in status.replica_statuses.items():
         left = {"pending": 0, "scheduled": 0, "restarting": 0}

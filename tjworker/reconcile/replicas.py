@@ -1,8 +1,8 @@
-"""What each replica of a role is doing: the observed pods, read against the attempts in the status. Pure.
+"""The state of each replica of a role: the observed pods, compared with the attempts in the status. Pure.
 
-Every policy looks at a RoleView and never at a raw list of pods, so that what counts as "terminating", "outdated" or
-"surplus" is decided here and nowhere else. This file knows the pods that the operator names itself; `slots` those that
-a ReplicaSet or batch Job names; `views` asks the right one.
+Policies use a RoleView and never a raw list of pods, so that only this module decides what counts as "terminating",
+"outdated" or "surplus". This module handles pods that the operator names; `slots` handles pods that a ReplicaSet or
+batch Job names; `views` chooses between them.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from tjworker.reconcile.failures import fails_in_part
 
 State = Literal[
     "missing",  # no pod of this index
-    "blocked",  # the name is taken by a pod that is not this job's, for example of a deleted job of the same name
-    "outdated",  # its attempt is over: it goes, a new pod comes
-    "terminating",  # deleted from outside (also when that has already made it end)
+    "blocked",  # a pod of another job has the name, for example of a deleted job of the same name
+    "outdated",  # its attempt is over: the pod is replaced
+    "terminating",  # deleted from outside, also if it has already ended because of that
     "pending",  # no node yet
-    "scheduled",  # a node, and no container up
+    "scheduled",  # a node, but no container runs
     "running",
-    "lost",  # with its node: no kubelet will ever report of it again
+    "lost",  # with its node: no kubelet will report on it again
     "succeeded",
     "failed",
 ]
 
 
 class Replica(NamedTuple):
-    """A tuple, as a pass may look at fifty thousand of them: it is made in a quarter of a dataclass' time."""
+    """A tuple, because a pass may create fifty thousand: creating a dataclass takes four times as long."""
 
     role: str
-    index: int  # type: ignore[assignment]  # nobody looks a value up in it
+    index: int  # type: ignore[assignment]  # hides tuple.index, which no caller needs
     name: str
     attempt: int
-    """The attempt this replica should be at; its pod's may be older."""
+    """The attempt that the replica should be at. Its pod may be of an older one."""
     state: State
     pod: PodRecord | None = None
     final: bool = False
-    """Succeeded or failed for good in this attempt, as the status says: it needs no pod any more."""
+    """By the status, the replica has succeeded or finally failed in this attempt: it needs no pod any more."""
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,22 @@ class RoleView:
     role: Role
     replicas: tuple[Replica, ...]
     surplus: tuple[PodRecord, ...]
-    """Own pods whose index is not wanted: after scaling down."""
+    """The job's pods whose index is not wanted any more, after the role was scaled down."""
     attempts: RoleAttempts
     owner: WorkloadRecord | None = None
-    """The ReplicaSet or batch Job that keeps the pods; None where the operator does so itself, or while there is
-    none."""
+    """The ReplicaSet or batch Job that keeps the pods; None if the operator keeps them, or if it does not exist."""
     misled: bool = False
-    """Its batch Job has counted a pod that was asked to go, and went with 0, as a success."""
+    """The Job controller counted a deleted pod that exited with 0 as succeeded."""
     others: tuple[PodRecord, ...] = ()
-    """Own pods that hold no index any more: ended ones whose place another has taken, those on their way out."""
+    """The job's pods that hold no index any more: ended pods that were replaced, and pods that are being deleted."""
     ran: frozenset[int] = frozenset()
-    """Indices whose pod the status has seen run in this attempt; empty while the job is Running."""
+    """Indices whose pod has run in this attempt, by the status; empty while the job is Running."""
     made: frozenset[int] = frozenset()
-    """Indices whose pod has been made in this attempt and has not been seen to run; empty likewise."""
+    """Indices whose pod was created in this attempt and has not run, by the status; empty while the job is Running."""
     ever_ran: frozenset[int] = frozenset()
-    """Indices whose pod the status has seen run in any attempt; those of an elastic role alone."""
+    """Indices whose pod has run in any attempt, by the status. Only for elastic roles."""
     main_container: str | None = None
-    """As of the job."""
+    """`main_container` of the job."""
 
     @cached_property
     def _tally(self) -> Counter[State]:
@@ -84,25 +83,25 @@ class RoleView:
 
     @cached_property
     def unmade_until(self) -> Mapping[int, str]:
-        """Until when an index rests whose pods vanish before they start."""
+        """Index -> until when it rests, for indices whose pods vanish before they start."""
         if not self.attempts.vanished:
             return {}
         vanished = ungroup_indices(self.attempts.vanished, MAX_INDEX)
         return {i: until for i, until in ungroup_indices(self.attempts.resting, MAX_INDEX).items() if i in vanished}
 
     def has_failed(self, pod: PodRecord) -> bool:
-        """The pod has failed; or its main container has, where the role does not wait for the others to end."""
+        """True if the pod has failed, or its main container if the role does not wait for the other containers."""
         return pod.phase == "Failed" or fails_in_part(self.role, pod, self.main_container)
 
     @cached_property
     def started(self) -> frozenset[int]:
-        """Of an elastic role: indices whose pod runs or has run, in any attempt."""
+        """Indices whose pod runs or has run, in any attempt. Only for elastic roles."""
         return self.ever_ran | {r.index for r in self.replicas if _has_started(r)}
 
     @property
     def complete(self) -> bool:
-        """Every replica that counts has succeeded. A surplus replica does not count: one beyond the desired number,
-        which is not in `replicas`, and in an elastic role one beyond minReplicas that has never started."""
+        """True if every replica that counts has succeeded. In an elastic role a replica beyond minReplicas that has
+        never started does not count."""
         succeeded = self.indices("succeeded")
         if not succeeded or len(succeeded) == len(self.replicas) or not self.role.elastic:
             return bool(succeeded) and len(succeeded) == len(self.replicas)
@@ -111,7 +110,7 @@ class RoleView:
 
     @property
     def settled(self) -> bool:
-        """Every replica has succeeded or failed for good."""
+        """True if every replica has succeeded or finally failed."""
         return all(r.state == "succeeded" or (r.state == "failed" and r.final) for r in self.replicas)
 
 
@@ -122,12 +121,13 @@ def _has_started(replica: Replica) -> bool:
 
 
 def ever_ran(role: Role, attempts: RoleAttempts, status: JobStatus) -> frozenset[int]:
-    """See `RoleView.ever_ran`. A job that was Running had a pod for each index below what was desired then."""
+    """See `RoleView.ever_ran`."""
     if not role.elastic:
         return frozenset()
     found = parse_indices(attempts.started, role.replicas) | parse_indices(attempts.ran, role.replicas)
     old = status.replica_statuses.get(role.name)
     if status.phase == "Running" and old is not None:
+        # A job that was Running had a pod for each index below the number that was desired then.
         found |= frozenset(range(min(old.desired, role.replicas)))
     return found
 
@@ -149,8 +149,8 @@ def pod_index(pod: PodRecord) -> int | None:
 def view_named(
     job: TrainingJob, role: Role, own: Mapping[str, PodRecord], taken: set[str], status: JobStatus
 ) -> RoleView:
-    """Of a role whose pods the operator makes itself, each by its fixed name. `own`: the job's pods by name; `taken`:
-    names of pods that are not its own."""
+    """The view of a role whose pods the operator creates, with fixed names. `own`: the job's pods by name. `taken`:
+    names of pods of other jobs."""
     attempts = status.attempts.roles.get(role.name, RoleAttempts())
     completed = parse_indices(attempts.completed, role.replicas)
     failed = parse_indices(attempts.failed, role.replicas)
@@ -201,17 +201,17 @@ def state_of(pod: PodRecord, attempt: int) -> State:
 
 
 def stopped(pod: PodRecord) -> bool:
-    """It ended because it was deleted. A trainer that is told to go saves its state and exits, with 0 or with 143:
-    neither is a success nor a failure of its own, whether we look before it has ended or after.
-
-    Whoever has seen it told to go knows. A pod that had not started by then says of no container when it ended. One
-    that no node has taken runs nothing and is granted no grace: pod garbage collection calls it Failed as it takes it
-    away (`gcUnscheduledTerminating`). So does the kubelet with one of which nothing has run yet, without a reason; one
-    that it turns away or evicts has a reason. Else times tell, though the node's clock, which says when it ended, may
-    be behind the API server's, which says when it was asked to go."""
+    """True if the pod ended because it was deleted. Such an end counts neither as a success nor as a failure: a trainer
+    that is asked to stop saves its state and exits with 0 or 143."""
     if pod.was_told_to_go or not pod.deletion_asked_at:
+        # The watcher saw the deletion before the end.
         return pod.was_told_to_go
+    # Pod garbage collection marks a pod without a node as Failed when it deletes it (`gcUnscheduledTerminating`). The
+    # kubelet does the same with a pod whose containers have not started, and gives no reason. A pod that it rejects or
+    # evicts has a reason.
     if not pod.node or (pod.containers and pod.never_started and not pod.reason):
         return True
+    # Otherwise compare the times. The node's clock, which gives the end, may be behind the API server's clock, which
+    # gives the deletion. A pod deleted before it started has no container with an end.
     ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
     return bool(ended) and max(ended) >= pod.deletion_asked_at

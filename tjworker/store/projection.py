@@ -1,8 +1,8 @@
-"""The projection: what reconcile needs to know of the cluster, written by the leading watcher and read by the workers.
+"""The projection: what reconcile needs of the cluster. The leading watcher writes it, the workers read it.
 
-Each write is fenced by the writer's token and happens whole or not at all. Every method raises Transient when Redis is
-away, read-only or out of memory, and may then be called again. Nothing here is the truth: after FLUSHALL the watcher
-lists everything again. `redis_projection.py` implements it; `tests/integration/store/` states the contract.
+Each write is fenced by the writer's token, and is atomic. Every method raises Transient if Redis is away, read-only or
+out of memory, and may then be called again. Everything here can be lost: after FLUSHALL the watcher lists everything
+again. `redis_projection.py` implements it; `tests/integration/store/` is the contract.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ class Lost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One watch event, projected. Of a job, `resource` is the one that the key names, and `finished` says that it has
-    ended and is cleaned up: from then on only its own record is kept, and no event of its children queues it."""
+    """One watch event, projected. For a job, `resource` is the resource in its key."""
 
     key: JobKey
     resource: GroupResource
@@ -31,49 +30,50 @@ class Change:
     """resourceVersion of the object; for a deletion that of the DELETED event, or of the list that no longer has the
     object. Compared as an integer, as Kubernetes guarantees since 1.35 (KEP-5504); 0 when none is known."""
     record: bytes | None
-    """Compact JSON; None for a deletion. No store reads it: what a store compares stands beside it."""
+    """Compact JSON; None for a deletion. The store does not read it: the other fields have what it compares."""
     finished: bool = False
+    """The job has ended and is cleaned up: from now on only its own record is kept, and no event of a child queues
+    it."""
     is_job: bool = False
     job_uid: str = ""
-    """UID of the job that it belongs to, of a job its own; '' when it does not say, as a deletion does not."""
+    """UID of the job, also for its children; '' if it is unknown, as for a deletion."""
     generation: int = 0
-    """Of a job: `metadata.generation`, which a new spec raises and a status does not."""
+    """`metadata.generation` of a job, which a new spec raises and a status does not."""
     quiet: bool = False
-    """Of a job: nothing has changed that a pass decides on. The record is written, and the key is not queued."""
+    """Nothing has changed in the job that a pass decides on. The record is written, but the key is not queued."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where one record stands."""
+    """The place of one record."""
 
     key: JobKey
-    """'' for one that belongs to no job."""
+    """'' for a record that belongs to no job."""
     field: str
     """`job` or `<resource>/<name>`; without a key the name of a node."""
     of: str = ""
-    """Without a key: `node`, or `requests` of its pods."""
+    """`node` or `requests` for a record without a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the projection knows of one job, in one consistent read."""
+    """One job in the projection, from one consistent read."""
 
     job: bytes | None
-    """None: no such job is known."""
+    """None: the projection does not have the job."""
     children: Mapping[GroupResource, Mapping[str, bytes]] = field(default_factory=dict)
     """resource -> name -> record."""
     seen: Mapping[GroupResource, int] = field(default_factory=dict)
-    """resource -> newest resourceVersion that the watch has shown: of this job, or of the whole resource when that is
-    newer."""
+    """resource -> newest resourceVersion that the watch has shown, for this job or for the whole resource."""
     min_observed: Mapping[GroupResource, int] = field(default_factory=dict)
-    """resource -> minimum observed resourceVersion: that of the operator's own last write for this job. A view that has
-    seen less is stale. Takes the place of client-go's expectations."""
+    """resource -> minimum observed resourceVersion: the version of the operator's last write for this job. A view that
+    has seen less is stale. Replaces client-go's expectations."""
     synced: bool = True
-    """False while what belongs to jobs is being filled in (start, after FLUSHALL): nothing may be decided on it."""
+    """False while the children of jobs are being listed (at the start, after FLUSHALL): no pass may decide on it."""
     nodes: Mapping[str, bytes] = field(default_factory=dict)
-    """Those of the nodes asked for that the projection has."""
+    """The requested nodes that the projection has."""
     fault: OperatorError | None = None
-    """Why it could not be read, of one among several; nothing else is in it."""
+    """Why this view could not be read, if others of the same call could. The other fields are empty then."""
 
     @property
     def stale(self) -> bool:
@@ -82,102 +82,102 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What the projection knows of the cluster as a whole, in one consistent read."""
+    """The whole cluster in the projection, from one consistent read."""
 
     nodes: Mapping[str, bytes] = field(default_factory=dict)
     node_requests: Mapping[str, bytes] = field(default_factory=dict)
     """node -> requests of all pods on it (`api.node_requests`); a node without pods has no entry."""
     synced: bool = False
-    """False while the projection is being filled: nothing may be decided on it."""
+    """False while the projection is being filled: no decision may rest on it."""
     nodes_whole: bool = False
-    """Every node is in `nodes`; the lists of jobs may still be under way."""
+    """Every node is in `nodes`. The lists of jobs may still be under way."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far the projection goes, and of which cluster it is: what a new watcher needs to resume from it."""
+    """How far the projection has come, and in which cluster: what a new watcher needs in order to resume."""
 
     cluster: str = ""
-    """Cluster id as the last synced writer knew it; '' when it did not."""
+    """Cluster id of the last synced writer; '' if it did not know it."""
     progress: Mapping[str, int] = field(default_factory=dict)
     """watch (`pods`, `pods/<namespace>`) -> resourceVersion up to which it has shown everything."""
     synced: bool = False
     """The projection is complete up to `progress`."""
     form: str = ""
-    """What the last synced writer called the form of its records; '' when it did not."""
+    """Form of the records of the last synced writer; '' if it named none."""
 
 
 class Projection(Protocol):
     # -- written by the watcher --------------------------------------------------------------------
     def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
-        """Become the writer; a writer leads again after Lost. `form` is that of the records it writes: when another one
-        was marked synced, the checkpoint has no form from now on; of `key:form` it has `key:` where that is the same.
-        Raises Fenced when a newer writer has been here, but not with `outright`: then the token there is known to be
-        nobody's."""
+        """Become the writer; after Lost, a writer leads again. `form`: the form of the records that it will write. If
+        the last synced writer had another form, the checkpoint has none from now on; but of forms `key:form` with the
+        same key it keeps `key:`. Raises Fenced if a newer writer has led. `outright` skips that check, for a token that
+        no watcher wrote."""
         ...
 
     def apply(
         self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
     ) -> list[JobKey]:
-        """Write changes in order, then the progress of each watch. Returns the keys that this call queued, as far as no
-        task that waits serves them, too; the caller publishes them, KEYS_PER_TASK with one task. Raises Fenced when a
-        newer writer has been here, Lost when the projection has vanished or is an older one.
+        """Write changes in order, then the progress of each watch. Returns the queued keys that still need a Celery
+        task; the caller publishes them, up to KEYS_PER_TASK with each. Raises Fenced if a newer writer has led, Lost if
+        the projection has vanished or is an older one.
 
-        Neither stored nor queued: what is older than the stored record or than the object's deletion, or the same
-        again; a child of a finished job. Stored, but queues nothing: the echo of an own write (see
-        `WorkQueue.finish`); a child whose job is unknown, or made again under a finished one's name (the job's arrival
-        queues it); a job's deletion, which also takes its key out of the queue.
+        Not stored: a change that is not newer than the stored record or than the object's deletion; a child of a
+        finished job. Stored, but queues nothing: the echo of an own write (see `WorkQueue.finish`); a child whose job
+        is unknown or was created again under the name of a finished one (the job's own event queues it); the deletion
+        of a job, which also removes its key from the queue.
 
-        Safe to call twice with the same changes. Keys queued by a call whose answer was lost come back by resync."""
+        Safe to call twice with the same changes. The resync finds keys that were queued by a call whose answer was
+        lost."""
         ...
 
     def free(self, token: int, changes: Sequence[Change]) -> list[JobKey]:
-        """As `apply`, but only the deletions and what makes a stored record no longer; also in a store that is full
-        and refuses `apply` (Transient with the reason REDIS_FULL). The others are left out, so call `apply` with all
-        changes afterwards. A deletion may be written here before older changes of its object: those are then dropped
-        as old news."""
+        """`apply` deletions, and changes that make no record longer, also in a store that is full and refuses `apply`
+        (Transient with the reason REDIS_FULL). The other changes are left out, so call `apply` with all of them
+        afterwards. It drops changes that are older than a deletion that was written here."""
         ...
 
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
-        """Write nodes; None for one that is gone. Queues nothing. Raises as `apply`."""
+        """Write nodes; None deletes a node. Queues nothing. Raises like `apply`."""
         ...
 
     def apply_node_requests(self, token: int, requests: Mapping[str, bytes | None], *, whole: bool = False) -> None:
-        """Write the requests of each node's pods; None for a node that has none. `whole`: nodes that are not named have
-        none either. Queues nothing. Raises as `apply`."""
+        """Write the requests of each node's pods; None for a node without pods. `whole`: nodes that are not named have
+        no pods either. Queues nothing. Raises like `apply`."""
         ...
 
     def mark_children(self, token: int) -> None:
-        """Every list of what belongs to jobs, and of nodes, has been projected: a view that has its job may be decided
-        on, though other jobs are still to come. Does not outlive the writer. Raises as `apply`."""
+        """Mark that every list except those of jobs has been projected: from now on a pass may decide on a view that
+        has its job, although other jobs are not listed yet. The mark ends with the writer. Raises like `apply`."""
         ...
 
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
-        """Every list of this cluster has been projected, in this form: views may be decided on. Raises as `apply`."""
+        """Mark that every list has been projected, of this cluster and in this form. Raises like `apply`."""
         ...
 
     def reset(self, token: int) -> None:
-        """The cluster's history began anew (another cluster, or one restored from a backup), so resourceVersions mean
-        nothing any more: delete all that carries one (records, progress, tombstones, own writes, echoes, news). Keeps
-        the queue, leases and fencing tokens. Deletes `synced` first and `progress` last: when it is cut off, the next
-        writer finds the same and does it again. Raises as `apply`."""
+        """Delete everything that has a resourceVersion (records, progress, tombstones, own writes, echoes, news): the
+        cluster has a new history, because it is another cluster or was restored from a backup. Keeps the queue, leases
+        and fencing tokens. Deletes `synced` first and `progress` last, so that the next writer repeats a reset that was
+        cut off. Raises like `apply`."""
         ...
 
     # -- written by workers ------------------------------------------------------------------------
     def distrust(self, entries: Sequence[Entry]) -> None:
-        """Take these records out, with what is said of their versions, and have the writer's next write raise
-        Lost, so that it lists everything again. Until then nothing is synced."""
+        """Delete these records and their versions, and make the writer's next write raise Lost: then the watcher lists
+        everything again. Until then nothing is synced."""
         ...
 
     # -- read by the watcher -----------------------------------------------------------------------
     def checkpoint(self) -> Checkpoint: ...
 
     def known_keys(self) -> Iterable[JobKey]:
-        """Every key of which the projection has a job or a child, for the sweep after a relist."""
+        """Every key for which the projection has a job or a child, for the sweep after a list."""
         ...
 
     def known_children(self, keys: Sequence[JobKey], resource: GroupResource) -> Sequence[tuple[JobKey, str]]:
-        """(key, name) of every child of that resource under these keys, for the sweep after a relist."""
+        """(key, name) of every child of that resource under these keys, for the sweep after a list."""
         ...
 
     def known_nodes(self) -> Iterable[str]: ...
@@ -186,18 +186,19 @@ class Projection(Protocol):
     def view(self, key: JobKey, node_names: Sequence[str] = ()) -> View: ...
 
     def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        """Those of these nodes that the projection has."""
+        """name -> record of the nodes that the projection has."""
         ...
 
     def cluster(self) -> ClusterView: ...
 
     def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
-        """Every unfinished job: its resourceVersion and its record. Read in parts, so not all of one moment: a write
-        that rests on it names that resourceVersion."""
+        """Every unfinished job -> (resourceVersion, record). Read in parts, so not consistent: a write that rests on it
+        must name the resourceVersion."""
         ...
 
     def children(
         self, keys: Sequence[JobKey], resources: Sequence[GroupResource]
     ) -> Mapping[JobKey, Mapping[GroupResource, Mapping[str, bytes]]]:
-        """Of each of these jobs its children of those resources: resource -> name -> record. Read in parts, too."""
+        """job -> resource -> name -> record, of the children of these jobs and resources. Read in parts, like
+        `unfinished`."""
         ...

@@ -1,6 +1,6 @@
-"""What the two halves of the store in Redis share: keys under one prefix, scripts, and reads that may be sent twice.
+"""What projection and work queue share in Redis: keys under one prefix, scripts, and reads that are retried once.
 
-Keeps no state. Thread-safe. A command that raised Transient may still have happened.
+Keeps no state. Thread-safe. A command that raised Transient may have happened nevertheless.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEYS_PER_CALL = 1000
 
 
 class RedisCommands:
-    """`where` is how messages name this Redis."""
+    """`where` names this Redis in messages."""
 
     def __init__(self, client: redis.Redis, prefix: str, *, where: str) -> None:
         self.client = client
@@ -34,7 +34,7 @@ class RedisCommands:
         return BY_NAME[name].of(self.prefix, suffix)
 
     def mapped(self) -> AbstractContextManager[None]:
-        """Raises our errors for those of Redis."""
+        """Turn errors of Redis into OperatorErrors."""
         return mapped(self._where)
 
     def run(self, script: str, *arguments: Any) -> Any:
@@ -42,8 +42,8 @@ class RedisCommands:
             return self.scripts[script](args=[self.prefix, *arguments])
 
     def run_each(self, script: str, calls: Sequence[Sequence[Any]]) -> list[Any]:
-        """A script with each of these arguments, in one round trip. The answers; in the place of one that has failed,
-        its error (OperatorError). Raises where all have failed."""
+        """Run a script with each of these argument lists, in one round trip. Returns the answers; for a call that
+        failed, its OperatorError. Raises if all failed."""
         known = self.scripts[script]
 
         def send(calls: Sequence[Sequence[Any]]) -> list[Any]:
@@ -55,7 +55,8 @@ class RedisCommands:
         with self.mapped():
             answers = send(calls)
             unknown = [n for n, answer in enumerate(answers) if isinstance(answer, redis.exceptions.NoScriptError)]
-            if unknown:  # a new Redis, or SCRIPT FLUSH: these have not run
+            # Redis was restarted, or its scripts were flushed: these calls have not run.
+            if unknown:
                 self.client.script_load(known.script)
                 for n, answer in zip(unknown, send([calls[n] for n in unknown]), strict=True):
                     answers[n] = answer
@@ -64,7 +65,7 @@ class RedisCommands:
         return [self.fault(answer) if isinstance(answer, Exception) else answer for answer in answers]
 
     def fault(self, error: Exception) -> OperatorError:
-        """What Redis has answered to one command of several, as `mapped` would raise it."""
+        """The OperatorError that `mapped` would raise for this error."""
         try:
             with self.mapped():
                 raise error
@@ -72,7 +73,7 @@ class RedisCommands:
             return found
 
     def read(self, read: Callable[[], T]) -> T:
-        """Sent again, once, over a new connection when the server had closed an idle one."""
+        """Read, and read once more over a new connection if the server has closed an idle one."""
         try:
             with self.mapped():
                 return read()
@@ -83,12 +84,12 @@ class RedisCommands:
                 return read()
 
     def members(self, name: str) -> list[JobKey]:
-        """Of a set of job keys, sorted."""
+        """The members of a set of job keys, sorted."""
         return sorted(job_keys(self.read(lambda: list(self.client.sscan_iter(self.key(name), count=KEYS_PER_CALL)))))
 
 
 def as_hash(pairs: Any) -> Any:
-    """What a script gives of a hash: its fields and values by turns. An error stays one."""
+    """The hash that a script returns as alternating fields and values. An error is returned as it is."""
     if isinstance(pairs, Exception):
         return pairs
     return dict(zip(pairs[::2], pairs[1::2], strict=True))
@@ -99,18 +100,18 @@ def job_keys(answer: Iterable[bytes]) -> list[JobKey]:
 
 
 def text(value: bytes) -> str:
-    """A name as it stands in Redis. Somebody else may have written it: what is no UTF-8 comes through, and is the same
-    bytes again in a command (`connect.client`), so that it can be refused and taken out like any other name."""
+    """A name in Redis as text. A stranger may have written it: bytes that are no UTF-8 survive the way back into a
+    command (`connect.client`), so that such a name can be refused and deleted like any other."""
     return value.decode(errors="surrogateescape")
 
 
 def version(value: bytes) -> int:
-    """A resourceVersion; 0, which is behind every other, for what is no number."""
+    """A resourceVersion. What is no number becomes 0, which is older than every version."""
     return int(value) if value.isdigit() and len(value) < _DIGITS else 0
 
 
 _DIGITS = 40
-"""Python refuses to read a number of thousands."""
+"""Python refuses to parse a number of thousands of digits."""
 
 
 def milliseconds(seconds: float) -> int:

@@ -1,6 +1,6 @@
-"""The projection in Redis: one Lua script, or one transaction of reads, a call (large batches: one for each part).
+"""The projection in Redis: one Lua script or one transaction of reads per call, or one per part of a large batch.
 
-Keeps no state but the writer's last `seq`. Thread-safe. A call that raised Transient may still have happened.
+Keeps no state but the writer's last `seq`. Thread-safe. A call that raised Transient may have happened nevertheless.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHARED_READS = 2
 """Commands of `_ask_views` that all views share."""
 READS_A_VIEW = 3
 VERSIONED = ("job", "seen", "gone", "min_observed", "echo", "news", "rests")
-"""Keys, one a job, that hold resourceVersions."""
+"""Keys that hold resourceVersions, one for each job."""
 
 
 class RedisProjection:
@@ -48,7 +48,7 @@ class RedisProjection:
         publish: dict[JobKey, None] = {}
         parts = list(batches(changes, CHANGES_PER_CALL)) or [[]]
         for part in parts:
-            # Progress says that everything up to it is here, so it goes with the last part.
+            # Progress claims that everything up to it has been written, so it is written with the last part.
             pairs = flat(progress.items()) if part is parts[-1] else []
             arguments: list[Any] = [len(pairs) // 2, *pairs]
             for change in part:
@@ -75,16 +75,17 @@ class RedisProjection:
         self._write("reset", token, ["begin"])
         stems = tuple(self._redis.key(name).encode() for name in VERSIONED)
         with self._redis.mapped():
-            # A key that appears during the scan is of the new history already, or lapses by itself.
+            # A key that appears during the scan belongs to the new history, or expires by itself.
             every = list(self._redis.client.scan_iter(match=f"{self._redis.prefix}:*", count=KEYS_PER_CALL))
         for part in batches([key for key in every if key.startswith(stems)], KEYS_PER_CALL):
-            # By the script, which fences: a writer that was paused here deletes nothing of the writer after it.
+            # The script fences: a writer that was paused here must not delete the records of its successor.
             self._write("reset", token, ["part", *part])
         self._write("reset", token, ["end"])
 
     def _write(self, script: str, token: int, arguments: Sequence[Any]) -> Any:
-        """Both sides count the writes: when Redis has counted fewer than this writer was told, it came back without its
-        last writes, and no watch will send those changes again."""
+        """Run a script of the writer. Returns its answer, which begins with the new `seq`."""
+        # Both sides count the writes. If Redis has counted fewer than this writer, it has lost its last writes, and no
+        # watch will send those changes again.
         answer = self._redis.run(script, token, self._seq, *arguments)
         seq = int(answer[0] if isinstance(answer, list) else answer)
         with self._seq_lock:
@@ -140,7 +141,7 @@ class RedisProjection:
         return replace(view, nodes=_present(node_names, answer[-1])) if node_names else view
 
     def views(self, keys: Sequence[JobKey]) -> list[View]:
-        """As `view`, of each, of one moment. One that cannot be read has its `fault`."""
+        """The views of these keys, from one consistent read. A view that cannot be read has a `fault`."""
         if not keys:
             return []
 
@@ -152,8 +153,8 @@ class RedisProjection:
         return self.read_views(keys, self._redis.read(read))
 
     def read_views(self, keys: Sequence[JobKey], answer: Sequence[Any]) -> list[View]:
-        """`answer`: what the commands of `_ask_views` gave, errors among them. Raises where all views need what
-        failed."""
+        """The views in the answers of the commands of `_ask_views`, some of which may be errors. Raises the error of a
+        command that all views need."""
         for shared in answer[:SHARED_READS]:
             if isinstance(shared, Exception):
                 raise self._redis.fault(shared)
@@ -199,7 +200,8 @@ class RedisProjection:
         found: dict[JobKey, tuple[int, bytes]] = {}
         for part in batches(self._redis.members("unfinished"), CHANGES_PER_CALL):
             for key, value in zip(part, self._of_each(part, "hget", "job"), strict=True):
-                if value is not None:  # gone since
+                # None: the job was deleted meanwhile.
+                if value is not None:
                     found[key] = _job(value)
         return found
 
@@ -213,7 +215,7 @@ class RedisProjection:
         return found
 
     def _of_each(self, keys: Sequence[JobKey], command: str, *arguments: str) -> list[Any]:
-        """One read of the hash of each of these jobs, in one round trip."""
+        """Run a command on the hash of each of these jobs, in one round trip."""
 
         def read() -> list[Any]:
             pipe = self._redis.client.pipeline(transaction=False)
@@ -258,14 +260,14 @@ def _read_view(key: JobKey, answer: Sequence[Any], progress: Mapping[bytes, byte
 
 
 def _job(value: bytes) -> tuple[int, bytes]:
-    """(resourceVersion, record) of a job's own field, `<version> <finished> <generation> <uid> <record>`. What the
-    watcher has not written has no record that any seal is good for, so that it is refused like one."""
+    """(resourceVersion, record) of a job's own field, `<version> <finished> <generation> <uid> <record>`. A value of
+    another form gives an empty record, whose seal is wrong."""
     rv, *rest = value.split(b" ", 4)
     return version(rv), rest[3] if len(rest) == 4 else b""
 
 
 def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespace: str) -> dict[GroupResource, int]:
-    """resource -> newest resourceVersion: of the job's own children, and of the watches that cover its namespace."""
+    """resource -> newest resourceVersion that the job's children or the watches of its namespace have shown."""
     newest = {GroupResource(text(resource)): version(rv) for resource, rv in own.items()}
     for watch, rv in progress.items():
         resource, _, of_namespace = text(watch).partition("/")
@@ -276,7 +278,7 @@ def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespa
 
 
 def _encoded(change: Change) -> tuple[Any, ...]:
-    """As `apply.lua` reads it."""
+    """The change as ARGV of `apply.lua`."""
     operation = (
         "del"
         if change.record is None
@@ -291,7 +293,7 @@ def _encoded(change: Change) -> tuple[Any, ...]:
 
 
 def _triples(records: Sequence[tuple[str, bytes | None]]) -> list[Any]:
-    """As `put_each` of `common.lua` reads them."""
+    """The records as arguments of `put_each` in `common.lua`."""
     return flat((name, "del" if record is None else "put", record or b"") for name, record in records)
 
 

@@ -1,4 +1,4 @@
-"""The work queue in Redis: one Lua script a call (large batches: one for each part). Keeps no state. Thread-safe."""
+"""The work queue in Redis: one Lua script per call, or one per part of a large batch. Keeps no state. Thread-safe."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tjworker.store.work_queue import (
 )
 
 _WITHOUT_VIEW = 3
-"""Parts of a key taken: token, key, deaths. The three hashes of its view follow."""
+"""Length of a taken key without its view: token, key, deaths. With its view, three hashes follow."""
 
 
 class RedisWorkQueue:
@@ -78,14 +78,14 @@ class RedisWorkQueue:
         try:
             views = self._views(claims, shared, taken)
         except OperatorError:
-            # Else all of them would wait until their leases lapse, and have died then.
+            # Release the keys. Otherwise they would wait until their leases lapse, and count as died.
             with suppress(OperatorError):
                 self.finish_all([Ending(claim, next_pass=WithBackoff()) for claim in claims])
             raise
         return Taken(list(zip(claims, views, strict=True)), job_keys([publish] if publish else []), float(at))
 
     def _views(self, claims: Sequence[Claim], shared: Sequence[Any], taken: Sequence[Sequence[Any]]) -> list[View]:
-        """Of what `acquire.lua` gave; that of a big job is read by itself."""
+        """The views in the answer of `acquire.lua`. The view of a big job is not in it, and is read here."""
         keys = [claim.key for claim in claims]
         if len(taken[0]) == _WITHOUT_VIEW:
             return self._projection.views(keys)
@@ -124,7 +124,8 @@ class RedisWorkQueue:
         try:
             noted: Any = self._redis.read(lambda: self._redis.client.get(self._redis.key("rests", key)))
             return text(noted or b"")
-        except Terminal:  # somebody else made another type of it
+        except Terminal:
+            # A stranger has written another type.
             return ""
 
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
@@ -139,8 +140,8 @@ class RedisWorkQueue:
             period = milliseconds(period_seconds)
             if self._redis.client.set(key, 1, nx=True, px=period):
                 return True
-            # One that ends later than its period, or never, is not ours: it would stop the task. It gets the period's
-            # end, and one caller.
+            # A key that expires later than a period, or never, was written by a stranger and would stop the task. Give
+            # it the expiry of a period, and let this call be the one of the period.
             return bool(self._redis.client.pexpire(key, period, lt=True))
 
     def time(self) -> float:
@@ -175,8 +176,8 @@ def _next_pass_args(next_pass: NextPass) -> tuple[str, float | str]:
 
 
 def _claim(taken: Sequence[Any], owner: str) -> Claim:
-    # A token that is no number (`inf`: somebody else wrote `fence`) is nobody's: the pass is fenced off at its end. And
-    # Redis ends a list before what is no number.
+    # If a stranger has written `fence`, the token may be no number (`inf`). It becomes 0 then, and the pass is fenced
+    # at its end. Redis ends the list before such a value, so `deaths` may be missing.
     token, key, *deaths = taken[:_WITHOUT_VIEW]
     return Claim(JobKey(text(key)), version(token), owner, deaths[0] if deaths else 0)
 
@@ -189,5 +190,5 @@ def _finished(answer: Any) -> FinishResult:
 
 
 def _pairs(written: Written) -> list[Any]:
-    """As `finish.lua` and `raise_min_observed.lua` read them."""
+    """The writes as ARGV of `finish.lua` and `raise_min_observed.lua`."""
     return [len(written.gone), *flat(written.gone), *flat(written.versions)]

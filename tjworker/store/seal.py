@@ -1,10 +1,10 @@
-"""The seal on each record of the projection, which is packed in it: a MAC that only who holds the key can have made.
+"""The seal on each record of the projection: a MAC over the packed record, which needs the key. Pure. Thread-safe.
 
-Redis is trusted with nothing. The watcher seals what it writes and workers open it; beat, Flower and whoever else knows
-Redis' password do not have the key. A seal is bound to the key prefix, the job's key and the field that the record
-stands in, so that a record copied elsewhere is refused; UID and resourceVersion stand in the record itself. A record
-put back from earlier keeps its seal: it is a stale view, which the preconditions of each write beat
-(docs/adr/0019-records-are-sealed.md). Pure. Thread-safe.
+Redis is not trusted. The watcher seals the records that it writes, and workers open them. Beat, Flower and other
+clients with Redis' password do not have the key. A seal covers the key prefix, the job's key and the record's field, so
+that a record that was copied elsewhere is refused; UID and resourceVersion are in the record itself. An older record
+that was put back keeps a valid seal: it is a stale view, and the preconditions of each write defeat it
+(docs/adr/0019-records-are-sealed.md).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tjworker.store import packing
 
 DIGEST_BYTES = 16
 _MARK = b"s2."
-"""The form of the seal, so that a later one can be told from it. `s1.` had a record that was not packed."""
+"""The form of the seal, so that later forms can be distinguished. In `s1.` the record was not packed."""
 SEAL_BYTES = len(_MARK) + len(urlsafe_b64encode(bytes(DIGEST_BYTES)).rstrip(b"=")) + 1
 
 
 class Seal:
-    """`keys`: the first one seals, each of them opens. So a key is replaced without a pause."""
+    """`keys`: the first key seals, every key opens. So a key can be replaced without downtime."""
 
     def __init__(self, keys: Sequence[str], prefix: str) -> None:
         self._prefix = prefix.encode()
@@ -33,17 +33,17 @@ class Seal:
         self._macs = [blake2b(key=key, digest_size=DIGEST_BYTES, salt=form, person=b"tj-record") for key in hashed]
         names = [blake2b(key=key, digest_size=8, salt=form, person=b"tj-key-name").hexdigest() for key in hashed]
         self.name = names[0]
-        """Of the key that seals, and of how it packs. It says nothing of the key."""
+        """Name of the sealing key and the packing. It reveals nothing about the key."""
         self.names = frozenset(names)
-        """Of every key that opens."""
+        """Names of all keys that open."""
 
     def seal(self, record: bytes, *place: str) -> bytes:
         packed = packing.pack(record)
         return self._seal(0, self._context(place), packed) + packed
 
     def open(self, sealed: bytes, *place: str) -> bytes | None:
-        """The record; None when none of our keys has sealed it for this place. Raises nothing: what cannot be unpacked
-        counts as sealed by somebody else."""
+        """The record; None if no key of this process has sealed it for this place. Raises nothing: a record that cannot
+        be unpacked counts as sealed by a stranger."""
         packed = sealed[SEAL_BYTES:]
         context = self._context(place)
         given = sealed[:SEAL_BYTES]
@@ -65,11 +65,11 @@ class Seal:
 
 
 def open_seal(keys: Sequence[str], prefix: str) -> Seal:
-    """Of the settings of this process. Raises Terminal where they have no key."""
+    """The seal from the settings of this process. Raises Terminal if they have no key."""
     if not keys:
         raise Terminal(
-            "TJ_RECORD_KEYS is not set: watcher and workers share a key that no one else has, or whoever can write"
-            " Redis could make pods; set it to the output of `openssl rand -hex 32`, the same for all of them"
-            " (docs/operations.md)"
+            "TJ_RECORD_KEYS is not set: watcher and workers need a shared key that no one else has, because without it"
+            " everybody who can write Redis could create pods; set it to the output of `openssl rand -hex 32`, the same"
+            " for all of them (docs/operations.md)"
         )
     return Seal(keys, prefix)

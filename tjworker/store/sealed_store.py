@@ -1,8 +1,8 @@
-"""The Store with a seal on each record: over Redis, and over its twin in memory.
+"""The Store with a seal on each record, over Redis and over its twin in memory.
 
-Who calls it sees records as before. One whose seal is wrong counts as absent, is told in the log and counted, and the
-watcher is asked to list everything again, at most once a minute. What else stands in Redis (queue, leases, versions)
-has no seal: docs/redis.md says what writing it is worth.
+Callers see unsealed records. A record with a wrong seal counts as absent; it is logged and counted, and the watcher is
+asked to list everything again, at most once a minute. The rest of Redis (queue, leases, versions) has no seal:
+docs/redis.md says what an attacker gains by writing it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tjworker.store.work_queue import Taken, WorkQueue
 log = structlog.get_logger(__name__)
 
 ASK_SECONDS = 60.0
-"""Between two times that the watcher is asked to list everything."""
-TOLD = 10
-"""Records with a wrong seal that are told one by one in that time; of the others only the number."""
+"""How often the watcher is asked to list everything, at most."""
+LOGGED = 10
+"""How many records with a wrong seal are logged within ASK_SECONDS. Further ones are only counted."""
 
 
 class SealedProjection:
@@ -41,17 +41,17 @@ class SealedProjection:
         self._seal = seal
         self._once = once
         self._monotonic = monotonic
-        self._told: tuple[float, int] = (-ASK_SECONDS, 0)
-        """Since when, how many."""
+        self._logged: tuple[float, int] = (-ASK_SECONDS, 0)
+        """Since when (monotonic seconds), and how many records."""
         self.refused = 0
-        """Records with a wrong seal that this process has met."""
+        """Records with a wrong seal that this process has read."""
 
     # -- written by the watcher --------------------------------------------------------------------
     def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
         before = self._inner.checkpoint()
         self._inner.lead(token, form and self._form(form), outright=outright)
         if before != Checkpoint() and before.form.partition(":")[0] not in self._seal.names:
-            # No worker could open these records, and each would ask for a new list of each of them.
+            # No worker could open these records, and each worker would ask for a new list because of each record.
             log.warning(
                 "the projection in Redis cannot be opened: it is dropped, and everything is listed again from the API"
                 " server; running pods stay",
@@ -84,7 +84,7 @@ class SealedProjection:
         self._inner.reset(token)
 
     def _form(self, form: str) -> str:
-        """A watcher with another key finds another form, and lists."""
+        """The form with the name of the key. A watcher with another key finds another form, and lists everything."""
         return f"{self._seal.name}:{form}"
 
     def _sealed(self, change: Change) -> Change:
@@ -126,7 +126,7 @@ class SealedProjection:
         if not refused:
             return replace(view, job=job, children=children, nodes=nodes)
         self.distrust(refused)
-        # What is left would look whole.
+        # Without these records the rest would look like a complete view.
         return replace(view, job=None, children={}, nodes={}, synced=False)
 
     def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
@@ -186,22 +186,22 @@ class SealedProjection:
 
     # -- what cannot be trusted --------------------------------------------------------------------
     def distrust(self, entries: Sequence[Entry]) -> None:
-        """Tell of these records, take them out, and have the watcher list everything again."""
+        """Log these records, delete them, and make the watcher list everything again."""
         if not entries:
             return
         self.refused += len(entries)
-        self._tell(entries)
+        self._log(entries)
         try:
             if self._once("relist", ASK_SECONDS):
                 self._inner.distrust(entries)
         except Transient as error:
             log.warning("cannot ask the watcher to list everything again", error=error.message)
 
-    def _tell(self, entries: Sequence[Entry]) -> None:
-        since, told = self._told
+    def _log(self, entries: Sequence[Entry]) -> None:
+        since, logged = self._logged
         if self._monotonic() - since >= ASK_SECONDS:
-            since, told = self._monotonic(), 0
-        for entry in entries[: max(0, TOLD - told)]:
+            since, logged = self._monotonic(), 0
+        for entry in entries[: max(0, LOGGED - logged)]:
             log.error(
                 "a record in Redis cannot be opened and is not used: during an upgrade or rollback the leading watcher"
                 " is of another version, and this ends with it; at any other time watcher and workers have different"
@@ -211,11 +211,11 @@ class SealedProjection:
                 field=printable(entry.field),
                 refused_so_far=self.refused,
             )
-        self._told = since, told + len(entries)
+        self._logged = since, logged + len(entries)
 
 
 class SealedWorkQueue:
-    """The work queue, but that the views which come with keys are opened."""
+    """The work queue, with unsealed views."""
 
     def __init__(self, inner: WorkQueue, projection: SealedProjection) -> None:
         self._inner = inner
@@ -241,7 +241,7 @@ def sealed(store: Store, seal: Seal) -> SealedStore:
 
 
 def _describe_form(form: str) -> str:
-    """Whose projection it is that none of our keys opens. `form` is that of the checkpoint."""
+    """For the log: what is known of a projection that no key of this process opens. `form`: of the checkpoint."""
     name, sealed, _ = form.partition(":")
     if not form:
         return "no form: a watcher of another version wrote it, or none has listed everything"

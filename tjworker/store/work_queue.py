@@ -1,12 +1,12 @@
-"""The work queue: client-go's promises, across processes.
+"""The work queue: the guarantees of client-go's workqueue, across processes.
 
-A key that is queued many times runs once. A key never runs twice at the same time: its worker has a lease on it, with
-a fencing token. A key that changes while it runs runs again after. Failures retry with exponential backoff, and so do
-passes that die with their process. Namespaces take turns, whatever each of them queues.
+A key that is queued many times runs once. A key never runs twice at the same time: its worker holds a lease on it, with
+a fencing token. A key that changes while it runs, runs again afterwards. Failed passes are retried with exponential
+backoff, and so are passes that die with their process. Namespaces take turns, however many keys each of them queues.
 
-Every method raises Transient when Redis is away, read-only or out of memory, and may then be called again. Everything
+Every method raises Transient if Redis is away, read-only or out of memory, and may then be called again. Everything
 here can be lost: the resync queues every unfinished job. `redis_work_queue.py` implements it, and
-`tests/integration/store/` states the contract.
+`tests/integration/store/` is the contract.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from tjworker.store.projection import View
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A key that this worker has leased. `token` is its fencing token: greater than every earlier one, even when Redis
-    loses its memory."""
+    """A lease on a key. `token` is its fencing token: greater than every earlier one, even after Redis lost its
+    memory."""
 
     key: JobKey
     token: int
     owner: str
     deaths: int = 0
-    """Passes over this key in a row that died with their process, before this one."""
+    """How many passes over this key in a row, before this one, have died with their process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The operator's own writes of one pass: (resource, resourceVersion that the API server answered with)."""
+    """The writes of one pass: (resource, resourceVersion of the API server's answer)."""
 
     versions: Sequence[tuple[GroupResource, int]] = ()
     gone: Sequence[tuple[GroupResource, int]] = ()
-    """Of deletions that left nothing. They raise the minimum observed resourceVersion, but their events are news: a
-    pass that waits for the object to be gone goes on."""
+    """Writes whose events are news, such as deletions that left nothing. They raise the minimum observed
+    resourceVersion like the others, but their events queue the key: the next pass waits for the object to be gone."""
 
 
 NOTHING_WRITTEN = Written()
@@ -46,13 +46,14 @@ NOTHING_WRITTEN = Written()
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a task got to work on."""
+    """The keys that a task has acquired."""
 
     views: Sequence[tuple[Claim, View]] = ()
     publish: Sequence[JobKey] = ()
-    """Of keys that were left in line: the caller publishes a task for them, as none waits."""
+    """Keys that still need a Celery task: they were left in line, and no task waits for them. The caller publishes
+    them."""
     at: float = 0.0
-    """The store's time, in Unix seconds; 0 when no key was taken."""
+    """Redis' time, in Unix seconds; 0 if no key was acquired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,11 @@ class Ending:
 @dataclass(frozen=True, slots=True)
 class FinishResult:
     publish: bool
-    """The caller publishes the key, with those of other endings: KEYS_PER_TASK with one task."""
+    """The key needs a Celery task. The caller publishes it, together with those of other endings."""
     backoff_seconds: float | None = None
     failures: int = 0
     error: OperatorError | None = None
-    """Of `finish_all`: the store could not finish this one; its lease lapses, and the resync finds it."""
+    """Set by `finish_all` if the store could not release this key. Its lease lapses, and the resync finds it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,38 +122,38 @@ class QueueStats:
 class WorkQueue(Protocol):
     # -- queueing ----------------------------------------------------------------------------------
     def add(self, keys: Iterable[JobKey]) -> list[JobKey]:
-        """Queue keys. Returns those that were not queued and do not run, as far as no task that waits in the broker
-        serves them, too; the caller publishes them, KEYS_PER_TASK with one task. A key that runs is marked dirty and
-        comes back at its `finish`."""
+        """Queue keys. Returns the keys that still need a Celery task; the caller publishes them, up to KEYS_PER_TASK
+        with each. A key that is queued, or that a waiting task serves, needs none. A key that runs is marked dirty and
+        queued at its `finish`."""
         ...
 
     def add_after(self, key: JobKey, seconds: float) -> None:
-        """Queue later; of two times the earlier counts. A pass that begins before that time takes its place: it says at
-        its `finish` when it wants to look again. Never a Celery ETA."""
+        """Queue a key after a delay. Of two delays the earlier one counts. A pass that begins before the delay is over
+        replaces it: its `finish` says when the next pass begins. Never a Celery ETA."""
         ...
 
     def take_due(self, limit: int) -> list[JobKey]:
-        """Move keys whose time has come into the queue. Returns those to publish."""
+        """Queue the keys whose delay is over. Returns the keys that still need a Celery task."""
         ...
 
     # -- passes ------------------------------------------------------------------------------------
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        """Start to work on the key whose turn it is. `key`, which the task names, is only a hint: of several whose turn
-        it is, this one. None when no key waits for a worker (a doubled task)."""
+        """Lease the key whose turn it is. `key`, which the task names, is only a hint: it goes first among keys of the
+        same turn. None if no key waits, as for a doubled task."""
         ...
 
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
-        """`acquire` up to so many keys, and the views of those that were taken, in one round trip; two for a big job. A
-        key whose last pass died comes alone, and so does a big job. Where the view of one cannot be read, that is its
-        `fault`; where none can, this raises, and the keys wait as after a failure."""
+        """Lease up to `most` keys and read their views, in one round trip; in two for a big job. A big job comes alone,
+        and so does a key whose last pass died. A view that cannot be read has a `fault`. If no view can be read, the
+        call raises, and the keys wait as after a failure."""
         ...
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
-        """Keep the lease for that long from now. Raises Fenced when it has lapsed: another worker may have the key."""
+        """Extend the lease to `ttl_seconds` from now. Raises Fenced if it has lapsed: another worker may hold it."""
         ...
 
     def renew_all(self, claims: Sequence[Claim], ttl_seconds: float) -> list[OperatorError | None]:
-        """`renew` each, in one round trip; the error of each that is not renewed. Raises where all fail."""
+        """`renew` each lease, in one round trip. Returns each lease's error, or None. Raises if all fail."""
         ...
 
     def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
@@ -168,50 +169,49 @@ class WorkQueue(Protocol):
         ...
 
     def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
-        """`finish` each, in one round trip. What fails for some stands in their results; raises where all fail."""
+        """`finish` each pass, in one round trip. A result has the error of its pass. Raises if all fail."""
         ...
 
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
-        """Record own writes at once, before a long pass ends. Raises Fenced as `renew`. `finish` may name them
-        again."""
+        """Record writes before the pass ends. Raises Fenced like `renew`. `finish` may name the same writes again."""
         ...
 
     def note_rest(self, key: JobKey, version: str) -> None:
-        """A pass over this version of the job had nothing to do, and none of its objects was there. Kept for
-        REST_TTL_SECONDS, until the job ends or is deleted; not kept for a job that the projection does not know."""
+        """Note that a pass over this version of the job had nothing to do. Kept for REST_TTL_SECONDS, at most until the
+        job ends or is deleted. Not kept for a job that the projection does not know."""
         ...
 
     def rests_at(self, key: JobKey) -> str:
-        """The version that was noted last; '' when none is."""
+        """The version that `note_rest` noted last; '' if there is none."""
         ...
 
     # -- periodic tasks ----------------------------------------------------------------------------
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
-        """Keys to publish again: those queued for longer than that without a worker (their task was lost; not looked
-        for while the broker holds a task for each KEYS_PER_TASK of them), those whose lease lapsed while they ran, and
-        with `everything` each unfinished job.
+        """Queue what was lost. Returns the keys that need a Celery task: keys whose task was lost (queued for longer
+        than `lost_after_seconds`, with fewer tasks in the broker than the keys in line need), keys whose lease lapsed
+        while they ran, and with `everything` each unfinished job.
 
-        A lease that lapsed counts as a death of its pass (also where `add` or an event finds it first). From the second
-        in a row on the key waits, DEATH_RETRY_SECONDS and longer each time; only a change of the job itself ends
-        that."""
+        A lapsed lease counts as a death of its pass, also if `add` or an event finds it first. After the second death
+        in a row the key waits for DEATH_RETRY_SECONDS, and longer after each further one. Only a change of the job
+        itself ends that wait."""
         ...
 
     def repair(self, *, lease_seconds: float, everything: bool) -> int:
-        """Put right what only somebody else can have written and what would hold keys up for ever: leases longer than
-        that, facts without an end, times from the future, keys of another type. How many there were. `everything`: of
-        each job, too; else of the queue as a whole."""
+        """Repair values that the operator cannot have written and that would block keys for ever: leases longer than
+        `lease_seconds`, facts that never expire, times in the future, keys of another type. Returns how many were
+        repaired. Checks the queue; with `everything` also the keys of each job."""
         ...
 
     def once(self, name: str, period_seconds: float) -> bool:
-        """True for one caller a period: two beats do no harm. The period begins with that caller."""
+        """True for one caller per period, so that two beats do no harm. The period begins with that call."""
         ...
 
     def time(self) -> float:
-        """The store's own time, in Unix seconds: the clock that all processes share."""
+        """Redis' time, in Unix seconds: the clock that all processes share."""
         ...
 
     def certificate_ends(self) -> float | None:
-        """When the certificate that Redis shows runs out, in Unix seconds; None without TLS."""
+        """When Redis' certificate expires, in Unix seconds; None without TLS."""
         ...
 
     def stats(self) -> QueueStats: ...

@@ -19,7 +19,7 @@ ALLOWED_SECONDS = FULL_RESYNC_SECONDS + 35.0
 """The resync that is the first when the time is over looks at everything; it comes each 30 s."""
 FIRST = ("ai-pod-times-out", "ai-pod-goes-after-its-end", "ai-pod-loses-node", "edl-job-restarts")
 """What these wait for, no event brings."""
-_TIMER = re.compile(r"\bfinish \S+ .*\bafter_seconds=")
+_TIMER = re.compile(r"\bfinish \S+ .*\blatest_seconds=\d")
 
 
 class Forgotten(Fault):

@@ -1,19 +1,19 @@
--- Start to work on the keys whose turn it is.
+-- Lease the keys whose turn it is.
 --
 -- ARGV  1 prefix   2 the key that the task names: of several whose turn it is, this one   3 owner
 --       4 lease in milliseconds   5 how many keys at most   6 '1': with their views
 -- Keys  line, in_line, turn, dirty, running, delayed, lock, fence, news, deaths, job, seen, min_observed, progress, writer, broker
--- Gives {a key to publish or '', then of each key taken {fencing token as text, key, passes over it that died in a
--- row}}; nil when no key is in line. With views three things stand before the keys taken: the hash `progress`; `token`,
--- `synced` and `children` of the writer; the time, in Unix seconds as text. Each key taken then ends with the hashes job,
--- seen and min_observed, each of them an error where it is of another type. A job of so many records that reading it would keep others waiting has none of
--- the three.
+-- Gives {a key to publish or '', then for each key {fencing token as text, key, passes over it that died in a row}};
+-- nil if no key is in line. With views, three elements precede the keys: the hash `progress`; `token`, `synced` and
+-- `children` of the writer; the time in Unix seconds, as text. Each key then ends with the hashes job, seen and
+-- min_observed, or an error in place of a hash of another type. A big job has none of the three: reading it here would
+-- block Redis.
 --
--- A key whose last pass died is taken alone: should it be what kills its process, no other pass dies with it. A key to
--- publish: some were left in line, and no task waits for them.
+-- A key whose last pass died is taken alone: if it kills its process again, no other pass dies with it. There is a key
+-- to publish if keys were left in line and no task waits for them.
 --
--- Ends the delays that earlier passes asked for: these passes look at everything and say anew when to look again. Forgets
--- news that came under an earlier lease: it is in the projection that these passes are about to read.
+-- Removes the delays that earlier passes asked for, because these passes decide again when the next ones begin. Removes
+-- news from an earlier lease, because it is in the projection that these passes will read.
 if not redis.call('ZSCORE', K.line, ARGV[2]) then line_up_left_out(ARGV[2]) end
 
 local function first_in_line()
@@ -23,7 +23,7 @@ local function first_in_line()
 end
 
 local function records_of(key)
-  local fields = redis.pcall('HLEN', K.job .. key) -- somebody else may have made another type of it
+  local fields = redis.pcall('HLEN', K.job .. key) -- a stranger may have written another type
   return type(fields) == 'number' and fields or 0
 end
 
@@ -47,7 +47,7 @@ while #answer <= tonumber(ARGV[5]) do
   if #answer > 1 and (deaths > 0 or records + more > RECORDS_PER_TASK) then break end
   leave_line(key)
   redis.call('SET', K.turn, turn)
-  -- A worker of an earlier version knows no line: it may have taken the key already.
+  -- A worker of an earlier version, which knows no line, may hold the key already.
   if not leased(key) and redis.call('ZREM', K.dirty, key) == 1 then
     answer[#answer + 1] = lease(key, deaths)
     records = records + more

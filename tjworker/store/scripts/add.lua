@@ -2,7 +2,7 @@
 --
 -- ARGV  1 prefix   then keys
 -- Keys  dirty, line, in_line, turn, running, deaths, delayed, lock, broker
--- Gives the keys to publish: those that were neither queued nor running, as far as no task that waits serves them.
+-- Gives the keys to publish: those that were neither queued nor running, and that no waiting task serves.
 local at = now()
 local publish = {}
 for i = 2, #ARGV do

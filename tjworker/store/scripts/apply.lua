@@ -1,4 +1,4 @@
--- Write changes of the projection in order, and queue the keys for which they are news.
+-- Write changes of the projection in order, and queue the keys of jobs that have changed.
 --
 -- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers
 --       4 number n of progress pairs, then n pairs: resource (or resource/namespace), resourceVersion
@@ -6,14 +6,15 @@
 --       'put' | 'end' (a job that has finished) | 'del', record, UID of the job ('' when not known), its generation
 -- Keys  writer, job, known, unfinished, progress, seen, gone, dirty, running, delayed, failures, deaths, min_observed, echo, news, rests, line, in_line, turn, broker
 -- Gives {new seq, keys to publish...}; errors FENCED, LOST.
--- As the script `free` (FREES_ONLY) it runs in a full Redis: it does the deletions, and writes that make nothing longer.
+-- With FREES_ONLY (the script `free`) it runs in a full Redis, and leaves out writes that make a value longer.
 local refused = refuse_writer(ARGV[2], ARGV[3])
 if refused then return refused end
 
 local at = now()
 local answer = { 0 }
 
--- An own write queues nothing. While the key is leased, only `finish` will know which events are own writes.
+-- Queue the key, unless the event is the echo of an own write. While the key is leased, the event is kept as news: only
+-- `finish` knows the pass' own writes.
 local function react(key, resource, rv, edited)
   local version = resource .. ':' .. rv
   if redis.call('SREM', K.echo .. key, version) == 1 then return end
@@ -25,7 +26,7 @@ local function react(key, resource, rv, edited)
   end
 end
 
--- Is it newer than the stored value (which begins with its resourceVersion) or than the tombstone?
+-- True if a change is newer than the stored value (which begins with its resourceVersion) or than the tombstone.
 local function is_news(key, field, rv, value, stored)
   local known = -1
   if stored then
@@ -51,8 +52,7 @@ local function forget_when_empty(key)
   end
 end
 
--- Has the job a new spec? Asked only where passes over it have died. A status that was written is no cure, whoever wrote
--- it.
+-- True if the job has a new spec. Matters only after deaths of passes: a new spec may cure them, a new status does not.
 local function is_edited(key, stored, generation)
   if redis.call('HEXISTS', K.deaths, key) == 0 then return false end
   return not stored or generation ~= string.match(stored, '^%d+ %d (%d+) ')
@@ -94,10 +94,10 @@ local function change_child(key, field, rv, op, record, job_uid)
   local resource = string.match(field, '^[^/]*')
   local job = redis.call('HGET', K.job .. key, 'job')
   local finished = job and string.match(job, '^%d+ (%d)') == '1'
-  -- A child of another UID belongs to a job that was made again under this one's name, and that is still to come.
+  -- A child of another UID belongs to a job that was created again under this name, and that the watch will show.
   local another = job_uid ~= '' and op ~= 'del' and string.match(job or '', '^%d+ %d %d+ (%S*) ') ~= job_uid
   local stored = redis.call('HGET', K.job .. key, field)
-  -- What stands under a finished job is such a child: its deletion does not say whose it was.
+  -- A stored child of a finished job is such a child. Its deletion does not say which job it belonged to.
   if finished and not another and not stored then return end
   local value = op ~= 'del' and rv .. ' ' .. record or nil
   if FREES_ONLY and value and (not stored or #value > #stored) then return end

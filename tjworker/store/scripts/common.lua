@@ -1,5 +1,5 @@
--- Functions for every script, which follows this text; `K`, the table of keys made from keys.py, precedes it. ARGV[1]
--- is the key prefix.
+-- Functions for every script. The text of the script follows; `K`, the table of keys from keys.py, precedes. ARGV[1] is
+-- the key prefix.
 
 -- Redis' own clock, in seconds: the one clock that all machines share.
 local function now()
@@ -12,14 +12,14 @@ local function whole(number)
   return string.format('%.0f', number)
 end
 
--- What stands in Redis as a number; 0 where it is none, or lies beyond all whole numbers. Somebody else may have written
--- it, and a script that fails on it would fail until the key is deleted.
+-- A value of Redis as a number; 0 if it is none, or too large for a whole number. A stranger may have written it, and a
+-- script that failed on it would fail until the key is deleted.
 local function number(text)
   local value = tonumber(text or 0)
   return value and math.abs(value) < 2 ^ 53 and value or 0
 end
 
--- Count up a field of a hash; what is no count begins anew.
+-- Increase a counter in a hash; a value that is no counter becomes 1.
 local function count(hash, field)
   local value = redis.pcall('HINCRBY', hash, field, 1)
   if type(value) == 'number' and value > 0 then return value end
@@ -31,7 +31,7 @@ local function leased(key)
   return redis.call('EXISTS', K.lock .. key) == 1
 end
 
--- Fencing token of the lease on a key; nil when no worker has one.
+-- Fencing token of the lease on a key; nil if no worker holds one.
 local function holder(key)
   local lock = redis.call('GET', K.lock .. key)
   return lock and string.match(lock, '^(%d+)')
@@ -41,9 +41,9 @@ local function namespace_of(key)
   return string.match(key, '^[^/]*/([^/]*)/') or ''
 end
 
--- Give a queued key its turn. Namespaces take turns: of each, one key, then one of the next. So a key stands as many
--- places behind the turn that was served last as its namespace has keys in line, itself included; never more than there
--- are keys in line, whatever somebody has written there. True when it stood nowhere yet.
+-- Put a queued key into the line. True if it was not in line. Namespaces take turns, one key each: the rank of a key is
+-- the turn that was served last, plus its position within its own namespace. The position is at most the length of the
+-- line, in case a stranger has written `in_line`.
 local function line_up(key)
   local namespace = namespace_of(key)
   local before = math.max(0, math.min(number(redis.call('HGET', K.in_line, namespace)), redis.call('ZCARD', K.line)))
@@ -64,38 +64,38 @@ local function leave_line(key)
   end
 end
 
--- Give a queued key its turn that stands nowhere though nobody has it: a watcher of an earlier version queued it, which
--- knows no line. With an entry in `running` its holder may have died, and the resync counts that first.
+-- Put a queued key into the line that no worker holds and that is not in line: a watcher of an earlier version queued
+-- it, which knows no line. Not a key in `running`: its holder may have died, and the resync must count that first.
 local function line_up_left_out(key)
   if redis.call('ZSCORE', K.dirty, key) and not redis.call('ZSCORE', K.running, key) and not leased(key) then
     line_up(key)
   end
 end
 
--- How many tasks are missing for the keys in line, beside those that wait in the broker. Each serves up to KEYS_PER_TASK
--- keys, whichever have their turn. Only those that nobody has fetched count: they see what has joined the line before.
+-- How many more tasks the keys in line need. A task serves up to KEYS_PER_TASK keys, whichever have their turn. Tasks
+-- that a worker has fetched do not count: they may have started before the last keys joined the line.
 local function tasks_missing()
   local waiting = redis.pcall('LLEN', K.broker)
   waiting = type(waiting) == 'number' and waiting or 0
   return math.max(0, math.ceil(redis.call('ZCARD', K.line) / KEYS_PER_TASK) - waiting)
 end
 
--- Of a list of keys that have just joined the line, from `first` on, leave those that the caller publishes: tasks that
--- wait in the broker serve the others, too.
+-- Shorten a list of keys that have just joined the line (from `first` on) to those that the caller must publish: the
+-- tasks that wait in the broker serve the others.
 local function leave_to_publish(keys, first)
   local most = tasks_missing() * KEYS_PER_TASK
   for i = #keys, first + most, -1 do keys[i] = nil end
   return keys
 end
 
--- Stands in `news` when the job was edited while a holder had it.
+-- Member of `news` if the job was edited while a worker held its key.
 local EDITED = 'edited'
 
--- Count the death of a key's holder, if it has died: its lease is over, and it never finished. Once may be the fault of
--- a machine: the key goes on at once. From the second in a row on the key waits, twice as long with each, but not when
--- its job was edited meanwhile: what died was a pass over the old one.
+-- Count the death of a key's holder, if it has died: its lease has lapsed, and it never finished. A single death may be
+-- the fault of a machine, and the key is queued at once. After the second in a row the key waits, twice as long with
+-- each further death. It does not wait if its job was edited: the pass that died had the old spec.
 local function count_death(key, at)
-  -- Read first: once a script has written, a Redis that is full no longer refuses it.
+  -- Read before the first write: a full Redis refuses a script only at its first write.
   if leased(key) or not redis.call('ZSCORE', K.running, key) then return end
   redis.call('ZREM', K.running, key)
   local deaths = count(K.deaths, key)
@@ -106,18 +106,18 @@ local function count_death(key, at)
   leave_line(key)
 end
 
--- Does the key wait after deaths of its holders? A pass that dies takes a process with it, so news does not end this
--- wait, as it ends that after a failure. A longer wait than there is after deaths is none of ours.
+-- True if the key waits after deaths of its holders. News does not end this wait, as it ends the wait after a failure:
+-- a pass that dies takes a process with it. A stranger has written a wait that is longer than any after deaths.
 local function held(key, at)
   if number(redis.call('HGET', K.deaths, key)) < 2 then return false end
   local due = number(redis.call('ZSCORE', K.delayed, key))
   return due > at and due <= at + DEATH_RETRY_MOST_SECONDS
 end
 
--- Queue a key. True when the caller must publish a task: it was not in line, and no worker runs it (else `finish` will).
--- `edited`: its job has a new spec, which may be the cure.
+-- Queue a key. True if it has joined the line. A key that a worker holds joins it at `finish`. `edited`: its job has a
+-- new spec, which may cure what its passes died of.
 local function enqueue(key, at, edited)
-  -- Queued while it was leased: `finish` or, where its holder has died, the resync gives it its turn.
+  -- Queued already while it was leased: `finish` puts it into the line, or the resync if its holder has died.
   if redis.call('ZSCORE', K.dirty, key) then return false end
   count_death(key, at)
   if not edited and held(key, at) then return false end
@@ -125,8 +125,9 @@ local function enqueue(key, at, edited)
   return not leased(key) and line_up(key)
 end
 
--- A pass ends whose lease is over: its process was slow, or Redis was away so long. Take back the death that was counted
--- for it, or that would be, and queue the key, since nobody has used what the pass says. Sent again, it changes nothing.
+-- A pass has ended after its lease lapsed: its process was slow, or Redis was away. Take back the death that was
+-- counted for it, or would be, and queue the key, because the end of the pass is not used. A repetition changes
+-- nothing.
 local function take_back_death(key, at)
   local free = not leased(key)
   local uncounted = free and redis.call('ZREM', K.running, key) == 1
@@ -156,7 +157,7 @@ local function put_each(hash, first)
   end
 end
 
--- Newest resourceVersion of a resource that the watch has shown for this job; 0 when it has shown none.
+-- Newest resourceVersion of a resource that the watch has shown for this job; 0 if it has shown none.
 local function seen(key, resource)
   local plural, namespace = string.match(key, '^([^/]*)/([^/]*)')
   local newest = number(redis.call('HGET', K.seen .. key, resource))
@@ -180,8 +181,8 @@ local function raise_min_observed(key, first)
   if #ARGV >= first then redis.call('EXPIRE', versions, FACT_TTL_SECONDS) end
 end
 
--- Has the watch shown all own writes of which the minimum is kept? `behind` gets each (resource, resourceVersion) that
--- it has not.
+-- True if the watch has shown the operator's last write of each resource. `behind`, if given, is called with each
+-- (resource, resourceVersion) that it has not shown.
 local function has_caught_up(key, behind)
   local versions, caught_up = redis.call('HGETALL', K.min_observed .. key), true
   for i = 1, #versions, 2 do
@@ -193,7 +194,8 @@ local function has_caught_up(key, behind)
   return caught_up
 end
 
--- The same pairs as of `raise_min_observed`: an event that has come already is no news; one that is still to come will be an echo.
+-- Make the events of own writes (pairs as for `raise_min_observed`) echoes: an event that has come already is removed
+-- from the news, one that is still to come will queue nothing.
 local function expect_echoes(key, first)
   for i = first, #ARGV, 2 do
     local version = ARGV[i] .. ':' .. ARGV[i + 1]
@@ -204,7 +206,7 @@ local function expect_echoes(key, first)
   end
 end
 
--- Nil when this writer may write, else the error to return. `remembers`: the last seq that it was told.
+-- Nil if this writer may write, else the error to return. `remembers`: the last seq that it received.
 local function refuse_writer(token, remembers)
   local writer = redis.call('HMGET', K.writer, 'token', 'seq')
   if not writer[1] then return redis.error_reply('LOST the projection has vanished') end
@@ -213,7 +215,7 @@ local function refuse_writer(token, remembers)
     return redis.error_reply('FENCED writer ' .. token .. ' by writer ' .. writer[1])
   end
   if leads < tonumber(token) or number(writer[2]) < tonumber(remembers) then
-    -- `distrust` sets 0, which no writer counts from.
+    -- 0 comes from `distrust`: no writer starts at 0.
     local asked = leads == tonumber(token) and writer[2] == '0'
     return redis.error_reply(
       asked and 'LOST a worker could not open a record and asks for a new list' or 'LOST Redis came back with an older state'

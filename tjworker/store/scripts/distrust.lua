@@ -1,11 +1,11 @@
--- Take out records that the watcher has not written, and have it list everything again.
+-- Delete records that the watcher has not written, and make it list everything again.
 --
 -- ARGV  1 prefix   then triples: 'job', 'node' or 'requests'; job key, '' for the latter two; field
 -- Keys  writer, job, seen, gone, nodes, node_requests
 -- Gives 1.
 --
--- With the count of its writes at 0 the writer's next one is refused with LOST, so that it leads and lists again; older
--- writers stay fenced. A record or tombstone with too high a version would outlive that list, so both go.
+-- Sets the writer's count of writes to 0: its next write fails with LOST, so that it leads and lists again. Older
+-- writers stay fenced. A record or tombstone with too high a version would survive that list, so both are deleted.
 for i = 2, #ARGV, 3 do
   local what, key, field = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   if what == 'job' then

@@ -1,4 +1,4 @@
--- Every list but those of jobs has been projected: a view that has its job may be decided on.
+-- Mark that every list except those of jobs has been projected: passes may decide on a view that has its job.
 --
 -- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers
 -- Keys  writer

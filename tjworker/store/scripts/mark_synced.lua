@@ -1,4 +1,4 @@
--- Every list has been projected: views may be decided on.
+-- Mark that every list has been projected: passes may decide.
 --
 -- ARGV  1 prefix   2 writer's token   3 seq that the writer remembers   4 cluster id, '' when it is not known
 --       5 form of the records

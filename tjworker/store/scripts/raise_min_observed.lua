@@ -4,7 +4,7 @@
 --       4 number n of deletions that left nothing, then n pairs: resource, resourceVersion
 --       then pairs: resource, resourceVersion of own writes
 -- Keys  lock, min_observed, echo, news, seen, progress, job
--- Gives 1; error FENCED when the lease has lapsed. `min_observed` rises all the same: the writes have happened.
+-- Gives 1; error FENCED if the lease has lapsed. `min_observed` rises even then: the writes have happened.
 local key = ARGV[2]
 raise_min_observed(key, 5)
 local token = holder(key)

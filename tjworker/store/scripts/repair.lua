@@ -1,10 +1,10 @@
--- Put right what nobody but somebody else can have written, and what would stay for ever: a key of another type, and a
--- key without an end, or with one too far away, that has an end whenever it is ours.
+-- Repair keys that the operator cannot have written: keys of another type, and keys that expire never or too late
+-- although the operator always sets an expiry.
 --
 -- ARGV  1 prefix   2 name of the key in keys.py   3 its type   4 its longest time to live in milliseconds, '' for any
---       then keys, as they stand in Redis
--- Keys  job, known, unfinished   besides those that it is given
--- Gives how many were put right.
+--       then full names of keys
+-- Keys  job, known, unfinished   besides those in ARGV
+-- Gives how many were repaired.
 local repaired = 0
 for i = 5, #ARGV do
   local key, type_is = ARGV[i], redis.call('TYPE', ARGV[i]).ok

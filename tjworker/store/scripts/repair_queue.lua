@@ -1,10 +1,9 @@
--- Put right the numbers of the queue that nobody but somebody else can have written, and that would hold a key up for
--- ever: a time that has still to come where only the past can stand, a lease beyond all leases, a turn beyond all turns,
--- counts that do not add up.
+-- Repair numbers of the queue that the operator cannot have written and that would block a key for ever: a time in the
+-- future where only the past is possible, a lease that is too long, a turn that is too high, counts that do not add up.
 --
 -- ARGV  1 prefix   2 longest lease in milliseconds
 -- Keys  dirty, running, line, in_line, turn
--- Gives how many were put right.
+-- Gives how many were repaired.
 local at = now()
 local repaired = 0
 
@@ -15,11 +14,11 @@ local function at_most(queue, most, instead)
   end
 end
 
--- A second each way: a Redis that took over may have another clock.
+-- With a second of tolerance: a Redis that took over from another one may have another clock.
 local lease_ends = at + tonumber(ARGV[2]) / 1000
 at_most(K.dirty, at + 1, at)
 at_most(K.running, lease_ends + 1, lease_ends)
--- Jobs that were deleted in line leave such turns, too.
+-- Such turns also remain after jobs that were deleted while they were in line.
 local turn = number(redis.call('GET', K.turn))
 at_most(K.line, turn + redis.call('ZCARD', K.line) + 1, turn + 1)
 

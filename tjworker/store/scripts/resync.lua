@@ -1,4 +1,4 @@
--- Find keys that should be worked on and are not.
+-- Find keys that are due but that no task and no worker will serve.
 --
 -- ARGV  1 prefix   2 seconds after which the task of a queued key counts as lost   3 '1': queue every unfinished job
 -- Keys  dirty, line, in_line, turn, running, deaths, delayed, news, unfinished, job, lock, missing, broker
@@ -13,7 +13,7 @@ local function give(key)
   end
 end
 
--- Their worker died: the lease is over, and it never finished.
+-- Keys whose worker died: the lease has lapsed, and it never finished.
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.running, '-inf', at)) do
   if not leased(key) then
     count_death(key, at)
@@ -25,11 +25,11 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.running, '-inf', at)) do
   end
 end
 
--- Their task was lost. A task in the broker, any, serves the keys whose turn it is. Some of those that are missing for
--- the line may be on their way: a worker has taken them and not begun, or they have not been sent yet. Lost are as many
--- as serve the keys that have waited for long, or as were missing at the last resync as well. The latter finds them also
--- where a steady flow of tasks serves each key soon, but each by the task of a later one. While none is missing the keys
--- only wait for their turn, and more tasks would make the queue longer. One task too many finds nothing to do.
+-- Keys whose task was lost. Any task in the broker serves the keys whose turn it is. A missing task may still be on its
+-- way: a worker has fetched it and not begun, or it has not been sent yet. A task counts as lost if its key has waited
+-- too long, or if it was missing at two resyncs in a row. The second rule matters under a steady flow of tasks, where
+-- each key is served soon by the task of a later key. While no task is missing, the keys only wait for their turn, and
+-- more tasks would make the queue longer. A task too many finds nothing to do.
 local waited = 0
 for _, key in ipairs(redis.call('ZRANGEBYSCORE', K.dirty, '-inf', at - tonumber(ARGV[2]))) do
   line_up_left_out(key)
@@ -59,7 +59,7 @@ if ARGV[3] == '1' then
   table.sort(jobs)
   for _, key in ipairs(jobs) do
     if redis.call('HEXISTS', K.job .. key, 'job') == 0 then
-      redis.call('SREM', K.unfinished, key) -- made up: the watcher writes both at once
+      redis.call('SREM', K.unfinished, key) -- a stranger wrote it: the watcher writes both at once
     elseif enqueue(key, at) then
       give(key)
     end

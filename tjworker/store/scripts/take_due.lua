@@ -1,4 +1,4 @@
--- Move keys whose time has come into the queue, the oldest first.
+-- Queue the keys whose delay is over, the oldest first.
 --
 -- ARGV  1 prefix   2 how many at most
 -- Keys  delayed, dirty, line, in_line, turn, running, deaths, lock, broker
