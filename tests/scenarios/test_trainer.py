@@ -236,16 +236,18 @@ def test_a_runtime_that_comes_later_is_waited_for() -> None:
     assert conditions(w) == []
 
 
-def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_that_is_missing() -> None:
+def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     w = world()
     said = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'User "worker" cannot list resource'}
     refused = HttpResponse(403, json.dumps(said).encode(), {})
-    asks, w.transport.request = (
-        w.transport.request,
-        lambda method, path, **more: (  # type: ignore[method-assign]
-            refused if "clustertrainingruntimes" in path else asks(method, path, **more)
-        ),
-    )
+    asks = w.transport.request
+
+    def refusing(method: str, path: str, **more: Any) -> HttpResponse:
+        return refused if "clustertrainingruntimes" in path else asks(method, path, **more)
+
+    monkeypatch.setattr(w.transport, "request", refusing)
     w.apply(train_job(trainer=TRAIN)).run().advance(3)
     ((type_, _, reason, message),) = conditions(w)
     assert (type_, reason) == ("Waiting", "ClusterTrainingRuntimeForbidden")
@@ -256,7 +258,7 @@ def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_t
         "; give its worker the verb list on clustertrainingruntimes.trainer.kubeflow.org in a ClusterRole, and the job"
         " starts"
     )
-    w.transport.request = asks  # type: ignore[method-assign]
+    monkeypatch.undo()
     w.advance(70)
     assert (set(pods(w)), conditions(w)) == ({N0, N1}, [])
 
