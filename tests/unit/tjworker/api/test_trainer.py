@@ -126,6 +126,22 @@ def test_variables(case: Env) -> None:
     assert variables(container(job, case.role)) == case.want
 
 
+PORTS: dict[str, tuple[str, Json, list[int]]] = {
+    "torch": ("torch-distributed", {"trainer": {}}, [29500]),
+    "jax": ("jax-distributed", {"trainer": {}}, [29500]),
+    "xgboost": ("xgboost-distributed", {"trainer": {}}, [29500]),
+    "none without spec.trainer": ("torch-distributed", {}, []),
+    "mpi goes by ssh": ("deepspeed-distributed", {"trainer": {}}, []),
+    "no policy": ("plain", {"trainer": {}}, []),
+}
+
+
+@pytest.mark.parametrize(("name", "spec", "want"), PORTS.values(), ids=PORTS.keys())
+def test_ports_of_the_nodes(name: str, spec: Json, want: list[int]) -> None:
+    ports = container(read_job(train_job(name, **spec))).get("ports") or []
+    assert [port["containerPort"] for port in ports] == want
+
+
 @dataclass(frozen=True)
 class Size:
     spec: Json
