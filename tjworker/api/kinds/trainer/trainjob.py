@@ -260,7 +260,7 @@ def _errors(read: _Reading) -> Iterator[FieldError]:
         if read.runtime.ml_policy
         else ()
     )
-    yield from claim_errors(read.of, read.steps, read.claim_policies)
+    yield from claim_errors(read.of, read.claim_policies)
     yield from _elastic_errors(read)
     total = sum(step.pods * step.job.replicas for step in read.steps)
     if total > MAX_PODS:
