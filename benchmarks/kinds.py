@@ -12,6 +12,7 @@ import statistics
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -125,14 +126,15 @@ def render(found: dict[str, Cost], jobs: int) -> list[str]:
     rows = [f"| {jobs:,} x 1 to Running, median of {len(found[first].seconds)} rounds | {first} | {second} | ratio |"]
     rows.append("|---|---|---|---|")
 
-    def row(name: str, one: float, other: float, digits: int) -> None:
+    def row(name: str, each: Iterable[float], digits: int) -> None:
+        one, other = each
         rows.append(f"| {name} | {one:.{digits}f} | {other:.{digits}f} | {other / one if one else 0:.2f} |")
 
     medians = {name: statistics.median(cost.cpu_seconds) for name, cost in found.items()}
-    row("CPU of the operator, ms a job", *(1000 * one / jobs for one in medians.values()), 2)
-    row("seconds", *(statistics.median(cost.seconds) for cost in found.values()), 1)
+    row("CPU of the operator, ms a job", (1000 * one / jobs for one in medians.values()), 2)
+    row("seconds", (statistics.median(cost.seconds) for cost in found.values()), 1)
     totals = {name: [sum(one.values()) / jobs for one in cost.requests] for name, cost in found.items()}
-    row("requests a job", *(statistics.median(one) for one in totals.values()), 3)
+    row("requests a job", (statistics.median(one) for one in totals.values()), 3)
     by_verb: dict[str, Counter[str]] = {}
     for name, cost in found.items():
         for (_, verb, resource), n in cost.requests[-1].items():

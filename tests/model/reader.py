@@ -10,8 +10,11 @@ from tests.model.contract import DUE_SECONDS, ENDS, GPU_CONDITIONS, GPU_RESOURCE
 from tests.model.lives import NEVER, POD_GROUPS, Life, Node, Pod, Thing, Version
 from tjworker.api import kinds, labels
 from tjworker.api.kinds.base import MEMORY, seen_status
-from tjworker.api.model import TrainingJob
+from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.naming import counted_names
+
+NAMED = frozenset(f"{of.group}/{of.plural}" for kind in kinds.GUEST_KINDS for of in kind.companions)
+"""Buckets of what jobs name in their specs, such as runtimes: a chronicle has them, too."""
 
 
 class Reader:
@@ -20,6 +23,8 @@ class Reader:
         self._pods: dict[str, Pod] = {}
         self._things: dict[str, Thing] = {}
         self._nodes: dict[str, Node] = {}
+        self._named: dict[tuple[str, str], Json] = {}
+        """By bucket and name: the objects that jobs name in their specs, such as runtimes."""
         self._keeps: dict[str, Life] = {}
         """UID of a ReplicaSet or batch Job -> the job whose it is."""
         for write in chronicle.writes:
@@ -29,6 +34,8 @@ class Reader:
                 self._thing(write)
             elif write.bucket == "nodes":
                 self._node(write)
+            elif write.bucket in NAMED:
+                self._named[write.bucket, write.obj["metadata"]["name"]] = write.obj
             elif (write.bucket.partition("/")[0], write.obj.get("kind")) in kinds.OWNERS:
                 self._job(write)
         for life in self.lives.values():
@@ -76,7 +83,12 @@ class Reader:
         raw, was = write.obj, write.before
         if last is not None and was is not None and _made_of(raw) == _made_of(was):
             return last.job
-        job = kinds.parse(kinds.OWNERS[write.bucket.partition("/")[0], raw["kind"]], raw)
+        resource = kinds.OWNERS[write.bucket.partition("/")[0], raw["kind"]]
+        job = kinds.parse(resource, raw)
+        if isinstance(job, InvalidJob) and job.missing is not None:
+            plural, _, group = job.missing.resource.partition(".")
+            found = self._named.get((f"{group}/{plural}", job.missing.name))
+            job = kinds.parse(resource, kinds.resolved(resource, raw, found)) if found else job
         return job if isinstance(job, TrainingJob) else None
 
     # -- pods --------------------------------------------------------------------------------------

@@ -75,6 +75,29 @@ def test_what_its_client_sees_of_a_job_that_runs_and_succeeds() -> None:
     assert set(pods(w)) == {N0, N1}, "ended pods stay, with their logs"
 
 
+@pytest.mark.parametrize("name", ["jax-distributed", "xgboost-distributed", "plain"])
+def test_a_job_of_each_stock_runtime_ends_as_its_own_tests_want_it(name: str) -> None:
+    """test/e2e/e2e_test.go of Trainer; torch and MPI have their own above and below."""
+    made = copy.deepcopy(RUNTIMES[name])
+    (job,) = made["spec"]["template"]["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["metadata"] = {"annotations": play(run_seconds=5, exit_code=0)}
+    w = world(made).apply(train_job(name, trainer={"numNodes": 2})).run()
+    assert set(pods(w)) == {N0, N1}
+    w.advance(20)
+    assert (conditions(w), counts(w)) == ([COMPLETE], {"node": {"succeeded": 1}})
+
+
+def test_a_runtime_of_the_jobs_own_namespace_is_found_there_alone() -> None:
+    w, path = world(), "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{}/trainingruntimes"
+    for namespace, image in (("default", "own:1"), ("kube-public", "other:1")):
+        own = runtime(replicated("node", step="trainer", pod={"containers": [{"name": "node", "image": image}]}))
+        w.cluster.client.create(path.format(namespace), {**own, "kind": "TrainingRuntime"})
+    job = train_job(trainer=TRAIN)
+    job["spec"]["runtimeRef"]["kind"] = "TrainingRuntime"
+    w.apply(job).run()
+    assert {pod["spec"]["containers"][0]["image"] for pod in pods(w).values()} == {"own:1"}
+
+
 def test_a_job_whose_pods_fail_ends_with_the_words_of_jobset() -> None:
     made = played(run_seconds=5, exit_code=1)
     made["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 0
@@ -236,16 +259,18 @@ def test_a_runtime_that_comes_later_is_waited_for() -> None:
     assert conditions(w) == []
 
 
-def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_that_is_missing() -> None:
+def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_that_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     w = world()
     said = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'User "worker" cannot list resource'}
     refused = HttpResponse(403, json.dumps(said).encode(), {})
-    asks, w.transport.request = (
-        w.transport.request,
-        lambda method, path, **more: (  # type: ignore[method-assign]
-            refused if "clustertrainingruntimes" in path else asks(method, path, **more)
-        ),
-    )
+    asks = w.transport.request
+
+    def refusing(method: str, path: str, **more: Any) -> HttpResponse:
+        return refused if "clustertrainingruntimes" in path else asks(method, path, **more)
+
+    monkeypatch.setattr(w.transport, "request", refusing)
     w.apply(train_job(trainer=TRAIN)).run().advance(3)
     ((type_, _, reason, message),) = conditions(w)
     assert (type_, reason) == ("Waiting", "ClusterTrainingRuntimeForbidden")
@@ -256,7 +281,7 @@ def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_t
         "; give its worker the verb list on clustertrainingruntimes.trainer.kubeflow.org in a ClusterRole, and the job"
         " starts"
     )
-    w.transport.request = asks  # type: ignore[method-assign]
+    monkeypatch.undo()
     w.advance(70)
     assert (set(pods(w)), conditions(w)) == ({N0, N1}, [])
 

@@ -26,6 +26,7 @@ from tests.simulation.scripts import (
     when_suspended,
 )
 from tests.support.guests import KIND_OF
+from tests.support.trainer import RUNTIME_PATH, replicated, runtime, train_job
 from tjworker.api.labels import ANNOTATION_GIT_SYNC, ANNOTATION_TENSORBOARD
 from tjworker.base import GroupResource
 
@@ -89,6 +90,13 @@ def xdl(wish: Wish) -> Json:
     )
 
 
+def trainer(wish: Wish) -> tuple[Json, Json]:
+    """A TrainJob of Kubeflow's Trainer with a runtime of its own. Its nodes end it."""
+    node = replicated("node", step="trainer")
+    node["template"]["spec"]["template"]["metadata"] = {"annotations": play(**wish.play())}
+    return train_job(trainer={"numNodes": wish.trainers}), runtime(node)
+
+
 def restarts_of(kind: str) -> tuple[str, ...]:
     """The restart policies that a role of such a guest may have, those that go on twice as often."""
     return (
@@ -132,6 +140,11 @@ def random_guest(rng: random.Random) -> Json:
     return made
 
 
+def _of_trainer(script: Script, wish: Wish, **more: Any) -> Scenario:
+    made, named = trainer(wish)
+    return _of(script, made, named=((RUNTIME_PATH, named),), **more)
+
+
 def _of(script: Script, manifest: Json, **more: Any) -> Scenario:
     more.setdefault("long", True)
     return script.of("", manifest, within_seconds=900, **more)
@@ -173,6 +186,8 @@ GUESTS: Mapping[str, Scenario] = {
         replace(SCRIPTS["restarts"], over=ended_and_kept), tensorflow(_flaky, "training.kubedl.io"), alone=True
     ),
     "kubedl-xdl-succeeds": _of(SCRIPTS["succeeds"], xdl(Wish())),
+    "trainer-restarts": _of_trainer(replace(SCRIPTS["restarts"], over=ended_and_kept), _flaky, alone=True),
+    "trainer-suspended": _of_trainer(replace(SUSPENDED, over=ended_and_kept), Wish(), alone=True),
     "ai-pod-gang": _of(
         SCRIPTS["restarts"],
         job({"trainer": role(2, annotations=_fails_first, restartPolicy="ExitCode", restartScope="All")}),

@@ -142,6 +142,8 @@ def live(
     world = world_type(seed=seed, fault=fault, **scenario.world)
     theirs = _put_a_bystander(world)
     world.acts = [partial(act, world) for act in scenario.acts]
+    for path, named in scenario.named:
+        world.cluster.client.create(path, named)
     world.cluster.client.create(scenario.path, scenario.manifest)
     if companion:
         other = orjson.loads(orjson.dumps(scenario.manifest))

@@ -69,6 +69,8 @@ class Scenario:
     """Settings of the operator beside the default ones."""
     long: bool = False
     """`make test` plays a few points of it alone."""
+    named: tuple[tuple[str, Json], ...] = ()
+    """Objects that the job names in its spec, which are there before it: collection, object."""
 
     @property
     def path(self) -> str:

@@ -7,6 +7,7 @@ from localcluster.client import InProcessClient
 from localcluster.cluster import LocalCluster
 from localcluster.storage import Event
 from tests.model.chronicle import Chronicle
+from tests.model.reader import NAMED
 
 _TOLD = ("pods", "services", "apps/replicasets", "batch/jobs", "scheduling.k8s.io/podgroups", "nodes")
 
@@ -15,7 +16,7 @@ def chronicle_of(cluster: LocalCluster, jobs: frozenset[str]) -> Chronicle:
     """From now on. `jobs`: the buckets of job kinds. Who calls by `cluster.client` is the user; the operator's
     processes say themselves who they are (`transport.py`); all others are the cluster's own."""
     chronicle, store = Chronicle(), cluster.apiserver.store
-    tell, told = store.on_event, {*_TOLD, *jobs}
+    tell, told = store.on_event, {*_TOLD, *NAMED, *jobs}
 
     def see(event: Event) -> None:
         if event.bucket in told:

@@ -18,6 +18,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import Any, cast
 
 import orjson
@@ -28,7 +29,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from localcluster.kubelet.node import NodeConfig
 from localcluster.wire import Request
-from tests.scenarios.world import CRDS, World, guest_crd
+from tests.scenarios.world import CRDS, World, guest_crds
 from tests.simulation.ledger import JOBS, Ledger
 from tests.simulation.points import Died, Fault, Kind, Step
 from tests.simulation.store import SimQueue, SimStore
@@ -82,8 +83,8 @@ _DEFINE = [_define(crd) for crd in WITHOUT_RULES]
 
 
 @cache
-def _define_guest(kind: str) -> Request:
-    return _define(_without_rules(guest_crd(kind)))
+def _define_guest(kind: str) -> list[Request]:
+    return [_define(_without_rules(crd)) for crd in guest_crds(kind)]
 
 
 LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "lease_renew_seconds": NODE_RENEW_SECONDS}
@@ -155,7 +156,7 @@ class SimWorld(World):
         cluster = LocalCluster(clock=self.clock, seed=self.seed, nodes=nodes, **self.cluster_options)
         # Every watch of the simulation is opened anew at each look, and must find its history.
         cluster.apiserver._next_compaction = float("inf")
-        for define in (*_DEFINE, *map(_define_guest, self.settings.kind_list)):
+        for define in (*_DEFINE, *chain.from_iterable(map(_define_guest, self.settings.kind_list))):
             cluster.apiserver.handle(define)
         self.chronicle = chronicle_of(cluster, frozenset(JOBS))
         return cluster

@@ -33,7 +33,9 @@ def a_guests_users_read_what_is_so(life: Life) -> Iterator[str]:
         phase, state = after.status.get("phase", ""), _state(after.told)
         true = {c["type"] for c in after.told.get("conditions") or () if c["status"] == "True"}
         wrong = ""
-        if phase in _STATES and state != _STATES[phase]:
+        if life.kind == "TrainJob":
+            wrong = _wrong_to_trainers_client(phase, after.told)
+        elif phase in _STATES and state != _STATES[phase]:
             wrong = f"its state is {state}"
         elif true & _ENDED and phase not in ENDS:
             wrong = f"the conditions {sorted(true)} are true"
@@ -44,6 +46,23 @@ def a_guests_users_read_what_is_so(life: Life) -> Iterator[str]:
         elif after.at <= life.ended_at:
             wrong = _miscounted(life, before, after)
         yield f"{life.name} is {phase} at {life.says(after.at)}, and to its users {wrong}" if wrong else ""
+
+
+_OF_TRAINER: Mapping[str, frozenset[str]] = {
+    "Suspended": frozenset({"Suspended"}),
+    "Succeed": frozenset({"Complete"}),
+    **dict.fromkeys(ENDS - {"Succeed"}, frozenset({"Failed"})),
+}
+
+
+def _wrong_to_trainers_client(phase: str, told: Json) -> str:
+    """It takes a job for running only by its pods, and only while no other condition than these three is there."""
+    conditions = told.get("conditions") or []
+    true = {c["type"] for c in conditions if c["status"] == "True"}
+    strange = {c["type"] for c in conditions} - {"Suspended", "Complete", "Failed"}
+    if true != _OF_TRAINER.get(phase, frozenset()):
+        return f"the conditions {sorted(true)} are true"
+    return f"the conditions {sorted(strange)} are there" if strange else ""
 
 
 def _state(told: Json) -> str:

@@ -132,6 +132,22 @@ def test_variables(case: Env) -> None:
     assert variables(container(job, case.role)) == case.want
 
 
+PORTS: dict[str, tuple[str, Json, list[int]]] = {
+    "torch": ("torch-distributed", {"trainer": {}}, [29500]),
+    "jax": ("jax-distributed", {"trainer": {}}, [29500]),
+    "xgboost": ("xgboost-distributed", {"trainer": {}}, [29500]),
+    "none without spec.trainer": ("torch-distributed", {}, []),
+    "mpi goes by ssh": ("deepspeed-distributed", {"trainer": {}}, []),
+    "no policy": ("plain", {"trainer": {}}, []),
+}
+
+
+@pytest.mark.parametrize(("name", "spec", "want"), PORTS.values(), ids=PORTS.keys())
+def test_ports_of_the_nodes(name: str, spec: Json, want: list[int]) -> None:
+    ports = container(read_job(train_job(name, **spec))).get("ports") or []
+    assert [port["containerPort"] for port in ports] == want
+
+
 @dataclass(frozen=True)
 class Size:
     spec: Json
@@ -414,18 +430,16 @@ def test_each_step_of_torchtune_mounts_the_claim_of_its_job() -> None:
 
 
 def test_only_steps_that_mount_a_claim_have_its_volume() -> None:
-    job = read_job(train_job(), claimed(CLAIM, retentionPolicy={"whenDeleted": "Retain"}))
-    assert job.claims[0].stays
+    """JobSet makes one that nobody mounts, too."""
+    spare = {"metadata": {"name": "spare"}}
+    job = read_job(train_job(), claimed(CLAIM, spare, retentionPolicy={"whenDeleted": "Retain"}))
+    assert [(one.name, one.stays) for one in job.claims] == [("initializer-digits", True), ("spare-digits", True)]
     assert ["volumes" in role.template["spec"] for role in job.roles] == [True, False]
 
 
 WRONG_CLAIMS: dict[str, tuple[tuple[Json, ...], str]] = {
     "without a name": (({"spec": CLAIM["spec"]},), "metadata.name: '': pods mount it, so it must be a lower-case DNS"),
     "of one name": ((CLAIM, CLAIM), "templates[1].metadata.name: initializer: another template has this name"),
-    "that nobody mounts": (
-        (CLAIM, {"metadata": {"name": "spare"}}),
-        "spare: no container mounts a volume of this name; add a volumeMount, or remove it",
-    ),
     "of another namespace": (
         ({**CLAIM, "metadata": {"name": "initializer", "namespace": "x"}},),
         "metadata.namespace: the claim is in the job's namespace; remove this",

@@ -50,9 +50,8 @@ def _with_volumes(step: Step, names: Sequence[str], job: str) -> Step:
     return step.with_pod(volumes=[*there, *added]) if added else step
 
 
-def claim_errors(of: str, steps: Sequence[Step], policies: Sequence[VolumeClaimPolicy]) -> Iterator[FieldError]:
+def claim_errors(of: str, policies: Sequence[VolumeClaimPolicy]) -> Iterator[FieldError]:
     """`of`: the runtime, for messages. What the API server judges of a claim's spec it says when the claim is made."""
-    mounted = {name for step in steps for name in _mounted(step)}
     seen: set[str] = set()
     for i, policy in enumerate(policies):
         for j, template in enumerate(policy.templates):
@@ -62,11 +61,6 @@ def claim_errors(of: str, steps: Sequence[Step], policies: Sequence[VolumeClaimP
                 yield FieldError(f"{where}.name", f"{name[:80]!r}: pods mount it, so it must be a lower-case DNS label")
             elif name in seen:
                 yield FieldError(f"{where}.name", f"{name}: another template has this name; use each once")
-            elif name not in mounted:
-                yield FieldError(
-                    f"{where}.name",
-                    f"{name}: no container mounts a volume of this name; add a volumeMount, or remove it",
-                )
             if _metadata(json_of_any(template)).get("namespace"):
                 yield FieldError(f"{where}.namespace", "the claim is in the job's namespace; remove this")
             seen.add(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -86,6 +87,8 @@ NUM_NODES = "elasticdeeplearning.ai/num-nodes"
 """On an elastic TrainJob: how many nodes it has now, in the place of spec.trainer.numNodes, which cannot change."""
 MOST_OF_A_RUNTIME = 256 << 10
 """Bytes of a runtime that a job keeps in its status."""
+RUNTIMES_KEPT = 32
+"""In memory, as they were read: at most 8 MiB of JSON."""
 
 _KEPT_OF = "A runtime of Kubeflow's Trainer: what the pods of a TrainJob are."
 RUNTIMES: Mapping[str, Companion] = {
@@ -142,13 +145,20 @@ def _read(raw: Json, head: Header, spec: TrainJobSpec, snapshot: Json) -> Parsed
     if wrong:
         return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
     try:
-        whole = patched(said, patches)
-        runtime = RuntimeSpec.model_validate(whole)
+        whole, runtime = _checked(orjson.dumps(patched(said, patches)))
     except ValidationError as error:
         return InvalidJob(**head, errors=field_errors(error, f"{of}: spec"))
     read = _Reading(raw, head, spec, patches, runtime, steps_of(whole, runtime, spec), of)
     errors = tuple(_errors(read))
     return InvalidJob(**head, errors=errors[:MAX_ERRORS]) if errors else _job(read)
+
+
+@lru_cache(RUNTIMES_KEPT)
+def _checked(text: bytes) -> tuple[Json, RuntimeSpec]:
+    """The spec of a runtime, with the patches of a job, as JSON and as it is read. Raises ValidationError. Jobs have
+    few runtimes, and to check one costs as much as all else of a job."""
+    whole: Json = orjson.loads(text)
+    return whole, RuntimeSpec.model_validate(whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +260,7 @@ def _errors(read: _Reading) -> Iterator[FieldError]:
         if read.runtime.ml_policy
         else ()
     )
-    yield from claim_errors(read.of, read.steps, read.claim_policies)
+    yield from claim_errors(read.of, read.claim_policies)
     yield from _elastic_errors(read)
     total = sum(step.pods * step.job.replicas for step in read.steps)
     if total > MAX_PODS:
