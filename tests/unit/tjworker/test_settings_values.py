@@ -178,8 +178,8 @@ def test_they_are_read_once_and_cannot_be_changed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_secret_is_shown_nowhere() -> None:
-    assert set(settings.SECRET) == {"redis_url", "record_keys"}
-    assert KEY not in repr(Settings(record_keys=KEY))
+    assert set(settings.SECRET) == {"redis_url", "record_keys", "history_url"}
+    assert KEY not in repr(Settings(record_keys=KEY, history_url=f"postgresql://tj:{KEY}@db/tj"))
 
 
 # -- what holds between them -----------------------------------------------------------------------
