@@ -158,15 +158,15 @@ audit-tools: setup
 	  cksum < requirements/audit.txt > .venv/audit/.stamp; \
 	fi
 
-sbom: audit-tools  ## what the two images hold, package by package with hashes: build/sbom/*.cdx.json (CycloneDX); needs no network
+sbom: audit-tools  ## what the images hold, package by package with hashes: build/sbom/*.cdx.json (CycloneDX); needs no network
 	@mkdir -p build/sbom
-	@for image in runtime local; do \
+	@for image in runtime history local; do \
 	  $(AUDIT) -m cyclonedx_py requirements requirements/$$image.txt --of JSON --output-reproducible -o build/sbom/$$image.cdx.json; \
 	done
 	@$(PY) -m pytest -q tests/unit/test_sbom.py
 
 audit: audit-tools  ## known vulnerabilities of what the images hold; asks a public database, and says so when it cannot
-	@for image in runtime local; do \
+	@for image in runtime history local; do \
 	  said="$$($(AUDIT) -m pip_audit -r requirements/$$image.txt --disable-pip --require-hashes --strict 2>&1)" && code=0 || code=$$?; \
 	  case "$$code $$said" in \
 	  0\ *) echo "audit: nothing is known against requirements/$$image.txt" ;; \

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import http.client
 import os
+import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -44,7 +46,12 @@ def code_of(port: int, path: str, host: str, method: str = "GET") -> int:
 def flower(redis_url: str) -> Iterator[int]:
     """Its port. As `tj up` starts it: see tests/unit/tjworker/cli/stack/test_services.py."""
     port = free_port()
-    settings = {"TJ_REDIS_URL": redis_url, "TJ_KEY_PREFIX": "local-flower", "FLOWER_UNAUTHENTICATED_API": "true"}
+    settings = {
+        "TJ_REDIS_URL": redis_url,
+        "TJ_KEY_PREFIX": "local-flower",
+        "FLOWER_UNAUTHENTICATED_API": "true",
+        "TJ_PAGE_PORT": "4321",
+    }
     command = [sys.executable, "-m", "tjworker.cli.stack.flower", "--address=127.0.0.1", f"--port={port}"]
     process = subprocess.Popen(command, env={**os.environ, **settings}, cwd=ROOT, stderr=subprocess.DEVNULL)
 
@@ -60,6 +67,11 @@ def flower(redis_url: str) -> Iterator[int]:
     finally:
         process.kill()
         process.wait()
+
+
+def test_it_leads_to_the_page_of_jobs(flower: int) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{flower}/workers", timeout=PATIENCE_SECONDS) as answer:
+        assert re.search(r'<a class="nav-link" href="http://127.0.0.1:4321"[^>]*>Jobs</a>', answer.read().decode())
 
 
 @pytest.mark.parametrize("sentence", ASKED)

@@ -19,7 +19,7 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-@pytest.mark.parametrize("image", ["runtime", "local"])
+@pytest.mark.parametrize("image", ["runtime", "history", "local"])
 def test_each_pinned_package_stands_in_the_bill_and_no_other(image: str) -> None:
     made = FOLDER / f"{image}.cdx.json"
     pinned = ROOT / "requirements" / f"{image}.txt"

@@ -55,19 +55,27 @@ class SqlHistory:
         self._where = describe(url)
         self._engine = _engine(url, self._waits)
         self._writer = self._engine.execution_options(writes=True)
-        self._insert: Any = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
+        self._is_postgresql = self._engine.dialect.name == "postgresql"
+        self._statement_milliseconds = int(self._waits.statement_seconds * 1000)
+        self._insert: Any = postgresql.insert if self._is_postgresql else sqlite.insert
         self._migrated = False
+        self._may_be_many = True
+        """Whether anything was written since the jobs were last counted: a quiet history is not counted each second."""
 
     def put(self, entries: Sequence[Entry], now: float) -> None:
         with self._mapped():
             if not self._migrated:
                 with self._writer.begin() as connection:
+                    if self._is_postgresql:
+                        # A migration may take its time; another's is not waited for.
+                        connection.exec_driver_sql(f"SET LOCAL lock_timeout = {self._statement_milliseconds}")
                     migrate(connection)
                 self._migrated = True
             # On its own: a full disk refuses what comes next, and frees what this has dropped.
             with self._begin(self._writer) as connection:
                 self._drop(connection, now)
             for part in batches(entries, ENTRIES_A_WRITE):
+                self._may_be_many = True
                 with self._begin(self._writer) as connection:
                     self._write(connection, part)
 
@@ -118,9 +126,12 @@ class SqlHistory:
         place = tuple_(JOBS.c.namespace, JOBS.c.uid)
         over = by_end.where(JOBS.c.keep_until <= now).limit(DROPPED_A_WRITE)
         connection.execute(delete(JOBS).where(mine, place.in_(over)))
-        count = connection.execute(select(func.count()).select_from(JOBS).where(mine)).scalar_one()
-        if (many := min(DROPPED_A_WRITE, count - self._bounds.jobs)) > 0:
-            connection.execute(delete(JOBS).where(mine, place.in_(by_end.limit(many))))
+        if not self._may_be_many:
+            return
+        many = connection.execute(select(func.count()).select_from(JOBS).where(mine)).scalar_one() - self._bounds.jobs
+        if many > 0:
+            connection.execute(delete(JOBS).where(mine, place.in_(by_end.limit(min(many, DROPPED_A_WRITE)))))
+        self._may_be_many = many > DROPPED_A_WRITE
 
     def summaries(self) -> list[Summary]:
         columns = [JOBS.c[name] for name in _SUMMARY]
@@ -150,10 +161,9 @@ class SqlHistory:
     @contextmanager
     def _begin(self, engine: Engine) -> Iterator[Connection]:
         with engine.begin() as connection:
-            if engine.dialect.name == "postgresql":
+            if self._is_postgresql:
                 # Of each transaction and not of the connection: a pooler such as PgBouncer hands on connections.
-                limit = f"SET LOCAL statement_timeout = {int(self._waits.statement_seconds * 1000)}"
-                connection.exec_driver_sql(limit)
+                connection.exec_driver_sql(f"SET LOCAL statement_timeout = {self._statement_milliseconds}")
             yield connection
 
     @contextmanager

@@ -93,11 +93,10 @@ ARRIVES: Mapping[str, Set[str]] = {
         ("reports_url", "reports_ca_file", "reports_host", "reports_port", "reports_tls_folder"), frozenset()
     ),
     **dict.fromkeys(("page_host", "page_port", "page_access", "page_basic_auth", "page_flower_url"), frozenset()),
-    "metrics_jobs": {"watcher: gauges.Gauges"},
     # Processes open these ports and set up their log before they make anything.
-    **dict.fromkeys(
-        ("health_host", "health_port", "metrics_host", "metrics_port", "log_format", "log_level"), frozenset()
-    ),
+    **dict.fromkeys(("health_host", "health_port", "metrics_host", "metrics_port"), frozenset()),
+    "metrics_jobs": {"watcher: gauges.Gauges"},
+    **dict.fromkeys(("log_format", "log_level"), frozenset()),
 }
 """Objects, with the process and the room they are in, that differ once they are made. A setting without any is read
 from the Settings where it is needed."""

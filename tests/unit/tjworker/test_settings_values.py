@@ -179,8 +179,9 @@ def test_they_are_read_once_and_cannot_be_changed(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_secret_is_shown_nowhere() -> None:
-    assert set(settings.SECRET) == {"redis_url", "record_keys", "page_basic_auth"}
-    assert KEY not in repr(Settings(record_keys=KEY, page_basic_auth=f"me:{KEY}"))
+    assert set(settings.SECRET) == {"redis_url", "record_keys", "history_url", "page_basic_auth"}
+    url = f"postgresql://tj:{KEY}@db/tj"
+    assert KEY not in repr(Settings(record_keys=KEY, page_basic_auth=f"me:{KEY}", history_url=url))
 
 
 # -- what holds between them -----------------------------------------------------------------------

@@ -304,7 +304,9 @@ def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:
     )
     columns = {"FLOWER_TASKS_COLUMNS": TASKS_COLUMNS}
     # It asks for no password here, and could send tasks.
-    return replace(flower, env={**columns, "FLOWER_READ_ONLY": "true", **flower.env})
+    return replace(
+        flower, env={**columns, "FLOWER_READ_ONLY": "true", **flower.env, "TJ_PAGE_PORT": str(plan.page_port)}
+    )
 
 
 def _celery(
