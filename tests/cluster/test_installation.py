@@ -157,7 +157,7 @@ def test_kubectl_and_tj_reach_into_its_containers(installed: Installation, train
     tj = f"{sys.executable} -m tjworker.cli"
     assert re.search(r"epoch \d+/20 ", installed.run(f"{tj} logs digits --role master --tail 3"))
     assert "trainer" in installed.run(f"{tj} describe digits")
-    assert "digits" in installed.run(f"{tj} top")
+    assert "digits" in installed.run(f"{tj} get")
     assert installed.run("echo typed | kubectl exec -i digits-master-0 -- cat") == "typed\n"
     installed.run("echo copied > file && kubectl cp file digits-master-0:/tmp/file")
     assert installed.run("kubectl exec digits-master-0 -- cat /tmp/file") == "copied\n"
