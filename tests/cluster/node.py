@@ -102,13 +102,6 @@ class Node:
         self.kubelet.start()
         self.until("the node is Ready", self.is_ready)
 
-    def restart_kubelet(self, **settings: Any) -> None:
-        """With other settings than it was made with."""
-        self.kubelet.stop(3.0)
-        config = json.loads(self._config.read_text(encoding="utf-8"))
-        self._config.write_text(json.dumps(config | settings, indent=1), encoding="utf-8")
-        self.kubelet.start()
-
     def cut_power(self) -> None:
         """Nothing of the node runs any more. What its containers did is not known when `power_on` starts it again."""
         self.kubelet.stop(0)
