@@ -166,7 +166,12 @@ def view_named(
         elif pod is None:
             replicas.append(Replica(role.name, index, name, attempt, "blocked" if name in taken else "missing"))
         else:
-            replicas.append(Replica(role.name, index, name, attempt, state_of(pod, attempt), pod))
+            state = state_of(pod, attempt)
+            if state == "succeeded" and pod.disruption == BY_KUBELET:
+                # The kubelet asked the program to stop, and the program exited with 0. Its work is not done. (Where a
+                # controller keeps the pods, a batch Job has counted this success, and no operator can take it back.)
+                state = "failed"
+            replicas.append(Replica(role.name, index, name, attempt, state, pod))
     mine = [p for p in own.values() if p.labels.get(labels.REPLICA_NAME) == role.name]
     wanted = {r.name for r in replicas} if mine else set()
     surplus = tuple(p for p in mine if p.name not in wanted)
@@ -183,6 +188,9 @@ def view_named(
     )
 
 
+BY_KUBELET = "TerminationByKubelet"
+"""Reason of the condition DisruptionTarget of a pod that its kubelet ends: to evict it, to shut the node down, or to
+make room for a critical pod. A pod whose program ended first has no such condition (docs/internals/kubelet.md)."""
 ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}
 
 

@@ -110,6 +110,9 @@ BY_KUBELET: dict[str, Callable[[PodBuilder], PodBuilder]] = {
     "is evicted for its own limits of storage": lambda p: p.failed(137).but(reason="Evicted", message=OWN_LIMIT),
     "is ended at the shutdown of its node": lambda p: p.disrupted("TerminationByKubelet").but(reason="Terminated"),
     "makes room for a critical pod": lambda p: p.disrupted("TerminationByKubelet").but(reason="Preempting"),
+    "is ended by its kubelet for any of these, and its program exits with 0": lambda p: p.succeeded().but(
+        disruption="TerminationByKubelet"
+    ),
     "loses its containers, as its node is started anew": lambda p: p.failed(137, reason="ContainerStatusUnknown"),
     "has a command that cannot be started": lambda p: p.failed(128, reason="StartError"),
     "is turned away before it starts": lambda p: p.turned_away(),
