@@ -36,6 +36,7 @@ def stack(failover: Failover, tmp_path: Path) -> Iterator[Stack]:
             process.wait()
 
 
+@pytest.mark.long
 def test_sentinel_promotes_the_replica_of_a_killed_primary_and_passes_go_on(failover: Failover, stack: Stack) -> None:
     failover.watch_over()
     stack.runs("before")

@@ -24,6 +24,8 @@ from tests.support.paths import ROOT
 from tjworker.settings import Settings
 from tjworker.store import users
 
+pytestmark = pytest.mark.xdist_group("deployment")  # they share what its fixture starts or renders
+
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced", "a second operator": K8S / "second"}
 IN_TJ_SYSTEM = {name: path for name, path in INSTALLATIONS.items() if path.name != "second"}
 

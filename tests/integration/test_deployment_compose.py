@@ -293,6 +293,7 @@ def _train(host: Host, name: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_job_that_is_applied_to_the_composed_stack_trains_and_succeeds(host: Host) -> None:
     _train(host, "once")
     status = json.loads(host.kubectl("get", "aitj", "once", "-o", "json"))["status"]
@@ -310,6 +311,7 @@ def test_a_job_that_is_applied_to_the_composed_stack_trains_and_succeeds(host: H
     host.until("Flower shows a task with the job's key and its result", flower_shows)
 
 
+@pytest.mark.long
 def test_flower_refuses_everyone_without_the_password(host: Host) -> None:
     for path in ("/", "/tasks", "/workers", "/api/workers", "/api/tasks"):
         assert _flower(host, path)[0] == 401, path
@@ -317,6 +319,7 @@ def test_flower_refuses_everyone_without_the_password(host: Host) -> None:
         assert _flower(host, path, SECRETS["FLOWER_BASIC_AUTH"])[0] == 200, path
 
 
+@pytest.mark.long
 def test_the_page_shows_jobs_to_its_password_alone(host: Host) -> None:
     for credentials in ("", "admin:wrong", SECRETS["FLOWER_BASIC_AUTH"]):
         assert _flower(host, "/", credentials, port="8088")[0] == 401, credentials
@@ -326,6 +329,7 @@ def test_the_page_shows_jobs_to_its_password_alone(host: Host) -> None:
         assert (code, b"on-the-page" in body) == (200, True), path
 
 
+@pytest.mark.long
 def test_flower_lists_key_and_result_of_each_task(host: Host) -> None:
     page = _flower(host, "/tasks", SECRETS["FLOWER_BASIC_AUTH"])[1].decode()
     wanted = host.project["services"]["flower"]["environment"]["FLOWER_TASKS_COLUMNS"].split(",")
@@ -334,17 +338,20 @@ def test_flower_lists_key_and_result_of_each_task(host: Host) -> None:
     assert {"uuid", "args", "result"} <= set(wanted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["worker", "beat"])
 def test_the_health_check_finds_a_process_that_works(name: str, host: Host) -> None:
     host.until(f"{name} is ready", lambda: host.healthy(name))
 
 
+@pytest.mark.long
 def test_redis_refused_nothing_that_the_operator_asked_for(host: Host) -> None:
     _train(host, "audited")
     with host.connect(username="auditor", password="any") as auditor:
         assert [entry for entry in auditor.acl_log() if entry["username"] in ("tj", "tj-tasks", "tj-page")] == []
 
 
+@pytest.mark.long
 def test_redis_shows_strangers_nothing(host: Host) -> None:
     with host.connect() as stranger, pytest.raises(redis.AuthenticationError):
         stranger.ping()
@@ -359,6 +366,7 @@ def test_redis_shows_strangers_nothing(host: Host) -> None:
             operator.flushall()
 
 
+@pytest.mark.long
 def test_who_does_not_speak_tls_or_does_not_know_who_signed_gets_no_answer(host: Host) -> None:
     known = {"username": "tj", "password": SECRETS["REDIS_PASSWORD"]}
     with redis.Redis(port=host.ports["6379"], **known) as plain, pytest.raises(redis.ConnectionError):  # type: ignore[arg-type]
@@ -370,6 +378,7 @@ def test_who_does_not_speak_tls_or_does_not_know_who_signed_gets_no_answer(host:
         unknowing.ping()
 
 
+@pytest.mark.long
 def test_flowers_page_of_the_broker_reaches_redis(host: Host) -> None:
     """Which it asks by itself, not by way of Celery."""
     code, page = _flower(host, "/broker", SECRETS["FLOWER_BASIC_AUTH"])

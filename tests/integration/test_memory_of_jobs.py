@@ -153,6 +153,7 @@ RESTING: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sentence", RESTING)
 def test_a_job_that_does_nothing_costs_a_kilobyte(tmp_path: Path, sentence: str) -> None:
     with Valkey(tmp_path, options=shipped()) as server:

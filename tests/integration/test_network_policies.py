@@ -179,19 +179,19 @@ def composed() -> dict[str, Any]:
 
 
 def test_composed_each_redis_client_of_the_table_waits_for_redis_and_is_given_its_url() -> None:
-    services = composed()
-    assert {name for name, s in services.items() if "redis" in s.get("depends_on", {})} == set(CLIENTS_OF_REDIS)
+    services, clients = composed(), {*CLIENTS_OF_REDIS, "page"}
+    assert {name for name, s in services.items() if "redis" in s.get("depends_on", {})} == clients
     for name, service in services.items():
         url = (service.get("environment") or {}).get("TJ_REDIS_URL", "")
-        assert bool(re.search(r"@redis:6379/", url)) == (name in CLIENTS_OF_REDIS), name
+        assert bool(re.search(r"@redis:6379/", url)) == (name in clients), name
 
 
 def test_composed_the_clients_of_the_api_server_wait_for_a_local_one() -> None:
     waiting = {name for name, s in composed().items() if "localcluster" in s.get("depends_on", {})}
-    assert waiting - {"crds"} == set(CLIENTS_OF_THE_API_SERVER)
+    assert waiting - {"crds"} == {*CLIENTS_OF_THE_API_SERVER, "page"}
 
 
 def test_composed_nothing_is_published_but_on_this_machine_and_never_redis() -> None:
     published = {name: s["ports"] for name, s in composed().items() if s.get("ports")}
-    assert published.keys() == {"flower", "localcluster"}
+    assert published.keys() == {"flower", "localcluster", "page"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)

@@ -146,6 +146,7 @@ def _finished_world() -> World:
     return world
 
 
+@pytest.mark.long
 def test_ten_thousand_finished_jobs_cost_nothing() -> None:
     world = _finished_world()
     world.start_watcher()
@@ -176,6 +177,7 @@ def test_a_big_job_does_not_keep_a_small_one_waiting() -> None:
     assert (world.phase("small"), world.phase("big"), len(world.pods())) == ("Running", "Running", 201)
 
 
+@pytest.mark.long
 def test_a_thousand_changes_are_one_entry_in_the_queue() -> None:
     world = World().apply(job({"trainer": role(1)})).run()
     world.queue.published.clear()

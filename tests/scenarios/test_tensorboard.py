@@ -173,7 +173,10 @@ def test_one_that_is_refused_is_told_once_and_the_job_goes_on(sentence: str) -> 
     world.until("it serves", lambda: world.condition("TensorBoard").get("status") == "True", within_seconds=330)
 
 
-@pytest.mark.parametrize(("answer", "most"), [(QUOTA, 14), (INVALID, 4)], ids=["a quota", "called invalid"])
+@pytest.mark.parametrize(
+    ("answer", "most"),
+    [pytest.param(QUOTA, 14, id="a quota"), pytest.param(INVALID, 4, id="called invalid", marks=pytest.mark.long)],
+)
 def test_passes_of_a_busy_job_do_not_try_a_refused_one_each_time(answer: HttpResponse, most: int) -> None:
     """For five minutes, in which it is scaled every five seconds; and an edit of what was refused is tried at once."""
     world = World(nodes=2)

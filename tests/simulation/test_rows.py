@@ -1,4 +1,4 @@
-"""A sample of every row: each fourth scenario of a row in `make test`, the others in `make test-long`. `make sim-all`
+"""A sample of every row: each eighth scenario of a row in `make test`, the others in `make test-long`. `make sim-all`
 has the whole figures."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IN_MAKE_TEST = {
     *((1, "ai-pod-succeeds"), (1, "mpi-restarts"), (1, "ai-pod-gang"), (5, "pytorch-suspended")),
     *((7, "ai-pod-restarts"), (7, "kubedl-tf-restarts")),
 }
-"""Beyond each fourth: one of each way in which pods are kept, and those that a seeded bug names."""
+"""Beyond each eighth: one of each way in which pods are kept, and those that a seeded bug names."""
 
 
 def samples() -> Iterator[ParameterSet]:
@@ -32,8 +32,8 @@ def samples() -> Iterator[ParameterSet]:
         for place, group in enumerate(row.first):
             marks = [pytest.mark.xdist_group(group)]
             left_to_long = group in SCENARIOS and SCENARIOS[group].long
-            fourth = (place - row.number) % min(4, len(row.first)) == 0 and not left_to_long
-            quick = fourth or row.number in SHORT or (row.number, group) in IN_MAKE_TEST
+            eighth = (place - row.number) % min(8, len(row.first)) == 0 and not left_to_long
+            quick = eighth or row.number in SHORT or (row.number, group) in IN_MAKE_TEST
             every = row.number in SHORT | ONE_RUN_IN_A_GROUP or (row.number in EVERY_WRITE and not quick)
             step = 1 if every else 2
             begin = 0 if every else (row.number + place) % 2

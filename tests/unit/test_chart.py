@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
+import pytest
 import yaml
 
-from charts.build import chart_files, schema
+from charts import build
+from charts.build import schema
 
 Json = dict[str, Any]
+chart_files = cache(build.chart_files)
+
+pytestmark = pytest.mark.xdist_group("chart")  # they share what its fixture starts or renders
 
 
 def paths(values: Json, head: str = "") -> Iterator[str]:

@@ -10,6 +10,8 @@ import pytest
 
 from tests.integration.manifests import K8S, Json, render, templates
 
+pytestmark = pytest.mark.xdist_group("selectors")  # they share what its fixture starts or renders
+
 FOLDERS = sorted(
     path.parent.relative_to(K8S).as_posix()
     for path in K8S.rglob("kustomization.yaml")

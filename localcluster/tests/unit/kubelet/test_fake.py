@@ -248,6 +248,7 @@ def test_the_same_seed_gives_the_same_world() -> None:
     assert world() == world()
 
 
+@pytest.mark.long
 def test_a_thousand_pods_run_and_end_in_little_time() -> None:
     cluster = LocalCluster(nodes=[NodeConfig(f"n{n}", cpu="100") for n in range(10)])
     began = time.process_time()

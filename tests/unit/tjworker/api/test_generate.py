@@ -21,6 +21,7 @@ from tjworker.api.schema import Schema, structural
 
 FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 outputs = cache(generate.outputs)
+pytestmark = pytest.mark.xdist_group("generated")  # they share what its fixture starts or renders
 
 
 class Inner(BaseModel):

@@ -23,7 +23,7 @@ EVERY = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys()
 
 
 @EVERY
-@examples(100)
+@examples(40)
 @given(problem=problems())
 def test_a_plan_keeps_every_rule_and_changes_no_argument(policy: Any, problem: Problem) -> None:
     """Bounds, sums, and a node for each replica that is added: `check_plan`, whose own cases are below."""
@@ -53,7 +53,7 @@ def test_of_equal_jobs_the_same_one_goes_first_whatever_their_order(policy: Any)
 
 
 @EVERY
-@examples(100)
+@examples(40)
 @given(problem=problems())
 def test_planning_again_after_the_plan_is_carried_out_moves_nothing(policy: Any, problem: Problem) -> None:
     """Where more was requested than there is, roles had to give first what two plans later may be shared better; such a
@@ -99,7 +99,7 @@ BATCHES = st.none() | st.just(BatchSize(1, 2**31 - 1, 1, 2**31 - 1))
 
 
 @EVERY
-@examples(200)
+@examples(60)
 @given(problem=problems(), said=st.lists(st.tuples(REPORTED, BATCHES), min_size=6, max_size=6))
 def test_whatever_the_programs_report_there_is_a_plan_and_a_reason(policy: Any, problem: Problem, said: Any) -> None:
     """They are written by tenants, and one plan is made for all."""
@@ -211,7 +211,7 @@ def test_the_faults_are_told_and_those_beyond_three_counted() -> None:
         check_plan(two_nodes(A), plan)
 
 
-@examples(100)
+@examples(40)
 @given(problem=problems(), draw=st.randoms(use_true_random=False))
 def test_of_any_wish_what_fits_is_a_plan(problem: Problem, draw: Any) -> None:
     """Wherever the sums allow it."""
