@@ -50,7 +50,7 @@ class Past:
         said = self._heading()
         if self.job is None:
             return [narrative.Section("", (*said, *filter(None, [printable(self.summary.message)])))]
-        there = [_without_gone_at(pod) for pod in self.pods_then() if self._was_there(pod)]
+        there = [_without_gone_at(pod) for pod in _newest_by_name(self.pods_then()) if self._was_there(pod)]
         first, *others = narrative.describe(self.raw, self.job, there, self.seen, self.at)
         return [narrative.Section("", (*said, *first.lines)), *others]
 
@@ -98,6 +98,13 @@ def past(story: Story) -> Past:
     seen = [Happening(m.at, m.at, 1, "Normal", m.phase, about, m.message) for m in story.moments]
     at = rows.parse_time(one.deleted_at or one.ended_at) or rows.utc_now()
     return Past(one, story.job, model, story.pods, tuple(seen), at)
+
+
+def _newest_by_name(pods: Sequence[Json]) -> list[Json]:
+    """Without pods that a pod of the same name has replaced."""
+    by_age = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
+    newest = {pod["metadata"]["name"]: pod for pod in by_age}
+    return [pod for pod in pods if newest[pod["metadata"]["name"]] is pod]
 
 
 def _containers(pod: Json) -> Sequence[Json]:

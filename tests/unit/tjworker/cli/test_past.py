@@ -108,6 +108,15 @@ def test_which_pods_went_with_their_job(row: str, store: MemoryHistory, typed_at
     assert said in typed_at.tj("describe", "digits").stdout
 
 
+def test_a_pod_that_was_replaced_shortly_before_the_deletion_is_not_counted_beside_its_successor(
+    store: MemoryHistory, typed_at: TypedAt
+) -> None:
+    successor = a_pod()
+    successor["metadata"] |= {"uid": "p1", "creationTimestamp": "2026-11-24T10:04:50Z"}
+    keep(store, a_pod(), successor, phase="Running")
+    assert "trainer: 1 of 2 run" in typed_at.tj("describe", "digits").stdout
+
+
 def test_timeline_draws_its_phases_and_pods(store: MemoryHistory, typed_at: TypedAt) -> None:
     keep(store, a_pod(), phase="Running")
     text = typed_at.tj("timeline", "digits").stdout
