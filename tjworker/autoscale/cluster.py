@@ -46,6 +46,7 @@ def cluster_resource(
             resource.nodes.gpu_free[name] += max(0, amount - asked_here.amount(gpu))
         for kind in kinds:
             resource.nodes.others_free[kind][name] = has(node, kind) - asked_here.amount(kind)
+    # Memory is summed in bytes and rounded to MB once, not per node.
     asked = requests.get(WAITING, NOTHING)
     for name in usable:
         asked = asked.plus(requests.get(name, NOTHING))
@@ -69,6 +70,7 @@ def kinds_of(gpu_resources: Sequence[str]) -> tuple[str, ...]:
 
 def has(node: NodeRecord, name: str) -> int:
     """The node's allocatable amount: milli-CPUs, bytes of memory, or a count. 0 for a quantity that cannot be read."""
+    # A bad quantity must not break the plan of the cluster. The kubelet will write another.
     try:
         amount = node.allocatable.get(name, "0")
         return min(MOST, milli(amount) if name == "cpu" else whole(amount))

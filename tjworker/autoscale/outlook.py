@@ -74,6 +74,7 @@ def look_ahead(
     pending = bool(demand or unknown.pods)
     to_place: list[tuple[ElasticJob, int]] = []
     for auto in roles:
+        # A leaving pod requests its room until it is gone. The plan may use that room already.
         for pod in auto.leaving:
             _free(resource, auto, pod, rules)
         if not (wants := len(auto.waiting) + auto.missing):
@@ -81,6 +82,7 @@ def look_ahead(
         possible = reach.count(auto.replica, places.by_name.get(place_of(auto.elastic)), wants)
         hopeless += max(0, len(auto.waiting) - possible)
         if possible:
+            # A replica without a pod is no pending pod: it waits for its controller, not for room.
             pending = pending or bool(auto.waiting)
             _ask(resource, auto.elastic, possible)
             to_place.append((auto.elastic, possible))

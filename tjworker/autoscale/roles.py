@@ -86,6 +86,7 @@ def auto_roles(states: Iterable[JobState], now: float, rules: Rules) -> tuple[li
                 continue
             try:
                 found.append(_auto_role(state, role, now, rules))
+            # Users write templates: one that cannot be read must not break the plan of all jobs.
             except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
                 unplanned.append(UnplannedRole(state.job.key, role.name, str(error)))
     return found, unplanned
@@ -102,6 +103,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRol
     if unmade and not _creation_is_refused(state, role, now, rules):
         unmade = 0
     least = role.min_replicas or 0
+    # Refused replicas are not taken back below the minimum.
     back = min(unscheduled + unmade, max(0, role.replicas - least))
     # The highest ordinals go, and the refused replicas may be others. The rest has a cool-down to find its place.
     if back and _taken_back_recently(state, role, now, rules):

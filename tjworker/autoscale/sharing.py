@@ -396,7 +396,7 @@ class _Sharing:
         trial = self.trial
         cheap = self.donors.cheapest(MOST_DONORS, but, short or NOTHING)
         if not cheap or min(self._loss(i, trial.count(i)) for i in cheap) >= limit:
-            # Whichever node is freed, some role loses at least that much.
+            # Each gift of the roles that are considered costs `limit` or more.
             return NOWHERE
         nodes = [only] if only is not None else list(dict.fromkeys(trial.nodes[i][-1] for i in cheap))
         fitting = trial.fleet.first(trial.fleet.block(size, replicas)) if only is None else NOWHERE
@@ -412,7 +412,7 @@ class _Sharing:
             # The cost counts per waiting pod: a replica is often larger than a waiting pod, so the node may hold two.
             if price is not None and (best is None or price.loss / price.pods < least):
                 best, where, least = price, node, price.loss / price.pods
-                # Nodes come in the order of their cheapest donor, so one gift is as cheap as it gets.
+                # Nodes come in the order of their cheapest donor: a node that needs one gift is good enough.
                 if len(price.givers) <= 1 and wanted == 1 and not self.compact:
                     break
         if best is None:

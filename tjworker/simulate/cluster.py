@@ -104,6 +104,7 @@ class Cluster:
     def choose(self, pod: Pod, mine: Iterable[str], left: int) -> str:
         """The node for the pod; '' if no node has room. `mine`: the nodes of the other replicas of its role. `left`:
         how many replicas of the role, including this one, still need a node."""
+        # Thousands of equal pods may wait in a full cluster: look at its nodes once.
         if pod.asks in self._full:
             return ""
         able = [(name, room) for name, room in self.free.items() if self.fits(room, pod.asks)]

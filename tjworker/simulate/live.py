@@ -56,6 +56,7 @@ def check_policy(policy: str) -> None:
         raise ScenarioError(f"policy {policy!r} does not decide about a live cluster; there are {', '.join(POLICIES)}")
 
 
+# The user asks what one policy would do, so the policies that jobs have chosen do not count.
 def _without_choice(state: JobState) -> JobState:
     kept = {name: value for name, value in state.job.annotations.items() if name != AUTOSCALE_POLICY}
     return replace(state, job=replace(state.job, annotations=kept), namespace_policy="")
