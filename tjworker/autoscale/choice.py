@@ -1,7 +1,7 @@
-"""Which policy plans a job. Pure.
+"""Chooses the policy that plans a job. Pure.
 
-The most particular choice counts: an annotation of the job, then a label of its namespace, then the setting
-TJ_AUTOSCALE_POLICY. A name that does not exist is passed over, so that a misspelt one costs no job its replicas.
+The most specific choice counts: an annotation of the job, then a label of its namespace, then the setting
+TJ_AUTOSCALE_POLICY. An unknown name is ignored, so that a misspelt name costs no job its replicas.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from tjworker.autoscale.state import JobState
 class PolicyChoice:
     name: str
     wrong: str = ""
-    """What is wrong with a name that was passed over, as a sentence; '' when none was."""
+    """What is wrong with the names that were ignored, as a sentence; '' if none was."""
 
 
 def choose_policy(state: JobState, known: Collection[str], default: str) -> PolicyChoice:
-    """`known`: the names of all policies; `default`: that of the setting."""
+    """The policy of a job. `known`: the names of all policies. `default`: the policy of the setting."""
     job = state.job
     named = (
         (f"annotation {AUTOSCALE_POLICY} of the job", job.annotations.get(AUTOSCALE_POLICY, "")),

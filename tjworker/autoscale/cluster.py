@@ -1,7 +1,7 @@
-"""The cluster as the planner sees it, from the projection: what schedulable nodes have, and what pods request. Pure.
+"""Builds the cluster that the planner sees from the projection: what usable nodes have, and what pods request. Pure.
 
-A node that is not Ready, or is cordoned, does not count, nor do its pods. Pods without a node count in the sums: all of
-them want room, also those of other operators. Source: PaddlePaddle EDL (`InquiryResource`).
+Nodes that are not Ready or are cordoned do not count, and neither do their pods. Pods without a node count in the sums,
+also those of other operators: all of them want room. Source: PaddlePaddle EDL (`InquiryResource`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from tjworker.autoscale.resources import ClusterResource, Nodes
 PODS = "pods"
 MEGA = 1_000_000
 MOST = 1 << 62
-"""More than any node has, of anything; sums of it still fit into a float."""
+"""More than any node has of any resource. Sums of it still fit into a float."""
 
 
 def cluster_resource(
     nodes: Mapping[str, NodeRecord], requests: Mapping[str, NodeRequests], gpu_resources: Sequence[str]
 ) -> ClusterResource:
-    """`requests`: of the pods of each node, and under WAITING of those without one. `gpu_resources`: the extended
-    resources that are GPUs; their sum is `gpu_free`, and where there are several kinds each also counts by itself."""
+    """The resources of the usable nodes. `requests`: node -> sum of its pods' requests; WAITING -> the sum of pods
+    without a node. `gpu_resources`: the extended resources that are GPUs. `gpu_free` is their sum; if there are several
+    kinds, each kind also counts by itself."""
     usable = usable_nodes(nodes)
     resource = ClusterResource(node_count=len(usable), nodes=Nodes(others_free={PODS: {}}))
     kinds = kinds_of(gpu_resources)
@@ -45,6 +46,7 @@ def cluster_resource(
             resource.nodes.gpu_free[name] += max(0, amount - asked_here.amount(gpu))
         for kind in kinds:
             resource.nodes.others_free[kind][name] = has(node, kind) - asked_here.amount(kind)
+    # Memory is summed in bytes and rounded to MB once, not per node.
     asked = requests.get(WAITING, NOTHING)
     for name in usable:
         asked = asked.plus(requests.get(name, NOTHING))
@@ -57,17 +59,18 @@ def cluster_resource(
 
 
 def usable_nodes(nodes: Mapping[str, NodeRecord]) -> dict[str, NodeRecord]:
-    """Those that are ready and schedulable, by name."""
+    """The nodes that are ready and schedulable, in the order of their names."""
     return {name: node for name, node in sorted(nodes.items()) if node.ready == "True" and not node.unschedulable}
 
 
 def kinds_of(gpu_resources: Sequence[str]) -> tuple[str, ...]:
-    """Extended resources that must be told apart on a node."""
+    """The GPU resources that must be counted separately on each node: all if there are several, else none."""
     return tuple(gpu_resources) if len(gpu_resources) > 1 else ()
 
 
 def has(node: NodeRecord, name: str) -> int:
-    """0 for a quantity that cannot be read: the kubelet will write another."""
+    """The node's allocatable amount: milli-CPUs, bytes of memory, or a count. 0 for a quantity that cannot be read."""
+    # A bad quantity must not break the plan of the cluster. The kubelet will write another.
     try:
         amount = node.allocatable.get(name, "0")
         return min(MOST, milli(amount) if name == "cpu" else whole(amount))

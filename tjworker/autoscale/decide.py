@@ -1,16 +1,17 @@
 """decide(jobs, cluster, now) -> the new target of each role that should change. Pure: no I/O, no clock.
 
-A policy says what each role should have. The rules of every policy enter as bounds of the roles before it plans:
+A policy says how many replicas each role should have. The rules that hold for every policy become bounds of the roles
+before the policy plans:
 
-- Without a usable node nothing is planned: the projection lacks something, or the cluster is in trouble itself.
-- Nothing is reversed within the cool-down: a role that shrank does not grow, and a role that grew shrinks only when
-  room is needed.
+- Without a usable node nothing is planned: the projection is incomplete, or the cluster itself is in trouble.
+- No move is reversed within the cool-down: a role that shrank does not grow, and a role that grew shrinks only if room
+  is needed.
 - A replica that the scheduler, a quota or admission has refused for the whole cool-down is taken back: they know more
-  than we do (taints, affinity, volumes, limits of a namespace). It is tried again after ten times as long.
-- Never below the minimum, never above the maximum.
+  than the autoscaler (taints, affinity, volumes, limits of a namespace). It is tried again after ten cool-downs.
+- No target is below the minimum or above the maximum.
 
-The plan is then checked as a whole and carried out, or rejected. All moves of a run are decided together, those that
-make room first.
+The plan is checked as a whole, and carried out or rejected as a whole. One run decides all moves; those that make room
+come first.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from tjworker.base import JobKey
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A role's new target, and why."""
+    """A role's new target, and the reason for it."""
 
     state: JobState
     role: str
@@ -48,34 +49,34 @@ class Move:
     to: int
     cause: ScaleCause
     reason: str
-    """For people."""
+    """A sentence for people: the job's status keeps it."""
 
 
 Misfit = UnplannedRole | WrongPolicyName
-"""What of a job cannot be acted on as it is written."""
+"""A part of a job that the autoscaler cannot act on as it is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     moves: tuple[Move, ...] = ()
     roles: int = 0
-    """How many roles are autoscaled."""
+    """The number of autoscaled roles."""
     load: str = ""
-    """What pods request of the cluster, in words."""
+    """What pods request of the cluster, or why nothing was planned, in words."""
     problems: tuple[Misfit, ...] = ()
     posed: Posed | None = None
-    """What was decided on; None where nothing was planned."""
+    """The problem that was decided; None if nothing was planned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """A cluster and its jobs as a problem for a policy."""
+    """A cluster and its jobs, as a problem for the policies."""
 
     problem: Problem
     autos: Mapping[RoleId, AutoRole]
     problems: tuple[Misfit, ...]
     hopeless: int = 0
-    """Pods that wait and could have no node, whatever elastic roles give up."""
+    """The number of waiting pods that no node could hold, whatever elastic roles give up."""
 
 
 def decide(
@@ -86,7 +87,8 @@ def decide(
     rules: Rules,
     waiting: Sequence[WaitingPods] = (),
 ) -> Decision:
-    """`now` is in Unix seconds. Raises PlanRejected, or what the policy raises; then nothing is to be moved."""
+    """The moves to make. `now` is in Unix seconds. Raises PlanRejected, or what the policy raises; then the caller
+    moves nothing."""
     posed = pose(states, nodes, requests, now, rules, waiting)
     problem = posed.problem
     if not posed.autos or not problem.resource.node_count:
@@ -108,7 +110,8 @@ def pose(
     rules: Rules,
     waiting: Sequence[WaitingPods] = (),
 ) -> Posed:
-    """`requests`: of the pods of each node, and under WAITING of those without one; `waiting`: these one by one."""
+    """The problem for the policies. `requests`: node -> sum of its pods' requests; WAITING -> the sum of pods without a
+    node. `waiting`: the pods without a node, in groups of equal pods."""
     found, unplanned = auto_roles(states, now, rules)
     outlook = look_ahead(nodes, requests, waiting, found, rules)
     pending = outlook.pending or find_pending_job(states)
@@ -129,24 +132,25 @@ def pose(
 
 
 def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
-    """Why each role of that job has no more replicas, as a clause. Not for a role that has its maximum."""
+    """Role -> why it has no more replicas, as a clause. Meaningless for a role that has its maximum."""
     problem = posed.problem
     roles = [role for role in problem.roles if role.id.job == job]
     if rules.policy not in POLICIES:
         return {role.id: "the autoscaler is switched off (TJ_AUTOSCALE_POLICY)" for role in roles}
     if not problem.resource.node_count:
         return {role.id: "no node is ready and schedulable" for role in roles}
-    keeps, found = Plan({}), {}
+    keeps, reasons = Plan({}), {}
     for role in roles:
         policy = policy_of(role, rules.policy)
-        text = _waits(posed, role) or POLICIES[policy].explain(problem, keeps, role).text
+        text = _describe_waiting(posed, role) or POLICIES[policy].explain(problem, keeps, role).text
+        # The callers write the size themselves.
         size = f"{role.elastic.parallelism} of {role.elastic.max_instance}: "
-        found[role.id] = f"{text.removeprefix(size)} (policy {policy})"
-    return found
+        reasons[role.id] = f"{text.removeprefix(size)} (policy {policy})"
+    return reasons
 
 
-def _waits(posed: Posed, role: ElasticRole) -> str:
-    """What the replicas without a node wait for; '' for a role that has none such, or whose bounds tell it."""
+def _describe_waiting(posed: Posed, role: ElasticRole) -> str:
+    """What the replicas without a node wait for. '' if the role has none, or if its bounds give the reason."""
     waiting = len(posed.autos[role.id].waiting)
     if not waiting or role.refused:
         return ""
@@ -156,13 +160,14 @@ def _waits(posed: Posed, role: ElasticRole) -> str:
             f"{waiting} of its replicas wait, and no node could hold one, whatever elastic roles gave up: it takes"
             " nothing from other jobs; lower its requests or add a larger node"
         )
-    if demand.placed:  # the scheduler has yet to find the room
+    if demand.placed:
+        # A node has room for it. The scheduler will find that room.
         return ""
     return f"{waiting} of its replicas wait for a node: {why_no_room(posed.problem, role)}"
 
 
 def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
-    """Pods request more than there is."""
+    """True if pods request more than the cluster has."""
     return (
         resource.cpu_request_milli > cpu_reach(resource, max_load_desired)
         or resource.memory_request_mega > resource.memory_total_mega
@@ -197,15 +202,14 @@ def _elastic_role(auto: AutoRole, *, movable: bool, needed: bool, now: float, ru
 
 
 def past_moves(auto: AutoRole) -> tuple[PastMove, ...]:
-    """The newest first, as the job's status has them."""
+    """The moves of the role in the job's status, the newest first. A record without a readable time is left out."""
     records = [record for record in auto.state.job.status.scale_records if record.role == auto.role.name]
     times = ((record, from_rfc3339(record.time)) for record in records)
     return tuple(PastMove(at, record.from_, record.to, record.cause) for record, at in times if at is not None)
 
 
 def service_seconds(auto: AutoRole, moves: Sequence[PastMove], now: float) -> float:
-    """Replica-seconds since all its replicas ran for the first time. Before the oldest move that the status has, the
-    role counts as it was then."""
+    """Replica-seconds since all replicas of the job ran for the first time. `moves`: the newest first."""
     started = from_rfc3339(auto.state.job.status.start_running_time)
     if started is None:
         return 0.0
@@ -213,27 +217,29 @@ def service_seconds(auto: AutoRole, moves: Sequence[PastMove], now: float) -> fl
     for move in moves:
         since = max(started, move.at)
         total, until, replicas = total + max(0.0, until - since) * replicas, min(until, since), move.from_
+    # The status keeps only the newest moves. Before the oldest of them, the role counts with the size it had then.
     return total + max(0.0, until - started) * replicas
 
 
 def _ceiling(auto: AutoRole, *, movable: bool, now: float, rules: Rules) -> tuple[int | None, str]:
-    """Beyond which it does not grow now, and why."""
+    """(replicas beyond which the role does not grow now, why); (None, '') if only its maximum limits it."""
     keeps = auto.elastic.parallelism
     if not movable:
         return keeps, f"a job grows while it runs whole, and this one is {auto.state.job.status.phase}"
     if auto.state.job.status.unusable_spec:
-        # A pass makes no replica of it and sets a higher target aside, so each run would set that again.
+        # A pass creates no replica for such a spec and discards a higher target, so each run would set it again.
         return keeps, "an edit of it cannot be used, and it does not grow until that is mended"
-    if because := _of_its_replicas(auto) or _of_its_rest(auto, now, rules):
+    if because := _why_replicas_forbid_growth(auto) or _why_cooldown_forbids_growth(auto, now, rules):
         return keeps, because
     if not auto.staying and keeps < auto.elastic.max_instance:
-        # What admission makes of its template is not known before the first pod.
+        # Admission may change what the template requests. The first pod shows it.
         return max(keeps, 1), "it grows further when its first pod is made, which shows what a replica requests"
     return None, ""
 
 
-def _of_its_replicas(auto: AutoRole) -> str:
-    if auto.state.finished_replicas(auto.role):  # a job near its end trains no faster with more
+def _why_replicas_forbid_growth(auto: AutoRole) -> str:
+    if auto.state.finished_replicas(auto.role):
+        # A job near its end trains no faster with more replicas.
         return "replicas of it have finished, and such a role does not grow any more"
     if auto.refused:
         return auto.refused_because
@@ -242,7 +248,7 @@ def _of_its_replicas(auto: AutoRole) -> str:
     return ""
 
 
-def _of_its_rest(auto: AutoRole, now: float, rules: Rules) -> str:
+def _why_cooldown_forbids_growth(auto: AutoRole, now: float, rules: Rules) -> str:
     record = auto.newest_record
     if record is None or moved(auto, now, rules) >= 0:
         return ""
@@ -252,7 +258,8 @@ def _of_its_rest(auto: AutoRole, now: float, rules: Rules) -> str:
 
 
 def moved(auto: AutoRole, now: float, rules: Rules) -> int:
-    """By how much the target was last changed, if the cool-down after that is not over; else 0."""
+    """The last change of the role's target, in replicas; 0 once the cool-down after it is over. A refusal rests for
+    REFUSED_REST cool-downs."""
     record = auto.newest_record
     at = from_rfc3339(record.time) if record is not None else None
     if record is None or at is None:
@@ -265,28 +272,30 @@ def moved(auto: AutoRole, now: float, rules: Rules) -> int:
 # -- moves -------------------------------------------------------------------------------------------
 def _move(posed: Posed, plan: Plan, role: ElasticRole, load: str, rules: Rules) -> Move | None:
     planned = plan.targets.get(role.id, role.elastic.parallelism)
+    # `parallelism` is without the refused replicas; the job's target still has them.
     was = role.elastic.parallelism + role.refused
     if planned == was:
         return None
     cause: ScaleCause = "refused"
     policy = policy_of(role, rules.policy)
-    told = [role.refused_because] if role.refused else []
+    reasons = [role.refused_because] if role.refused else []
     if planned != role.elastic.parallelism:
         reason = POLICIES[policy].explain(posed.problem, plan, role)
-        told.append(reason.text)
+        reasons.append(reason.text)
         cause = "refused" if role.refused else reason.cause
     auto = posed.autos[role.id]
     return Move(
-        auto.state, role.id.role, was, planned, cause, f"autoscaler: {', and '.join(told)} ({load}; policy {policy})"
+        auto.state, role.id.role, was, planned, cause, f"autoscaler: {', and '.join(reasons)} ({load}; policy {policy})"
     )
 
 
 def _ordered(moves: Iterable[Move | None]) -> tuple[Move, ...]:
+    # Moves that shrink a role come first: they make room.
     return tuple(sorted((m for m in moves if m is not None), key=lambda m: (m.to > m.from_, m.state.job.key, m.role)))
 
 
 def _load(resource: ClusterResource) -> str:
-    """Such as `CPU 7.5 of 8, memory 3.2 of 16 GB, GPU 4 of 4 asked for`."""
+    """What pods request, such as `CPU 7.5 of 8, memory 3.2 of 16 GB, GPU 4 of 4 asked for`."""
     parts = [
         f"CPU {resource.cpu_request_milli / 1000:g} of {resource.cpu_total_milli / 1000:g}",
         f"memory {resource.memory_request_mega / 1000:.3g} of {resource.memory_total_mega / 1000:.3g} GB",

@@ -1,7 +1,8 @@
-"""Which roles give room to others, and what it costs them. Pure; changes nothing: prices are worked out in the head.
+"""Finds the roles that lose least by giving room to other roles, and computes what they lose. Pure: it reads the trial
+and does not change it.
 
-A role gives its last replicas. So who can free a node are the roles whose last replica is there, and with each gift the
-next of a role's replicas may be on that node, too.
+A role gives its last replica first. So only the roles whose last replica is on a node can free room there. After a role
+gave that replica, its next one may be on the same node, too.
 """
 
 from __future__ import annotations
@@ -16,34 +17,38 @@ from tjworker.autoscale.fleet import ReplicaSize
 from tjworker.autoscale.trial import NOWHERE, Trial
 
 Kind = tuple[bool, bool, bool]
-"""Whether a replica takes CPU, memory and GPUs."""
+"""(CPU, memory, GPUs): True for each resource that a replica takes, or that the cluster has too little of."""
 NOTHING: Kind = (False, False, False)
 
 Loss = Callable[[int, int], float]
-"""(role, replicas) -> what the role loses with the last of so many."""
+"""(role, replicas) -> the worth of the role's last replica, if it has that many."""
 
 
 class Price(NamedTuple):
     loss: float
-    """What the givers lose."""
+    """Sum of what the givers lose."""
     givers: Sequence[int]
-    """Who gives its last replica, one after the other."""
+    """Roles that give their last replica, in order. A role that gives two is listed twice."""
     pods: int
-    """How many of those that wait the node then holds."""
+    """How many of the waiting pods fit on the node then."""
 
 
 class _Clearance(NamedTuple):
     loss: float
     givers: tuple[int, ...]
     enough: bool
-    """False where the node has no room even then, or the search ended at a limit: it takes `loss` or more."""
+    """False if the node lacks room even after all gifts, or if the search ended at a limit. The node then costs `loss`
+    or more."""
 
 
-_NOBODY: frozenset[int] = frozenset()
+_NO_ROLES: frozenset[int] = frozenset()
 
 
 class Donors:
-    """`change` is to be told of each step of the trial, `hold` of each pod that waits and is given a node."""
+    """Caches prices, so the caller reports every step: call `change` after each step of the trial, and `hold` after
+    each node that a waiting pod is given.
+
+    `share`: each role's dominant share of the cluster. `least`: the replicas below which a role gives nothing."""
 
     def __init__(self, trial: Trial, loss: Loss, share: Sequence[float], least: Sequence[int]) -> None:
         self._trial, self._loss, self._share, self._least = trial, loss, share, least
@@ -52,31 +57,33 @@ class Donors:
         self._tails: dict[int, set[int]] = defaultdict(set)
         """Node -> roles whose last replica is there."""
         self._tail_of = [NOWHERE] * count
+        """The node of each role's last replica, as `_tails` has it."""
+        # `_catch_up` handles these roles when a price is needed: most steps only take free room, and need none.
         self._changed = set(range(count))
-        """Roles that have changed since the rest was brought up to date. Most steps only take free room, and nobody
-        asks in between who could give some."""
+        """Roles that changed since the last `_catch_up`."""
         self._heaps: dict[Kind, list[tuple[float, int, int]]] = {kind: [] for kind in self._kinds}
-        """(what its last replica is worth for its share, role, replicas), of roles that take the same kinds of
-        resources: heaps with outdated entries."""
+        """Kind -> heap of (worth of the last replica / share, role, replicas), for the roles of that kind. An entry is
+        outdated if the role has another number of replicas now."""
         self._offered: list[int | None] = [None] * count
         """The replicas of each role's newest entry in its heap."""
         self._found: dict[tuple[int, Kind], list[int]] = {}
-        """What `cheapest` has found since the last change."""
+        """Answers of `cheapest` since the last change."""
+        # Many roles look for room on the few nodes where it costs least, so costs are kept until the node changes.
         self._known: dict[int, dict[tuple[int, int, int], _Clearance]] = defaultdict(dict)
-        """Node -> (size, replicas, the role that gives nothing) -> what the node costs."""
+        """Node -> (id of the size, replicas, the role that gives nothing) -> what the node costs."""
 
     def change(self, i: int, node: int) -> None:
-        """The role has one replica more or fewer, on that node."""
+        """Record that role `i` has one replica more or fewer on that node."""
         self._changed.add(i)
         if node in self._known:
             del self._known[node]
 
     def hold(self, node: int) -> None:
-        """Somebody else takes room there."""
+        """Record that a waiting pod takes room on that node."""
         self._known.pop(node, None)
 
     def require(self, least: Sequence[int]) -> None:
-        """Roles give nothing below these numbers from now on."""
+        """Replace the replicas below which a role gives nothing."""
         self._least = least
         self._known.clear()
         self._heaps = {kind: [] for kind in self._kinds}
@@ -103,9 +110,9 @@ class Donors:
                 self._offered[i] = now
         self._changed.clear()
 
-    # -- what is short ----------------------------------------------------------------------------
+    # -- shortage ----------------------------------------------------------------------------------
     def short_of(self, size: ReplicaSize, replicas: int, givers: Sequence[int] = ()) -> Kind:
-        """What the cluster as a whole has too little of for so many replicas, after these gifts."""
+        """The resources that the cluster's sums lack for `replicas` more of that size, after these gifts."""
         cpu, memory, gpu = self._over(givers)
         return (
             bool(size.cpu) and cpu + replicas * size.cpu > 0,
@@ -114,20 +121,21 @@ class Donors:
         )
 
     def helps(self, i: int, short: Kind) -> bool:
-        """Whether a replica of the role takes any of that."""
+        """True if a replica of the role takes one of the resources in `short`."""
         return _overlap(self._kinds[i], short)
 
-    # -- who loses least ---------------------------------------------------------------------------
+    # -- the cheapest donors -----------------------------------------------------------------------
     def cheapest(self, most: int, but: int, helps: Kind = NOTHING) -> list[int]:
-        """The roles that lose least for their share by giving, the cheapest first; with `helps`, of those that take any
-        of these kinds. `but`: the role that gives nothing."""
+        """Up to `most` roles that lose least, relative to their share, by giving their last replica; the cheapest
+        first. With `helps`, only roles that take one of these resources. `but`: the role that gives nothing."""
         self._catch_up()
         found = self._found.get((most, helps))
         if found is None:
-            found = self._found[most, helps] = self._look(most + 1, helps)
+            # One more than needed, because `but` may be among them: so the answer serves every `but`.
+            found = self._found[most, helps] = self._pop_cheapest(most + 1, helps)
         return [i for i in found if i != but][:most]
 
-    def _look(self, most: int, helps: Kind) -> list[int]:
+    def _pop_cheapest(self, most: int, helps: Kind) -> list[int]:
         heaps = [heap for kind, heap in self._heaps.items() if helps == NOTHING or _overlap(kind, helps)]
         found: dict[int, tuple[float, int, int]] = {}
         while len(found) < most and (ripe := [heap for heap in heaps if heap]):
@@ -136,18 +144,19 @@ class Donors:
             if entry[2] == len(self._trial.nodes[i]):
                 found.setdefault(i, entry)
             elif entry[2] == self._offered[i]:
+                # The newest entry is outdated and dropped: `_catch_up` pushes another if the role comes back to it.
                 self._offered[i] = None
         for i, entry in found.items():
             heapq.heappush(self._heaps[self._kinds[i]], entry)
         return list(found)
 
-    # -- what a node costs -------------------------------------------------------------------------
+    # -- the price of a node -----------------------------------------------------------------------
     def price(
         self, size: ReplicaSize, replicas: int, node: int, limit: float, but: int, *, sums: bool, wanted: int = 1
     ) -> Price | None:
-        """What it takes until the node has room for so many replicas of that size, and, with `sums`, the cluster as a
-        whole has, too. None where it takes `limit` or more. `but`: the role that gives nothing. `wanted`: how many such
-        pods wait, of which the price says how many find room."""
+        """The gifts that make room on the node for `replicas` of that size; with `sums`, also room in the sums of the
+        cluster. None if they cost `limit` or more. `but`: the role that gives nothing. `wanted`: how many such pods
+        wait; `Price.pods` says how many of them fit."""
         known = self._clearance(size, replicas, node, limit, but)
         if not known.enough or (known.givers and known.loss >= limit):
             return None
@@ -156,13 +165,14 @@ class Donors:
         return self._with_sums(size, replicas, known, limit, but)
 
     def _clearance(self, size: ReplicaSize, replicas: int, node: int, limit: float, but: int) -> _Clearance:
-        """Of one node, whatever the sums say. It is remembered until something on the node changes: many roles look for
-        room on the few nodes where it costs least."""
+        """The gifts that make room on this node, whatever the sums say. Cached."""
         self._catch_up()
-        tails = self._tails.get(node, _NOBODY)
+        tails = self._tails.get(node, _NO_ROLES)
         known = self._known[node]
+        # `but` matters only if it could give here. All other roles share one entry.
         key = id(size), replicas, but if but in tails else NOWHERE
         found = known.get(key)
+        # A search that ended at a lower limit is repeated: with this limit it may succeed.
         if found is None or not (found.enough or found.loss >= limit):
             found = known[key] = self._clear(size, replicas, node, limit, [i for i in tails if i != but])
         return found
@@ -192,11 +202,11 @@ class Donors:
         return _Clearance(loss, tuple(givers), enough=True)
 
     def _with_sums(self, size: ReplicaSize, replicas: int, known: _Clearance, limit: float, but: int) -> Price | None:
-        """What it takes beyond the node until the cluster as a whole has room."""
+        """The gifts of `known`, and those on any node that the sums of the cluster need beyond them."""
         loss, givers = known.loss, list(known.givers)
         given = Counter(givers)
         while (short := self.short_of(size, replicas, givers)) != NOTHING:
-            first = self._first_of_all(but, short, given)
+            first = self._cheapest_after(but, short, given)
             if first is None:
                 return None
             loss += self._loss(first, len(self._trial.nodes[first]) - given[first])
@@ -207,7 +217,7 @@ class Donors:
         return Price(loss, givers, 1)
 
     def _over(self, givers: Sequence[int]) -> tuple[int, int, int]:
-        """The sums of requests beyond the cluster, after these gifts."""
+        """(CPU, memory, GPUs) by which requests exceed the cluster, after these gifts."""
         fleet = self._trial.fleet
         if not givers:
             return fleet.over_cpu, fleet.over_memory, fleet.over_gpu
@@ -219,7 +229,7 @@ class Donors:
         )
 
     def _pods(self, size: ReplicaSize, node: int, givers: Sequence[int], wanted: int) -> int:
-        """How many of so many pods that wait the node holds after these gifts."""
+        """How many of `wanted` waiting pods fit on the node after these gifts."""
         if wanted == 1:
             return 1
         back = Counter[int]()
@@ -228,11 +238,12 @@ class Donors:
         rooms = [(free[node] + back[id(free)]) // amount for free, amount in size.needs]
         return min(wanted, max(0, min(rooms, default=0)))
 
-    def _first_of_all(self, but: int, helps: Kind, given: Mapping[int, int]) -> int | None:
-        """As `cheapest`, after so many gifts of roles."""
+    def _cheapest_after(self, but: int, helps: Kind, given: Mapping[int, int]) -> int | None:
+        """The role that loses least by its next gift, after the gifts in `given` (role -> replicas)."""
         entries = []
         for i in self.cheapest(len(given) + 1, but, helps):
             if i not in given:
+                # `cheapest` is sorted, so the first role without a gift beats all others without one.
                 entries.append((self._loss(i, len(self._trial.nodes[i])) / self._share[i], i))
                 break
         for i, gifts in given.items():

@@ -1,13 +1,13 @@
-"""The planner of PaddlePaddle EDL, one replica a step: easy to read and to check, slow in a big cluster. The policy
-`fulfillment` gives the same answer, and a property test holds it to that. Pure; only `scale_dry_run` changes an
-argument, as its original does.
+"""The planner of PaddlePaddle EDL, one replica per step: easy to read and to check, but slow in a big cluster. The
+policy `fulfillment` gives the same answer; a property test compares the two. Pure, except that `scale_dry_run` changes
+`resource`, as the original does, and so do its helpers `account` and `take`.
 
-Where it differs from the original, and why:
+It differs from the original in three ways:
 
-- a job is scaled down only for what it uses (the original scaled CPU jobs down for want of GPUs, and up again in the
-  same round, for ever);
-- GPUs count for each node, and are filled to the last one (a FIXME there);
-- a planned replica takes room from its node, and a replica that goes gives it back.
+- A job is scaled down only if it uses a resource that is short. The original scaled CPU jobs down when GPUs were short,
+  and up again in the same round, for ever.
+- GPUs count per node, and the last GPU may be used (a FIXME in the original).
+- A planned replica takes room from its node, and a removed replica gives it back.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tjworker.autoscale.resources import ClusterResource
 
 
 def search_assignable_node(resource: ClusterResource, job: ElasticJob) -> str:
-    """The first node with room for one more replica; '' when there is none."""
+    """The first node with room for one more replica; '' if there is none."""
     nodes = resource.nodes
     for name, idle in nodes.cpu_idle_milli.items():
         if job.cpu_request_milli and job.cpu_request_milli > idle:
@@ -41,8 +41,9 @@ def cpu_reach(resource: ClusterResource, max_load_desired: float) -> int:
 def scale_dry_run(
     resource: ClusterResource, job: ElasticJob, current_diff: int, max_load_desired: float, scale_down: bool
 ) -> int:
-    """One step for a job of which `current_diff` replicas have been planned already: -1, 0 or +1; or, on the way up,
-    from above its maximum straight down to that. `resource` is as it would be after it."""
+    """One step for a job: -1, 0 or +1 replicas. If the job is above its maximum, the step up goes down to the maximum.
+    `current_diff`: the replicas planned so far minus the present ones. Changes `resource` to what it is after the step.
+    """
     planned = job.parallelism + current_diff
     if scale_down:
         may = planned > job.max_instance or (planned > job.lowest and _helps(resource, job, max_load_desired))
@@ -55,6 +56,7 @@ def scale_dry_run(
     account(resource, job, step)
     if node:
         take(resource, job, node, 1)
+    # Replicas that go, the last one first, give back the room on their nodes.
     for index in range(planned - 1, planned + step - 1, -1):
         if index < len(job.placed) and job.placed[index] in resource.nodes.cpu_idle_milli:
             take(resource, job, job.placed[index], -1)
@@ -62,7 +64,7 @@ def scale_dry_run(
 
 
 def _helps(resource: ClusterResource, job: ElasticJob, max_load_desired: float) -> bool:
-    """Something that this job uses is requested beyond what there is."""
+    """True if pods request more than the cluster has, of a resource that this job uses."""
     return (
         bool(job.cpu_request_milli and resource.cpu_request_milli > cpu_reach(resource, max_load_desired))
         or bool(job.memory_request_mega and resource.memory_request_mega > resource.memory_total_mega)
@@ -71,7 +73,7 @@ def _helps(resource: ClusterResource, job: ElasticJob, max_load_desired: float) 
 
 
 def _room(resource: ClusterResource, job: ElasticJob, planned: int, max_load_desired: float) -> str:
-    """The node for one more replica; '' when it may not or cannot grow."""
+    """The node for one more replica; '' if the job may not grow or there is no room."""
     if planned >= job.highest:
         return ""
     if resource.memory_total_mega - resource.memory_request_mega < job.memory_request_mega:
@@ -84,7 +86,7 @@ def _room(resource: ClusterResource, job: ElasticJob, planned: int, max_load_des
 
 
 def account(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
-    """Adds the requests of so many replicas to the sums of the cluster."""
+    """Add the requests of that many replicas to the sums of the cluster."""
     resource.cpu_request_milli += replicas * job.cpu_request_milli
     resource.memory_request_mega += replicas * job.memory_request_mega
     resource.gpu_request += replicas * job.gpu_limit
@@ -92,7 +94,7 @@ def account(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
 
 
 def take(resource: ClusterResource, job: ElasticJob, node: str, replicas: int) -> None:
-    """Takes the requests of so many replicas from what the node has left."""
+    """Subtract the requests of that many replicas from what the node has left."""
     nodes = resource.nodes
     taken = [(nodes.cpu_idle_milli, job.cpu_request_milli), (nodes.memory_free_mega, job.memory_request_mega)]
     if nodes.gpu_free:
@@ -104,10 +106,11 @@ def take(resource: ClusterResource, job: ElasticJob, node: str, replicas: int) -
 
 
 def scale_one_by_one(jobs: Sequence[ElasticJob], resource: ClusterResource, max_load_desired: float) -> dict[str, int]:
-    """How many replicas more or fewer each elastic job should have. Round after round, one step up for each job,
-    the least fulfilled first, then one down, the most fulfilled first, until a round changes nothing. It terminates:
-    the excess of requests over the cluster only falls, and without an excess there are only steps up, at most to the
-    maxima."""
+    """Name of each elastic job -> how many replicas more (or fewer, below 0) it should have. In each round every job
+    makes one step up, the least fulfilled first, then one step down, the most fulfilled first. Ends with the first
+    round that changes nothing."""
+    # It terminates: the excess of requests over the cluster only falls. Without an excess there are only steps up, at
+    # most to the maxima.
     left = resource.copy()
     ordered = sorted_jobs(jobs, elastic)
     diff = {job.name: 0 for job in ordered}

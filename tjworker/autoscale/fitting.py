@@ -1,4 +1,4 @@
-"""Whether a plan can be carried out: bounds, sums, and a node for each replica that is added. Pure."""
+"""Checks that a plan can be carried out: bounds, sums, and a node for each added replica. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tjworker.base import Terminal
 
 
 class PlanRejected(Terminal):
-    """A policy has returned a plan that breaks a rule. None of it is carried out."""
+    """A policy returned a plan that breaks a rule. No part of the plan is carried out."""
 
 
 SHOWN_FAULTS = 3
 
 
 def check_plan(problem: Problem, plan: Plan) -> None:
-    """Raises PlanRejected, with the first faults in words."""
+    """Raises PlanRejected, which names the first faults, if the plan breaks a rule."""
     roles = {role.id: role for role in problem.roles}
     faults = (
         list(_out_of_bounds(roles, plan)) or _beyond_the_sums(problem, plan) or list(_without_a_node(problem, plan))
@@ -43,19 +43,19 @@ def _out_of_bounds(roles: Mapping[RoleId, ElasticRole], plan: Plan) -> Iterator[
 
 
 def _allowed(job: ElasticJob, to: int) -> bool:
-    """Within the bounds; or not farther outside than it is, as after an edit of the spec."""
+    """True if `to` is within the bounds, or no farther outside than the job is now, as after an edit of the spec."""
     low, high, now = job.lowest, max(job.lowest, job.highest), job.parallelism
     return min(low, now) <= to <= max(high, now)
 
 
 def _changed(problem: Problem, plan: Plan) -> list[tuple[ElasticRole, int]]:
-    """Roles that the plan changes, by how much."""
+    """(role, replicas more or fewer) for each role that the plan changes."""
     steps = ((role, plan.targets.get(role.id, role.elastic.parallelism)) for role in problem.roles)
     return [(role, to - role.elastic.parallelism) for role, to in steps if to != role.elastic.parallelism]
 
 
 def _beyond_the_sums(problem: Problem, plan: Plan) -> list[str]:
-    """A plan may leave more requested than there is, where jobs are at their minimum; it may not make that so."""
+    """A fault for each resource of which the plan requests too much."""
     resource, changed = problem.resource, _changed(problem, plan)
     found = []
     for what, asked, limit, amount in (
@@ -64,6 +64,7 @@ def _beyond_the_sums(problem: Problem, plan: Plan) -> list[str]:
         ("GPUs", resource.gpu_limit, resource.gpu_total, _gpu),
     ):
         after = asked + sum(step * amount(role.elastic) for role, step in changed)
+        # An excess that exists already may remain, because jobs keep their minimum. The plan may not add to it.
         if after > limit and any(step > 0 and amount(role.elastic) for role, step in changed):
             found.append(f"{after} {what} would be requested of {limit}")
     return found
@@ -83,7 +84,7 @@ def _gpu(job: ElasticJob) -> int:
 
 def _without_a_node(problem: Problem, plan: Plan) -> Iterator[str]:
     fleet, roles = _after_giving(problem, plan)
-    # Replicas of one size are counted together: 150,000 of them, one after the other, would take half a second.
+    # Replicas of one size are counted together: checking 150,000 of them one by one would take half a second.
     wanted: dict[ReplicaSize, Counter[str]] = defaultdict(Counter)
     for size, role in zip(fleet.sizes, roles, strict=True):
         more = plan.targets.get(role.id, role.elastic.parallelism) - role.elastic.parallelism
@@ -98,14 +99,14 @@ def _without_a_node(problem: Problem, plan: Plan) -> Iterator[str]:
             node = fleet.index.get(name, -1)
             if node < 0 or not fleet.fits(size, node, replicas):
                 ids = (r.id for s, r in zip(fleet.sizes, roles, strict=True) if s is size)
-                told = next(id_ for id_ in ids if name in plan.places.get(id_, ()))
-                yield f"{told}: no room on node {name} for {replicas} more replicas of its size"
+                role_id = next(id_ for id_ in ids if name in plan.places.get(id_, ()))
+                yield f"{role_id}: no room on node {name} for {replicas} more replicas of its size"
             else:
                 fleet.take_many(size, node, replicas)
 
 
 def _after_giving(problem: Problem, plan: Plan) -> tuple[Fleet, list[ElasticRole]]:
-    """The cluster without the replicas that the plan takes away; jobs are in the order of the roles."""
+    """(the cluster without the replicas that the plan removes, the roles in the order of its jobs)."""
     roles = list(problem.roles)
     fleet = Fleet([role.elastic for role in roles], problem.resource, 0)
     for i, role in enumerate(roles):
@@ -116,11 +117,11 @@ def _after_giving(problem: Problem, plan: Plan) -> tuple[Fleet, list[ElasticRole
 
 
 def keep_what_fits(problem: Problem, plan: Plan) -> Plan:
-    """The plan without the replicas that would have no node. Each keeps its place if there is still room, else gets the
-    first node that has some.
+    """The plan without the added replicas that no node has room for. A replica keeps its place if there is room, else
+    it gets the first node with room.
 
-    For a policy that gives up replicas and adds some to the same job on the way to its plan: what counts in the end is
-    the difference, and the room of a replica that stays is not free."""
+    A policy needs this if it removes and adds replicas of one job on the way to its plan: only the difference is
+    carried out, so the room of a replica that stays is not free."""
     fleet, roles = _after_giving(problem, plan)
     targets, places = dict(plan.targets), dict(plan.places)
     for i, role in enumerate(roles):
@@ -129,6 +130,7 @@ def keep_what_fits(problem: Problem, plan: Plan) -> Plan:
         if more <= 0:
             continue
         size = fleet.sizes[i]
+        # Pad with '': a role may come with fewer places than replicas.
         hints = [*plan.places.get(role.id, ()), *[""] * more][:more]
         nodes = []
         for hint in hints:

@@ -1,4 +1,4 @@
-"""Why there is no room for one more replica of a role, in words. Pure; decides nothing."""
+"""Explains in words why there is no room for one more replica of a role. Pure; decides nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tjworker.autoscale.resources import ClusterResource
 
 
 def why_no_room(problem: Problem, role: ElasticRole) -> str:
-    """A clause such as `one more asks for 1 CPU, ...`. Not for a role that has its maximum."""
+    """A clause such as `one more asks for 1 CPU, ...`. Meaningless for a role that has its maximum."""
     job, resource = role.elastic, problem.resource
     cpu_left = cpu_reach(resource, problem.max_load_desired) - resource.cpu_request_milli
     if cpu_left < job.cpu_request_milli:
@@ -33,7 +33,8 @@ def why_no_room(problem: Problem, role: ElasticRole) -> str:
 
 
 def _allowed(job: ElasticJob, resource: ClusterResource) -> list[str]:
-    """The nodes that have any of what it needs beside CPU and memory: not those that its constraints exclude."""
+    """The nodes that its constraints allow, and that have each further resource it needs."""
+    # `outlook` represents constraints as a resource that only the allowed nodes have.
     free = resource.nodes.others_free
     return [
         n

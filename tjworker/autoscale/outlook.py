@@ -1,9 +1,9 @@
-"""The cluster as it will be when every decision so far is carried out, and which of the pods that wait could have a
+"""Computes the cluster as it will be when all earlier decisions are carried out, and which waiting pods could have a
 node then. Pure.
 
-Without the first each run would repeat the decision of the one before: a trainer that is to be deleted requests its
-room until it is gone, and one that is to be created requests none until it exists. Without the second a pod that no
-node could ever take would make every elastic job shrink, for nothing.
+Without the first each run would repeat the decision of the last run: a trainer that is to be deleted requests its room
+until it is gone, and one that is to be created requests none until it exists. Without the second a pod that fits on no
+node would make every elastic job shrink, for nothing.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from tjworker.autoscale.roles import AutoRole, counted_apart
 from tjworker.autoscale.rules import Rules
 
 MOST_LOOKS = 1_000_000
-"""How often one run asks whether a pod may go to a node, or has room there: about a second. It takes hundreds of
-different constraints or sizes in a cluster of thousands of nodes to reach that. Then the pods that are left are no
-demand, and the roles that are left are planned without their constraints."""
+"""The most checks of one run whether a pod may go to a node, or has room there; they take about a second. Only hundreds
+of different constraints or sizes in a cluster of thousands of nodes reach it. Then the remaining pods do not count as
+demand, and the remaining roles are planned without their constraints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
     nodes: Mapping[str, NodeRecord]
-    """Those that are ready and schedulable."""
+    """The nodes that are ready and schedulable."""
     resource: ClusterResource
     roles: Sequence[AutoRole]
-    """Each with its constraints among what it needs of a node."""
+    """The elastic roles. Their constraints are among the resources that they need of a node (`_Places`)."""
     demand: Sequence[Demand]
     """The most urgent first."""
     pending: bool
-    """Some pod waits that could have a node."""
+    """True if a waiting pod could have a node."""
     hopeless: int
-    """Pods that wait and could have no node, whatever elastic roles give up."""
+    """The number of waiting pods that no node could hold, whatever elastic roles give up."""
 
 
 def look_ahead(
@@ -57,8 +57,9 @@ def look_ahead(
     roles: Sequence[AutoRole],
     rules: Rules,
 ) -> Outlook:
-    """`requests`: of the pods of each node, and under WAITING of those without one. `waiting` has these one by one;
-    what is not there, as with an older watcher, counts as pods that could go anywhere."""
+    """The outlook for the next plan. `requests`: node -> sum of its pods' requests; WAITING -> the sum of pods without
+    a node. `waiting`: the pods without a node, in groups of equal pods. Requests that `waiting` lacks, as with an older
+    watcher, count as pods that could go to any node."""
     usable = usable_nodes(nodes)
     entries: dict[tuple[str, str], list[WaitingPods]] = defaultdict(list)
     for entry in waiting:
@@ -73,6 +74,7 @@ def look_ahead(
     pending = bool(demand or unknown.pods)
     to_place: list[tuple[ElasticJob, int]] = []
     for auto in roles:
+        # A leaving pod requests its room until it is gone. The plan may use that room already.
         for pod in auto.leaving:
             _free(resource, auto, pod, rules)
         if not (wants := len(auto.waiting) + auto.missing):
@@ -80,25 +82,27 @@ def look_ahead(
         possible = reach.count(auto.replica, places.by_name.get(place_of(auto.elastic)), wants)
         hopeless += max(0, len(auto.waiting) - possible)
         if possible:
+            # A replica without a pod is no pending pod: it waits for its controller, not for room.
             pending = pending or bool(auto.waiting)
             _ask(resource, auto.elastic, possible)
             to_place.append((auto.elastic, possible))
             demand.append(_demand(_example(auto), possible, auto.replica, auto.priority, rules, auto.id))
+    # Replicas that are expected hold their room: otherwise the plan would give it to another role.
     left, placed = reserve(resource, to_place)
     counts = iter(placed)
-    demand = [one if one.role is None else replace(one, placed=next(counts)) for one in demand]
-    demand.sort(key=lambda one: (-one.priority, one.example))
+    demand = [pods if pods.role is None else replace(pods, placed=next(counts)) for pods in demand]
+    demand.sort(key=lambda pods: (-pods.priority, pods.example))
     return Outlook(usable, left, roles, demand, pending=pending, hopeless=hopeless)
 
 
-# -- where pods may go -------------------------------------------------------------------------------
+# -- constraints -------------------------------------------------------------------------------------
 _PLACE = "place "
-"""Begins the name of the resource that stands for a set of nodes; the name of a real resource has no space."""
+"""Prefix of the resource that represents a set of nodes. The name of a real resource has no space."""
 
 
 class _Places:
-    """The usable nodes that constraints leave. To planning, such a set of nodes is one more resource: a replica needs
-    one of it, those nodes have plenty, the other nodes have none."""
+    """Sets of usable nodes that constraints allow. The planner treats such a set as one more resource: a replica needs
+    one unit of it, the nodes of the set have plenty, and other nodes have none."""
 
     def __init__(self, usable: Mapping[str, NodeRecord]) -> None:
         self._usable = usable
@@ -107,7 +111,7 @@ class _Places:
         self.by_name: dict[str, frozenset[str]] = {}
 
     def of(self, constraints: Mapping[str, Any]) -> frozenset[str] | None:
-        """None: all usable nodes."""
+        """The usable nodes that the constraints allow; None if they allow all."""
         key = orjson.dumps(constraints, option=orjson.OPT_SORT_KEYS)
         if key not in self._known:
             left = frozenset(name for name, node in self._usable.items() if may_go_to(node, constraints))
@@ -116,27 +120,30 @@ class _Places:
 
     @property
     def exhausted(self) -> bool:
+        """True if this run has made MOST_LOOKS checks of constraints."""
         return len(self._known) * len(self._usable) > MOST_LOOKS
 
     def name(self, nodes: frozenset[str]) -> str:
+        """The name of the resource that represents these nodes."""
         name = self._names.setdefault(nodes, f"{_PLACE}{len(self._names)}")
         self.by_name[name] = nodes
         return name
 
 
 def place_of(job: ElasticJob) -> str:
-    """The resource that stands for the nodes that it may go to; '' when these are all."""
+    """The resource that represents the nodes that the job may use; '' if it may use all."""
     return next((kind for kind, _ in job.others if kind.startswith(_PLACE)), "")
 
 
 def _with_place(auto: AutoRole, entries: Mapping[tuple[str, str], Sequence[WaitingPods]], places: _Places) -> AutoRole:
-    """Admission may give pods other tolerations and selectors than their template has: what a pod that waits says goes
-    before the template. Where no pod has been made, or one stands on a node that the template excludes, only trying
-    tells."""
+    """The role with its constraints as a resource that it needs; unchanged if they are unknown or allow all nodes."""
     known = entries.get((auto.state.job.uid, auto.role.name))
+    # Admission may give pods other tolerations and selectors than the template has. The first pod shows them.
     if places.exhausted or not auto.staying:
         return auto
+    # The constraints of a waiting pod are better known than those of the template.
     nodes = places.of(known[0].constraints if known else auto.constraints)
+    # A pod on an excluded node shows that the template's constraints are not those of the pods.
     if nodes is None or any(pod.node and pod.node not in nodes for pod in auto.staying):
         return auto
     others = (*auto.elastic.others, (places.name(nodes), 1))
@@ -151,9 +158,9 @@ def _add_kinds(
     demand: Iterable[Demand],
     places: _Places,
 ) -> None:
-    """What else replicas, and pods that wait, need of a node."""
+    """Add what each node has left of the further resources that replicas and waiting pods need."""
     free = resource.nodes.others_free
-    needs = (*(auto.elastic.others for auto in roles), *(one.others for one in demand))
+    needs = (*(auto.elastic.others for auto in roles), *(pods.others for pods in demand))
     for kind in sorted({kind for others in needs for kind, _ in others} - free.keys()):
         if kind in places.by_name:
             free[kind] = dict.fromkeys(places.by_name[kind], MOST)
@@ -161,11 +168,11 @@ def _add_kinds(
             free[kind] = {n: has(node, kind) - requests.get(n, NOTHING).amount(kind) for n, node in usable.items()}
 
 
-# -- who could have a node ---------------------------------------------------------------------------
+# -- pods that could have a node ---------------------------------------------------------------------
 class _Reach:
-    """The most room that each node could have: what is free, what leaving pods give back, and what elastic roles could
-    give up beyond their minima. Pods of others stay where they are: a pod that needs their room waits for them, or
-    preempts them, and no elastic role helps it."""
+    """The most room that each node could have: free room, room of leaving pods, and room that elastic roles could give
+    up above their minima. All other pods stay: a pod that needs their room waits for them or preempts them, and no
+    elastic role can help it."""
 
     def __init__(
         self, usable: Mapping[str, NodeRecord], requests: Mapping[str, NodeRequests], roles: Sequence[AutoRole]
@@ -176,18 +183,19 @@ class _Reach:
         self._roles = roles
         self._rooms: dict[str, list[int]] = {}
         self._most: dict[str, int] = {}
-        """Of each resource the most that a node could have: who needs more is told without a look at the nodes."""
+        """Resource -> the most that any node could have. A pod that needs more is refused without looking at nodes."""
         self._counts: dict[tuple[NodeRequests, frozenset[str] | None], _Count] = {}
         self._looks = 0
 
     def count(self, requests: NodeRequests, allowed: frozenset[str] | None, most: int) -> int:
-        """For how many pods like this there could be room at once, at most `most`; other pods that wait do not
-        count."""
+        """How many pods with these requests could have room at the same time, at most `most`. Other waiting pods do not
+        count. `allowed`: the nodes that they may use; None for all."""
         key = (replace(requests, cpu_limit_milli=0, memory_limit_bytes=0), allowed)
         known = self._counts.setdefault(key, _Count())
         wants = [(self._room(name), amount) for name, amount in _named(requests).items() if amount]
         if any(amount > self._most[name] for name, amount in _named(requests).items() if amount):
             return 0
+        # The answer grows with `most`, so an earlier search goes on where it ended.
         while known.found < most and known.at < len(self._names) and self._looks < MOST_LOOKS:
             at, known.at = known.at, known.at + 1
             self._looks += 1
@@ -196,7 +204,7 @@ class _Reach:
         return min(known.found, most)
 
     def _room(self, kind: str) -> list[int]:
-        """Of every node."""
+        """The most room of each node, in the order of the usable nodes."""
         if kind not in self._rooms:
             back: dict[str, int] = defaultdict(int)
             for auto in self._roles:
@@ -205,6 +213,7 @@ class _Reach:
                 if amount:
                     for node in spare:
                         back[node] += amount
+                # A pod that takes less than a new replica has no entry in `placed`: it gives back what it takes.
                 smaller = [pod for pod, node in zip(auto.staying[least:], spare, strict=True) if pod.node and not node]
                 for pod in (*smaller, *auto.leaving):
                     back[pod.node] += _named(_requests_of(auto, pod)).get(kind, 0)
@@ -218,7 +227,7 @@ class _Reach:
 
 @dataclass(slots=True)
 class _Count:
-    """How many pods of one kind found room on the nodes before `at`."""
+    """State of a search: `found` pods have room on the nodes before `at`."""
 
     found: int = 0
     at: int = 0
@@ -231,12 +240,12 @@ def _named(requests: NodeRequests) -> dict[str, int]:
 def _strangers(
     waiting: Sequence[WaitingPods], roles: Sequence[AutoRole], places: _Places, reach: _Reach, rules: Rules
 ) -> tuple[list[Demand], int, NodeRequests]:
-    """The demand of pods that belong to no elastic role, how many have no hope, and the sum of the requests of those
-    that have."""
+    """For pods that belong to no elastic role: (their demand, the number of hopeless pods, the sum of the requests of
+    all others)."""
     own = {(auto.state.job.uid, auto.role.name) for auto in roles}
     demand: list[Demand] = []
     hopeless, asked = 0, NOTHING
-    for entry in sorted(waiting, key=lambda one: (-one.priority, one.example)):
+    for entry in sorted(waiting, key=lambda group: (-group.priority, group.example)):
         if (entry.job_uid, entry.role) in own:
             continue
         allowed = None if places.exhausted else places.of(entry.constraints)
@@ -247,8 +256,8 @@ def _strangers(
             others = [(PODS, 1), *((kind, n) for kind, n in entry.requests.extended if counted_apart(kind, rules))]
             if allowed is not None:
                 others.append((places.name(allowed), 1))
-            one = _demand(entry.example, possible, entry.requests, entry.priority, rules)
-            demand.append(replace(one, others=tuple(others)))
+            pods = _demand(entry.example, possible, entry.requests, entry.priority, rules)
+            demand.append(replace(pods, others=tuple(others)))
     return demand, hopeless, asked
 
 
@@ -258,7 +267,8 @@ def _unknown(
     roles: Sequence[AutoRole],
     entries: Mapping[tuple[str, str], Sequence[WaitingPods]],
 ) -> NodeRequests:
-    """What pods without a node request beside those of `waiting` and of elastic roles."""
+    """The requests of pods without a node that are neither in `waiting` nor in an elastic role. `total`: of all pods
+    without a node."""
     left = total
     for entry in waiting:
         left = left.plus(entry.requests, -entry.pods)
@@ -268,6 +278,7 @@ def _unknown(
                 # A pod that is being deleted before it got a node requests nothing any more.
                 if not pod.node and not pod.deleted_at:
                     left = left.plus(_requests_of(auto, pod), -1)
+    # The projection may show a pod's record and the sums at different moments, so a difference may be below 0.
     return NodeRequests(
         max(0, left.cpu_milli),
         max(0, left.memory_bytes),
@@ -293,7 +304,7 @@ def _demand(
 
 
 def _example(auto: AutoRole) -> str:
-    """A replica without a node; one that is still to be made goes by the name that it will have."""
+    """`namespace/name` of a replica without a node: of a pod that waits, or of the pod that is created next."""
     job = auto.state.job.name
     if auto.waiting:
         return f"{job.namespace}/{auto.waiting[0].name}"
@@ -302,25 +313,27 @@ def _example(auto: AutoRole) -> str:
 
 # -- decisions that are not carried out yet ----------------------------------------------------------
 def _free(resource: ClusterResource, auto: AutoRole, pod: PodRecord, rules: Rules) -> None:
-    """The node without a pod that goes. Of an unusable node neither it nor its pods count."""
+    """Give the room of a leaving pod back to its node and to the sums."""
     nodes = resource.nodes
+    # An unusable node does not count, and neither do its pods.
     if pod.node not in nodes.cpu_idle_milli:
         return
-    its = _requests_of(auto, pod)
-    memory, gpus = mega(its.memory_bytes), sum(its.amount(gpu) for gpu in rules.gpu_resources)
-    resource.cpu_request_milli -= its.cpu_milli
+    released = _requests_of(auto, pod)
+    memory, gpus = mega(released.memory_bytes), sum(released.amount(gpu) for gpu in rules.gpu_resources)
+    resource.cpu_request_milli -= released.cpu_milli
     resource.memory_request_mega -= memory
     resource.gpu_request -= gpus
     resource.gpu_limit -= gpus
-    nodes.cpu_idle_milli[pod.node] += its.cpu_milli
+    nodes.cpu_idle_milli[pod.node] += released.cpu_milli
     nodes.memory_free_mega[pod.node] += memory
     nodes.gpu_free[pod.node] += gpus
     for kind, free in nodes.others_free.items():
-        if amount := _named(its).get(kind, 0):
+        if amount := _named(released).get(kind, 0):
             free[pod.node] += amount
 
 
 def _ask(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
+    """Add the requests of replicas without a node to the sums."""
     resource.cpu_request_milli += replicas * job.cpu_request_milli
     resource.memory_request_mega += replicas * job.memory_request_mega
     resource.gpu_request += replicas * job.gpu_limit

@@ -1,8 +1,8 @@
-"""What a policy is given and what it returns. Pure data.
+"""The input and the output of a policy. Pure data.
 
-Every constraint is a bound of a role before the policy plans (`ElasticRole`). Nothing edits the plan afterwards: it is
-checked as a whole (`fitting.check_plan`) and carried out, or rejected as a whole. A policy that needs to know more adds
-a field with a default.
+Every constraint is a bound of a role before the policy plans (`ElasticRole`). No code edits the plan afterwards: it is
+checked as a whole (`fitting.check_plan`), and carried out or rejected as a whole. A policy that needs more input adds a
+field with a default.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tjworker.autoscale.resources import ClusterResource
 from tjworker.base import JobKey
 
 RESCALE_SECONDS = 30.0
-"""How long a job stands still after a move, until its reports have shown it."""
+"""Default for how long training pauses after a move, until the job's reports show it."""
 
 
 class RoleId(NamedTuple):
@@ -39,9 +39,9 @@ class Owner:
 
     namespace: str
     priority: int = 0
-    """Of its pods, as admission has set it from their PriorityClass; 0 while it has no pod."""
+    """Priority of the job's pods, which admission sets from their PriorityClass; 0 while there is no pod."""
     weight: float = 1.0
-    """Its part of the cluster beside that of other jobs. No manifest sets it yet."""
+    """The job's share of the cluster relative to other jobs. No manifest sets it yet."""
     submitted_at: float | None = None
     """Unix seconds."""
 
@@ -55,7 +55,7 @@ class PastMove:
     from_: int
     to: int
     cause: str
-    """A `ScaleCause`, or a word of a newer version."""
+    """A `ScaleCause`, or a cause that a newer version wrote."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,50 +65,50 @@ class ElasticRole:
     id: RoleId
     owner: Owner
     elastic: ElasticJob
-    """Its hard bounds (`min_instance`, `max_instance`), its soft ones (`floor`, `ceiling`), its replicas now, and what
-    each of them takes of its node. Replicas that are taken back (`refused`) are not among them any more."""
+    """The hard bounds (`min_instance`, `max_instance`), the bounds for now (`floor`, `ceiling`), the present replicas,
+    and what each replica takes of its node. `parallelism` is without the replicas that are taken back (`refused`)."""
     floor_because: str = ""
-    """Why a plan may not go below `floor`; '' without a floor."""
+    """Why a plan may not go below `floor`; '' if there is no floor."""
     ceiling_because: str = ""
-    """Why a plan may not go beyond `ceiling`; '' without a ceiling."""
+    """Why a plan may not go above `ceiling`; '' if there is no ceiling."""
     refused: int = 0
-    """Replicas that are taken back whatever the plan says, because the cluster has refused them for the cool-down."""
+    """Replicas that are taken back whatever the plan says, because the cluster refused them for the whole cool-down."""
     refused_because: str = ""
     moves: tuple[PastMove, ...] = ()
-    """The newest first; the status keeps ten of a job."""
+    """The newest first. A job's status keeps ten moves."""
     service: float = 0.0
-    """Replica-seconds that it has received since the job started."""
+    """Replica-seconds that the role has received since the job started."""
     progress: Progress | None = None
-    """None for a job that has never reported."""
+    """None if the job has never reported."""
     batch_size: BatchSize | None = None
     policy: str = ""
-    """The policy that plans it; '' where all roles have the same."""
+    """The policy that plans the role; '' for the default."""
 
     @property
     def rescale_seconds(self) -> float:
-        """How long the job stands still after a move."""
+        """How long training pauses after a move: measured, or RESCALE_SECONDS."""
         measured = self.progress.rescale_seconds if self.progress is not None else None
         return RESCALE_SECONDS if measured is None else measured
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Pods that are alike, wait for a node, and could have one if elastic roles gave up what they can."""
+    """Equal pods that wait for a node, and could have one if elastic roles gave up what they can."""
 
     example: str
-    """`namespace/name` of one of them."""
+    """`namespace/name` of one of the pods."""
     pods: int
     cpu_milli: int = 0
     memory_mega: int = 0
     gpus: int = 0
-    """Requests of one of them."""
+    """`cpu_milli`, `memory_mega` and `gpus` are the requests of one pod."""
     priority: int = 0
     role: RoleId | None = None
-    """The elastic role that they belong to."""
+    """The elastic role of the pods; None if they belong to none."""
     others: tuple[tuple[str, int], ...] = ()
-    """(resource, amount) of `Nodes.others_free` that one of them takes of its node."""
+    """(resource, amount) of `Nodes.others_free` that one pod takes of its node."""
     placed: int = 0
-    """Of these pods, those that `Problem.resource` has reserved room for on a node."""
+    """The number of these pods for which `Problem.resource` has reserved room on a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +117,19 @@ class Problem:
     """Unix seconds."""
     roles: Sequence[ElasticRole]
     resource: ClusterResource
-    """As it will be when every earlier decision is carried out."""
+    """The cluster as it will be when every earlier decision is carried out."""
     max_load_desired: float = 0.97
-    """The part of the cluster's CPUs that may be requested; memory and GPUs may be to the last one."""
+    """The fraction of the cluster's CPUs that pods may request. They may request all memory and all GPUs."""
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
-    """Those that are ready and schedulable."""
+    """The nodes that are ready and schedulable."""
     demand: Sequence[Demand] = ()
     """The most urgent first."""
     memory: bytes = b""
-    """What the policy's last plan returned as its memory; b"" at first, and after it was lost."""
+    """`Plan.memory` of the policy's last plan; b"" at first, and after it was lost."""
 
     def who_needs_room(self, giving: ElasticRole) -> str:
-        """` for namespace/name and 2 more`: the most urgent pods that wait, and would use what this role gives up; ''
-        where no such pod is known, as when a node has left."""
+        """` for namespace/name and 2 more`: the most urgent waiting pods that would use what this role gives up. '' if
+        no such pod is known, as after a node has left."""
         asks = giving.elastic
         for demand in self.demand:
             used = (
@@ -146,12 +146,12 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class Plan:
     targets: Mapping[RoleId, int]
-    """Replicas that a role should have. A role that is not named keeps its number."""
+    """Role -> the replicas that it should have. A role without an entry keeps its number."""
     places: Mapping[RoleId, Sequence[str]] = field(default_factory=dict)
-    """Of each role that grows, a node with room for each replica that is added. The scheduler may choose others; these
-    prove that all of them fit at once."""
+    """Each role that grows -> a node with room for each added replica. The scheduler may choose other nodes; these
+    prove that all replicas fit at once."""
     memory: bytes = b""
-    """What the policy wants to be given in the next run. It may be lost at any time."""
+    """Passed to the policy in its next run. It may be lost at any time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +159,6 @@ class Reason:
     """Why a role has the number of replicas that a plan gives it."""
 
     cause: ScaleCause
-    """'' for a role that keeps its number."""
+    """'' if the role keeps its number."""
     text: str
-    """A clause, with its numbers."""
+    """A clause for people, with its numbers."""

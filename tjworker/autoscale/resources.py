@@ -1,7 +1,7 @@
 """What a cluster has, what pods request of it, and what each node has left. Pure data.
 
-Milli-CPUs; mega = 10^6 bytes, rounded up. Mutable: a dry run subtracts what it plans. Names and meaning: PaddlePaddle
-EDL (`ClusterResource`, `Nodes`).
+Units: milli-CPUs, and mega = 10^6 bytes, rounded up. Mutable: a dry run subtracts what it plans. Names and meaning come
+from PaddlePaddle EDL (`ClusterResource`, `Nodes`).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Nodes:
-    """What each node has left, by its name."""
+    """Name of each node -> what it has left. May be below 0."""
 
     cpu_idle_milli: dict[str, int] = field(default_factory=dict)
     memory_free_mega: dict[str, int] = field(default_factory=dict)
     gpu_free: dict[str, int] = field(default_factory=dict)
-    """Empty: not known for each node, so only the cluster's total counts."""
+    """If empty, the nodes' GPUs are unknown, and only the cluster's total counts."""
     others_free: dict[str, dict[str, int]] = field(default_factory=dict)
-    """What else a replica needs of its node: resource -> node -> left. One is the number of pods that a node may still
-    take; where there are several kinds of GPU, each is another."""
+    """Any further resource -> node -> what is left. `pods`: how many more pods the node may take. If there are several
+    kinds of GPU, each is a resource here, too."""
 
     def copy(self) -> Nodes:
         others = {name: dict(free) for name, free in self.others_free.items()}

@@ -1,5 +1,5 @@
-"""The roles that the autoscaler scales: what one replica takes of its node, which replicas have been refused, and which
-pods stay and go. Pure.
+"""The roles that the autoscaler scales: what one replica takes of its node, which replicas the cluster has refused, and
+which pods stay and go. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tjworker.autoscale.state import JobState
 
 @dataclass(frozen=True, slots=True)
 class UnplannedRole:
-    """A role that the autoscaler leaves alone, because it cannot be planned with."""
+    """A role that the autoscaler leaves alone, because its template or pods cannot be read."""
 
     job: str
     role: str
@@ -40,18 +40,18 @@ class AutoRole:
     state: JobState
     role: Role
     elastic: ElasticJob
-    """`parallelism` is without the replicas that are taken back."""
+    """The role for the planner. `parallelism` is without the replicas that are taken back."""
     replica: NodeRequests
     """What one replica takes of its node."""
     amounts: Mapping[str, int]
-    """The same, as `PodRecord.requests` has it."""
+    """The same, in the form of `PodRecord.requests`."""
     constraints: Mapping[str, object]
-    """Where its template lets a pod go."""
+    """The constraints of the template on nodes: selector, affinity, tolerations."""
     staying: tuple[PodRecord, ...]
     leaving: tuple[PodRecord, ...]
-    """Being deleted, or beyond the target."""
+    """Pods that are being deleted, or are beyond the target."""
     missing: int
-    """Replicas of the target without a pod that are expected to have one soon."""
+    """Replicas of the target whose pod does not exist yet, but is expected soon."""
     refused: int = 0
     """Replicas that are taken back."""
     refused_because: str = ""
@@ -62,7 +62,7 @@ class AutoRole:
 
     @property
     def waiting(self) -> tuple[PodRecord, ...]:
-        """Replicas that have no node yet."""
+        """The staying pods without a node."""
         return tuple(pod for pod in self.staying if not pod.node)
 
     @property
@@ -75,7 +75,7 @@ class AutoRole:
 
 
 def auto_roles(states: Iterable[JobState], now: float, rules: Rules) -> tuple[list[AutoRole], list[UnplannedRole]]:
-    """The roles of every job that lives; and those that cannot be planned with. `now` is in Unix seconds."""
+    """(the autoscaled roles of all live jobs, the roles that cannot be planned). `now` is in Unix seconds."""
     found: list[AutoRole] = []
     unplanned: list[UnplannedRole] = []
     for state in states:
@@ -86,6 +86,7 @@ def auto_roles(states: Iterable[JobState], now: float, rules: Rules) -> tuple[li
                 continue
             try:
                 found.append(_auto_role(state, role, now, rules))
+            # Users write templates: one that cannot be read must not break the plan of all jobs.
             except (ValueError, TypeError, AttributeError, ArithmeticError) as error:
                 unplanned.append(UnplannedRole(state.job.key, role.name, str(error)))
     return found, unplanned
@@ -97,13 +98,15 @@ def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRol
     kept = [pod for pod in pods if not pod.deleted_at]
     finished = state.finished_replicas(role)
     needed = max(0, role.replicas - finished)
-    unscheduled = _unscheduled_for_long(kept[:needed], now, rules)
+    unscheduled = _count_unscheduled(kept[:needed], now, rules)
     unmade = max(0, needed - len(kept))
-    if unmade and not _not_made_for_long(state, role, now, rules):
+    if unmade and not _creation_is_refused(state, role, now, rules):
         unmade = 0
     least = role.min_replicas or 0
+    # Refused replicas are not taken back below the minimum.
     back = min(unscheduled + unmade, max(0, role.replicas - least))
-    if back and _taken_back_a_moment_ago(state, role, now, rules):
+    # The highest ordinals go, and the refused replicas may be others. The rest has a cool-down to find its place.
+    if back and _taken_back_recently(state, role, now, rules):
         back = 0
     replicas = role.replicas - back
     needed = max(0, replicas - finished)
@@ -118,7 +121,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRol
         memory_request_mega=mega(replica.memory_bytes),
         gpu_limit=sum(replica.amount(gpu) for gpu in rules.gpu_resources),
         others=((PODS, 1), *((kind, amount) for kind, amount in replica.extended if counted_apart(kind, rules))),
-        # A pod that takes less than a new replica does leaves less room than one needs.
+        # A pod that takes less than a new replica leaves too little room for one, so its node does not count.
         placed=tuple(pod.node if not pod.requests or pod.requests == amounts else "" for pod in staying),
     )
     return AutoRole(
@@ -130,8 +133,8 @@ def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRol
         constraints_of(role.template.get("spec") or {}),
         staying,
         leaving=(*kept[needed:], *(pod for pod in pods if pod.deleted_at)),
-        # Nothing is reserved for replicas that the API server has refused for so long, even where the minimum keeps
-        # them in the target.
+        # No room is reserved for replicas whose pods the API server has refused for the whole cool-down, even if the
+        # minimum keeps them in the target.
         missing=0 if unmade else max(0, needed - len(staying)),
         refused=back,
         refused_because=_refusal(unscheduled, unmade, back, rules) if back else "",
@@ -139,14 +142,14 @@ def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRol
 
 
 def counted_apart(kind: str, rules: Rules) -> bool:
-    """Whether a node's amount of this extended resource is planned by itself: all but the only kind of GPU, which the
-    planner has a field for."""
+    """True if this extended resource counts by itself on each node. Only a single kind of GPU does not: the planner has
+    a field for it."""
     return kind not in rules.gpu_resources or bool(kinds_of(rules.gpu_resources))
 
 
 # -- what a replica takes ----------------------------------------------------------------------------
 def _template_requests(role: Role) -> NodeRequests:
-    """Raises ValueError for a template that asks for what cannot be read, or for more than any node will have."""
+    """The requests of the template. Raises ValueError if they cannot be read, or are more than any node has."""
     try:
         load = pod_requests(role.template.get("spec") or {})
     except (ValueError, TypeError, AttributeError) as error:
@@ -157,8 +160,9 @@ def _template_requests(role: Role) -> NodeRequests:
 
 
 def _largest(template: NodeRequests, pods: Sequence[PodRecord]) -> NodeRequests:
-    """Of each resource the most that the template or a pod requests: a LimitRange, a webhook, an injected sidecar and a
-    RuntimeClass give a pod requests that its template does not have, and they will give them to the next one, too."""
+    """For each resource, the most that the template or a pod requests."""
+    # A LimitRange, a webhook, an injected sidecar or a RuntimeClass may add requests that the template lacks. They will
+    # add them to the next pod, too.
     given = _amounts(template)
     most, last = given, given
     for pod in pods:
@@ -180,27 +184,26 @@ def _largest(template: NodeRequests, pods: Sequence[PodRecord]) -> NodeRequests:
 
 
 def _amounts(requests: NodeRequests) -> dict[str, int]:
-    """As `PodRecord.requests` has them."""
+    """The requests in the form of `PodRecord.requests`, without zeros."""
     named = {"cpu": requests.cpu_milli, "memory": requests.memory_bytes, **dict(requests.extended)}
     return {name: amount for name, amount in named.items() if amount}
 
 
-# -- what has been refused ---------------------------------------------------------------------------
-def _unscheduled_for_long(pods: Iterable[PodRecord], now: float, rules: Rules) -> int:
-    """How many the scheduler has refused for the whole cool-down."""
+# -- refused replicas --------------------------------------------------------------------------------
+def _count_unscheduled(pods: Iterable[PodRecord], now: float, rules: Rules) -> int:
+    """How many of the pods the scheduler has refused for the whole cool-down."""
     created = (from_rfc3339(pod.created_at) for pod in pods if pod.unschedulable)
     return sum(at is not None and now - at >= rules.cooldown_seconds for at in created)
 
 
-def _not_made_for_long(state: JobState, role: Role, now: float, rules: Rules) -> bool:
-    """The replicas without a pod have had none for the whole cool-down, because a quota, admission or a webhook refuses
-    it. A replica that has no pod for another reason (its failed pod rests, its last one is just being replaced) is not
-    meant."""
+def _creation_is_refused(state: JobState, role: Role, now: float, rules: Rules) -> bool:
+    """True if a quota, admission or a webhook has refused the missing pods for the whole cool-down. False if they are
+    missing for another reason: a failed pod rests, or a pod is being replaced."""
     running = state.job.status.condition("Running")
     if running is None:
         return False
     if role.workload == "Job":
-        # A batch Job tells by Events alone why it makes no pod. After a failure it waits by itself, for minutes.
+        # A batch Job reports a refusal only in Events. After a failed pod it also creates none, for minutes.
         if running.status == "True" or state.has_failed_pods(role):
             return False
     elif running.reason != FAILED_CREATE:
@@ -211,9 +214,8 @@ def _not_made_for_long(state: JobState, role: Role, now: float, rules: Rules) ->
     return now - since >= rules.cooldown_seconds
 
 
-def _taken_back_a_moment_ago(state: JobState, role: Role, now: float, rules: Rules) -> bool:
-    """The highest ordinals go, which need not be those that were refused: what is left has a cool-down to find its
-    place."""
+def _taken_back_recently(state: JobState, role: Role, now: float, rules: Rules) -> bool:
+    """True if the newest move of the role took back refused replicas, and its cool-down is not over."""
     record = newest_record(state, role)
     at = from_rfc3339(record.time) if record is not None and record.cause == "refused" else None
     return at is not None and now - at < rules.cooldown_seconds
@@ -224,9 +226,9 @@ def newest_record(state: JobState, role: Role) -> ScaleRecord | None:
 
 
 def _refusal(unscheduled: int, unmade: int, back: int, rules: Rules) -> str:
-    told = []
+    causes = []
     if unscheduled:
-        told.append(f"the scheduler has found no node for {min(unscheduled, back)} of them")
+        causes.append(f"the scheduler has found no node for {min(unscheduled, back)} of them")
     if unmade:
-        told.append(f"the API server has refused the pods of {min(unmade, back)} of them")
-    return f"{' and '.join(told)} for {rules.cooldown_seconds:.0f} s; tried again after {REFUSED_REST} times as long"
+        causes.append(f"the API server has refused the pods of {min(unmade, back)} of them")
+    return f"{' and '.join(causes)} for {rules.cooldown_seconds:.0f} s; tried again after {REFUSED_REST} times as long"

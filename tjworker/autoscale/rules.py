@@ -1,11 +1,11 @@
-"""What the settings say of planning. Pure data."""
+"""The settings that planning needs. Pure data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 REFUSED_REST = 10
-"""Cool-downs until a replica that was taken back is tried again."""
+"""The number of cool-downs after which a replica that was taken back is tried again."""
 
 
 @dataclass(frozen=True, slots=True)

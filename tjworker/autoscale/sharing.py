@@ -1,13 +1,13 @@
-"""Shares a cluster out by the worth of each replica: the search that the policies `fair`, `throughput` and `goodput`
-have in common. Pure; changes none of its arguments.
+"""Shares a cluster out by the worth of each replica. The policies `fair`, `throughput` and `goodput` use this search.
+Pure; changes none of its arguments.
 
-A policy says what a step is worth to a role (`Values`). From the cluster as it is, this takes the step of the greatest
-worth for what it takes of the cluster, as long as there is one: into free room, or into the room of roles to which the
-same room is worth less. Each step raises the total worth, so the search ends, and a plan that has been carried out
+A policy says what a step is worth to a role (`Values`). The search starts from the cluster as it is. It repeatedly
+makes the step with the greatest worth per share of the cluster: into free room, or into the room of roles that lose
+less than the step gains. Each step raises the total worth. So the search ends, and a plan that has been carried out
 leads to no other plan.
 
-Rules of all of these policies are here: maxima first, then room for pods that wait, then the excess of requests over
-the cluster, and only then shares.
+The rules that these policies share apply in this order: maxima, room for waiting pods, the excess of requests over the
+cluster, shares.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.trial import NO_ROOM, NOWHERE, Trial
 
 MOST_DONORS = 16
-"""Roles that are asked for room for one step, those that lose least first."""
+"""How many roles are considered as donors for one step: those that lose least."""
 MOST_PASSES = 8
 NEGLIGIBLE = 0.005
-"""A pass in which fewer steps are made than this part of the roles is the last one: what is left to gain is for the
-next plan. In clusters of up to 200 roles that is a pass without a step."""
+"""A pass is the last one if it makes at most this fraction of the number of roles as steps. The next plan gains the
+rest. In clusters of fewer than 200 roles, the last pass makes no step."""
 LEAST_SHARE = 1e-9
 
 
 class Values(Protocol):
-    """What replicas are worth to roles, in one currency for all of them."""
+    """The worth of replicas, in one unit for all roles. `i`: the place of the role in the order of role ids."""
 
     def steps(self, i: int, now: int) -> Sequence[int]:
-        """Numbers of replicas above `now` that a role may go to in one step, ascending."""
+        """The numbers of replicas above `now` that a role may grow to in one step, ascending."""
 
     def gain(self, i: int, low: int, high: int) -> float:
-        """What `high` replicas are worth beyond `low`. For each replica less, the higher it begins."""
+        """The worth of `high` replicas minus that of `low`. The gain per replica falls as `low` rises."""
 
     def disturbance(self, i: int) -> float:
-        """What the first move of a plan costs a role, as it stands still meanwhile."""
+        """The worth that a role loses by the first move of a plan, because its training pauses meanwhile."""
 
 
 def dominant_share(job: ElasticJob, resource: ClusterResource, max_load_desired: float) -> float:
-    """Of one replica: the greatest part of the cluster that it takes of any resource."""
+    """The greatest fraction of any resource of the cluster that one replica takes."""
     shares = (
         (job.cpu_request_milli, cpu_reach(resource, max_load_desired)),
         (job.memory_request_mega, resource.memory_total_mega),
@@ -58,12 +58,14 @@ def dominant_share(job: ElasticJob, resource: ClusterResource, max_load_desired:
 
 
 def share_out(problem: Problem, values: Values, *, hysteresis: float = 1.0, compact: bool = False) -> Plan:
-    """`values` goes by the roles in the order of their ids. `hysteresis`: a role gives room only to one that gains so
-    many times what it loses. `compact`: a step is on as few nodes as it can be, or is not made."""
+    """The plan with the greatest worth that the search finds. `values` counts roles in the order of their ids.
+    `hysteresis`: a role gives room only if another role gains this many times its loss. `compact`: a step that needs
+    more nodes than necessary is not made."""
     kept: dict[RoleId, int] = {}
     for attempt in range(MOST_PASSES):
         sharing = _Sharing(problem, values, hysteresis, compact, kept)
         sharing.settle()
+        # Try again if the next run would give roles some replicas back: their jobs would be disturbed twice.
         regrets = sharing.regrets(all_of_it=attempt >= MOST_PASSES // 2)
         if not regrets:
             break
@@ -76,7 +78,8 @@ class _Sharing:
         self, problem: Problem, values: Values, hysteresis: float, compact: bool, kept: dict[RoleId, int]
     ) -> None:
         self.problem, self.values, self.compact = problem, values, compact
-        self.hysteresis = hysteresis * (1 + 1e-9)  # what is worth the same to both stays where it is
+        # Room that is worth the same to two roles stays with its role.
+        self.hysteresis = hysteresis * (1 + 1e-9)
         self.trial = trial = Trial(problem)
         jobs = [role.elastic for role in trial.roles]
         load = problem.max_load_desired
@@ -86,12 +89,13 @@ class _Sharing:
         self.most = [job.highest for job in jobs]
         self.was = [job.parallelism for job in jobs]
         self.losses: dict[tuple[int, int], float] = {}
-        """(role, replicas) -> what its last replica is worth."""
+        """(role, replicas) -> the worth of the role's last replica: a cache."""
         self.too_little: dict[Kind, dict[tuple[int, int], dict[int, float]]] = {}
-        """What the cluster as a whole has too little of -> (size, replicas) -> role -> the gain for which no other role
-        gave it room. It holds until a role gives some, or one grows that could give of that."""
+        """Refused steps: what the cluster's sums lack -> (id of the size, replicas) -> role -> the greatest loss at
+        which no other role gave it room. Valid until a role gives room, or a role grows that could give such room."""
         self.open: list[tuple[int, list[int]]] = [(-1, [])] * len(jobs)
-        """Of each role: which of its own nodes may have room for one more, and how many nodes had been `freed` then."""
+        """For each role: (the length of `Fleet.freed` at the time, those of its own nodes that may have room for one
+        more replica)."""
         self.donors = Donors(trial, self._loss, self.share, self.least)
 
     # -- steps -------------------------------------------------------------------------------------
@@ -115,7 +119,7 @@ class _Sharing:
 
     # -- worth -------------------------------------------------------------------------------------
     def _loss(self, i: int, now: int) -> float:
-        """What the role loses with the last of so many replicas."""
+        """The worth that the role loses with its last replica, if it has `now`."""
         loss = self.losses.get((i, now))
         if loss is None:
             loss = self.losses[i, now] = self.values.gain(i, now - 1, now) + self._first_move(i, now)
@@ -125,7 +129,8 @@ class _Sharing:
         return self.values.disturbance(i) if now == self.was[i] and now else 0.0
 
     def _best_step(self, i: int, now: int, tried: set[int]) -> tuple[float, int, float] | None:
-        """(gain for what it takes of the cluster, replicas, gain)."""
+        """(gain per share of the cluster, replicas, gain) of the best step not in `tried`; None if no step gains
+        anything."""
         most, share = self.most[i], self.share[i]
         best: tuple[float, int, float] | None = None
         moving = self.values.disturbance(i) if now == self.was[i] and now else 0.0
@@ -139,14 +144,15 @@ class _Sharing:
             if gain > 0 and (best is None or rate > best[0]):
                 best = rate, to, gain
             if not moving:
-                break  # each replica more gains less, so no larger step has a greater rate
+                # Each further replica gains less, so no larger step has a greater rate.
+                break
         return best
 
     def _open_node(self, i: int) -> int:
-        """The first of the role's own nodes with room for one more, NOWHERE for none. Until room comes back somewhere a
-        node that had none has none."""
+        """The first of the role's own nodes with room for one more replica; NOWHERE if there is none."""
         fleet, size = self.trial.fleet, self.trial.sizes[i]
         freed, nodes = self.open[i]
+        # A full node stays full until some node is freed, so the candidates are listed again only then.
         if freed != len(fleet.freed):
             nodes = [node for node in self.trial.on[i] if node >= 0]
             self.open[i] = len(fleet.freed), nodes
@@ -170,11 +176,13 @@ class _Sharing:
 
     # -- the plan ----------------------------------------------------------------------------------
     def settle(self) -> None:
+        """Make the whole plan: each rule of all policies, then the shares."""
         for i, role in enumerate(self.trial.roles):
             while self.trial.count(i) > max(role.elastic.max_instance, 0):
                 self._give(i)
         self._serve_demand()
         self._end_excess()
+        # The replicas before roles trade room by worth: `regrets` compares the result with them.
         self.owed = [self.trial.count(i) for i in range(len(self.was))]
         self.least = [
             max(least, min(n, self._kept.get(role.id, 0)))
@@ -186,8 +194,9 @@ class _Sharing:
                 return
 
     def regrets(self, *, all_of_it: bool) -> dict[RoleId, int]:
-        """Roles that have given replicas to other roles and could have one elsewhere, which the next plan would make:
-        how many they should keep instead. `all_of_it`: as many as they had."""
+        """Role -> the replicas that it should keep in the next attempt. These roles gave replicas to other roles, but
+        the cluster has room for one more replica, which the next plan would add. `all_of_it`: they keep all that they
+        had."""
         trial, found = self.trial, {}
         for i, owed in enumerate(self.owed):
             now, most = trial.count(i), min(owed, self.most[i])
@@ -197,7 +206,7 @@ class _Sharing:
         return found
 
     def _serve_demand(self) -> None:
-        """A node for each pod that waits, as far as roles can give it. Room that would not make one goes back."""
+        """Reserve a node for each waiting pod, as far as roles can give room."""
         trial = self.trial
         by_id = {role.id: i for i, role in enumerate(trial.roles)}
         for demand, own in zip(self.problem.demand, trial.demand_sizes, strict=True):
@@ -206,6 +215,7 @@ class _Sharing:
                 but = by_id[demand.role]
                 size = trial.sizes[but]
                 held = trial.count(but) - left
+                # An elastic role may wait like any pod, but only up to its minimum: above it, shares decide.
                 left = min(left, max(0, trial.roles[but].elastic.min_instance - held))
             for more in range(max(0, left), 0, -1):
                 node = trial.fleet.first(size)
@@ -219,6 +229,7 @@ class _Sharing:
     def _end_excess(self) -> None:
         fleet = self.trial.fleet
         while fleet.excess():
+            # A replica helps if it takes any of the resources that are requested beyond the cluster.
             helps = fleet.over_cpu > 0, fleet.over_memory > 0, fleet.over_gpu > 0
             cheapest = self.donors.cheapest(1, -1, helps)
             if not cheapest:
@@ -227,13 +238,13 @@ class _Sharing:
 
     # -- shares ------------------------------------------------------------------------------------
     def _share(self) -> int:
-        """One pass over all roles. Returns how many steps were made."""
+        """One pass over all roles, the step with the greatest rate first. Returns the number of steps made."""
         moves = 0
         trial, nodes, had, most, best_step = self.trial, self.trial.nodes, self.trial.had, self.most, self._best_step
         tried: list[set[int]] = [set() for _ in nodes]
         self.too_little.clear()
         hopeless: dict[tuple[int, int], float] = {}
-        """(size, replicas) -> the greatest rate that found no room since the last role gave some."""
+        """(id of the size, replicas) -> the greatest rate that found no room since a role last gave room."""
 
         def offer(i: int) -> tuple[float, bool, int, int, float] | None:
             now = len(nodes[i])
@@ -244,8 +255,10 @@ class _Sharing:
         heapq.heapify(heap)
         while heap:
             rate, _, i, to, gain = heap[0]
-            new = len(nodes[i]) >= had[i]  # it may have given some since it was offered
+            # Read again: the role may have given replicas since the offer.
+            new = len(nodes[i]) >= had[i]
             found = gave = False
+            # Whether such a step finds room depends on the role's own nodes, so another role's failure says nothing.
             if self.compact or not new:
                 found, gave = self._reach(i, to, gain)
             else:
@@ -272,20 +285,23 @@ class _Sharing:
         return moves
 
     def _forget(self, i: int, *, gave: bool) -> None:
-        """The role has grown; `gave`: into room of others."""
+        """Drop the refusals that no longer hold, because the role has grown; `gave`: into the room of other roles."""
         if gave:
             self.too_little.clear()
         for short, refusals in self.too_little.items():
+            # The role has a replica more, and may give it.
             if not any(short) or self.donors.helps(i, short):
                 refusals.clear()
 
     def _reach(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
-        """So many replicas for the role: (they have room, other roles gave it)."""
+        """Grow the role to `to` replicas. Returns (whether they found room, whether other roles gave it)."""
         now, size = len(self.trial.nodes[i]), self.trial.sizes[i]
         more, own = to - now, self.trial.own_place(i)
         short = self.donors.short_of(size, more)
         if self._place_in_free_room(i, to, short):
             return True, False
+        # A replica that the plan took comes back to its own node, one at a time. If it had no node, there is none to
+        # free.
         if own is not None and (own < 0 or more > 1):
             return False, False
         limit = gain / self.hysteresis
@@ -302,7 +318,7 @@ class _Sharing:
         return True, True
 
     def _place_in_free_room(self, i: int, to: int, short: Kind) -> bool:
-        """Whether the role has so many replicas now. `short`: what the sums have too little of for them."""
+        """Grow the role to `to` replicas in free room; True on success. `short`: what the sums lack for them."""
         now = len(self.trial.nodes[i])
         if now < self.trial.had[i] or (to > now + 1 and short == NOTHING):
             mark = self.trial.mark()
@@ -315,29 +331,31 @@ class _Sharing:
         return False
 
     def _refused(self, i: int, more: int, short: Kind) -> dict[int, float]:
-        """The part of `too_little` that counts for so many replicas more of the role."""
+        """The part of `too_little` that applies to `more` replicas of the role: role -> loss limit."""
         return self.too_little.setdefault(short, {}).setdefault((id(self.trial.sizes[i]), more), {})
 
     def _must_fail(self, i: int, limit: float, refused: dict[int, float]) -> bool:
-        """Whoever was refused for as much would have found the same room, unless it would have been its own: then it
-        has to give now, and so has each of them."""
+        """True if earlier refusals show that no other role gives room for less than `limit`."""
         loss = 0.0
         for by in islice(reversed(refused), MOST_DONORS):
             if refused[by] >= limit:
                 if by == i:
                     return True
+                # The search for `by` saw the same donors, except `by` itself. So any room that it missed needs a gift
+                # of `by`, and the same is true of every other role that was refused.
                 loss += self._loss(by, self.trial.count(by)) if self.trial.count(by) else limit
                 if loss >= limit:
                     return True
         return False
 
     def _node_for_one(self, i: int) -> int:
-        """For one more replica, which would be new, whatever the sums say; below 0 for none."""
+        """The node for one new replica, whatever the sums say; below 0 if there is none."""
         if self.compact and (own := self._open_node(i)) >= 0:
             return own
         return self.trial.fleet.first(self.trial.sizes[i])
 
     def _place(self, i: int, to: int) -> bool:
+        """Add replicas in free room up to `to`. On False the caller undoes the replicas added so far."""
         trial, size = self.trial, self.trial.sizes[i]
         nodes = trial.nodes[i]
         while (now := len(nodes)) < to:
@@ -351,6 +369,7 @@ class _Sharing:
             if (node := self._open_node(i)) >= 0:
                 self._add(i, node)
                 continue
+            # Compact: replicas go to a new node together, as many as one node can hold.
             chunk = min(to - now, self.per_node(i))
             node = trial.fleet.first(trial.fleet.block(size, chunk))
             if node < 0:
@@ -370,15 +389,15 @@ class _Sharing:
         only: int | None = None,
         wanted: int = 1,
     ) -> int:
-        """Frees room for `replicas` of that size on one node. Returns the node, or NOWHERE when every node would cost
-        roles `limit` or more; then nothing has changed. `but`: the role that gives nothing. `short`: what the cluster
-        as a whole has too little of for them; None where its sums count them already. `wanted`: how many such pods
-        wait. The chosen node costs least for each of them that it then holds: a replica is often larger than the pod
-        that waits, and beside what the node had left its room may hold two."""
+        """Free room for `replicas` of that size on one node. Returns the node. Returns NOWHERE and changes nothing if
+        every node would cost roles `limit` or more. `but`: the role that gives nothing. `short`: what the cluster's
+        sums lack for these replicas; None if the sums count them already. `wanted`: how many such pods wait. `only`:
+        the node to free."""
         trial = self.trial
         cheap = self.donors.cheapest(MOST_DONORS, but, short or NOTHING)
         if not cheap or min(self._loss(i, trial.count(i)) for i in cheap) >= limit:
-            return NOWHERE  # whichever node is freed, some role loses at least that much
+            # Each gift of the roles that are considered costs `limit` or more.
+            return NOWHERE
         nodes = [only] if only is not None else list(dict.fromkeys(trial.nodes[i][-1] for i in cheap))
         fitting = trial.fleet.first(trial.fleet.block(size, replicas)) if only is None else NOWHERE
         if fitting >= 0 and fitting not in nodes:
@@ -390,8 +409,10 @@ class _Sharing:
             price = self.donors.price(
                 size, replicas, node, least * wanted if best else limit, but, sums=short is not None, wanted=wanted
             )
+            # The cost counts per waiting pod: a replica is often larger than a waiting pod, so the node may hold two.
             if price is not None and (best is None or price.loss / price.pods < least):
                 best, where, least = price, node, price.loss / price.pods
+                # Nodes come in the order of their cheapest donor: a node that needs one gift is good enough.
                 if len(price.givers) <= 1 and wanted == 1 and not self.compact:
                     break
         if best is None:
@@ -402,7 +423,8 @@ class _Sharing:
 
 
 def replicas_per_node(trial: Trial) -> dict[int, int]:
-    """By the identity of each size: how many replicas a node holds when all elastic replicas of it have gone."""
+    """id of each size -> how many replicas of that size the best node would hold if all elastic replicas were gone; at
+    least 1."""
     fleet = trial.fleet
     cpu, memory = list(fleet.cpu), list(fleet.memory)
     free = {id(amounts): list(amounts) for size in trial.sizes for amounts, _ in size.more}
@@ -416,6 +438,7 @@ def replicas_per_node(trial: Trial) -> dict[int, int]:
     found: dict[int, int] = {}
     for size in trial.sizes:
         if id(size) not in found:
+            # Nodes with equal room count once: large clusters have few kinds of nodes.
             needs = [(cpu, size.cpu), (memory, size.memory), *((free[id(f)], n) for f, n in size.more)]
             kinds = set(zip(*(amounts for amounts, need in needs if need), strict=True))
             asked = [need for _, need in needs if need]

@@ -1,8 +1,8 @@
-"""The condition FullSize of a job: whether its roles have the replicas that they could have, and if not why not, in the
-words of the policy that decides. Pure.
+"""The condition FullSize of a job: True if all its roles have their maximum of replicas, else the reason why not, from
+the policy that decides. Pure.
 
-It is renewed when a role's number changes or when it says something else, not when the numbers in the reason change:
-those change with each run, and each write costs a pass of the job.
+The condition is written when a role's number of replicas or the text changes. It is not written when only numbers in
+the reason change: they change with each run, and each write causes a pass over the job.
 """
 
 from __future__ import annotations
@@ -22,27 +22,28 @@ _SIZES = re.compile(r"\b(\S+ has [0-9]+ of [0-9]+)\b")
 def full_size_condition(
     posed: Posed, rules: Rules, job: TrainingJob, old: Condition | None, at: str
 ) -> Condition | None:
-    """As it is now; None for a job without a planned role. `old`: the one that the job has. `at`: RFC 3339."""
+    """The condition as it is now; None for a job without a planned role. `old`: the job's present condition. `at`: RFC
+    3339."""
     roles = [role for role in posed.problem.roles if role.id.job == job.key]
     if not roles:
         return None
     why = why_no_more(posed, rules, job.key)
-    told = []
+    parts = []
     for role in roles:
         now, most = role.elastic.parallelism, role.elastic.max_instance
         if now < most:
-            told.append(f"{role.id.role} has {now} of {most}: {why[role.id]}")
+            parts.append(f"{role.id.role} has {now} of {most}: {why[role.id]}")
     wrong = [problem for problem in posed.problems if isinstance(problem, WrongPolicyName)]
-    told += [problem.why for problem in wrong if problem.job == job.key]
+    parts += [problem.why for problem in wrong if problem.job == job.key]
     grown = all(role.elastic.parallelism >= role.elastic.max_instance for role in roles)
     if grown:
-        told.insert(0, f"{', '.join(f'{role.id.role} has {role.elastic.parallelism}' for role in roles)}, its maximum")
+        parts.insert(0, f"{', '.join(f'{role.id.role} has {role.elastic.parallelism}' for role in roles)}, its maximum")
     policy = policy_of(roles[0], rules.policy).capitalize()
-    return renewed_condition(old, FULL_SIZE, grown, policy, "; ".join(told), now=at, generation=job.generation)
+    return renewed_condition(old, FULL_SIZE, grown, policy, "; ".join(parts), now=at, generation=job.generation)
 
 
 def says_the_same(old: Condition | None, new: Condition) -> bool:
-    """Whether the difference is not worth a write."""
+    """True if the difference is not worth a write: only numbers in the reason differ."""
     return old is not None and _gist(old) == _gist(new)
 
 

@@ -1,10 +1,9 @@
-"""How a job's speed grows with its replicas, learned from what it has reported. Pure.
+"""How a job's speed grows with its replicas, learned from the job's reports. Pure.
 
-Linear until two sizes have been observed; then the concave curve through the observations, which is never below them
-and whose slope only falls. Beyond the largest size observed the last slope goes on, or `HOPE` of the mean slope if that
-is more, to twice that size and no further: nothing is known there, so still more is worth nothing until the job has
-been seen at a larger size. Without that hope a job that was slow once, because its replicas lay on one node too many,
-would never be tried at a larger size again.
+The curve is linear until two sizes have been observed. Then it is the least concave curve that is nowhere below the
+observations. Beyond the largest observed size it goes on to twice that size, with its last slope or `HOPE` of the mean
+slope, whichever is greater. Beyond twice the size it is flat: nothing is known there, so more replicas are worth
+nothing until the job has been observed at a larger size.
 """
 
 from __future__ import annotations
@@ -18,21 +17,27 @@ from tjworker.api.progress import MAX_RATE, MAX_REPLICAS, Progress, SpeedSample
 from tjworker.autoscale.step_time import MOST_NOISE, StepTime, learn_step_time
 
 LEAST_RATE = 1e-9
-"""Samples per second: one in thirty years."""
+"""Samples per second: one sample in thirty years. Slower reports are ignored."""
 TRUSTED_TIMES = 2
+"""The curve rises up to this multiple of the largest observed size."""
+# Without hope, a job that was slow once, because its replicas were on one node too many, would never be tried at a
+# larger size again.
 HOPE = 0.4
+"""The least slope beyond the largest observed size, as a fraction of the mean slope up to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeedCurve:
-    """Speed in that of one replica: a job of which nothing is known is at 3.0 with three replicas."""
+    """The speed of a job, in speeds of one replica. A job without reports has speed 3.0 with three replicas."""
 
     points: tuple[tuple[int, float], ...] = ()
-    """(replicas, speed), concave, both ascending; after (0, 0)."""
+    """(replicas, speed), concave, both ascending; without the point (0, 0)."""
     known_to: int | None = None
-    """The points say all up to so many replicas; None: up to the last point, and beyond it they are extrapolated."""
+    """Set if the points come from a model that covers sizes up to this one. None: `at` extrapolates beyond the last
+    point."""
 
     def at(self, replicas: int) -> float:
+        """The speed with that many replicas."""
         if not self.points or replicas <= self.points[0][0]:
             return float(replicas)
         last, speed = self.points[-1]
@@ -53,30 +58,29 @@ LINEAR = SpeedCurve()
 
 
 def learned_throughput(progress: Progress | None, batch: BatchSize | None = None) -> SpeedCurve:
-    """Of samples per second. For a job that adapts its batch size, with each replica's part of the newest batch: what
-    it reported of a size when its batches were small is not its speed there today."""
+    """The curve of samples per second. For a job that adapts its batch size (`batch`), the speed with each replica's
+    part of the newest batch."""
     samples = _usable(progress)
     step = learn_step_time(samples, batch) if batch is not None else None
     if step is None:
         return _curve(_means((s.replicas, s.rate, s.count) for s in samples))
+    # What the job reported of a size when its batches were small is not its speed at that size today.
     newest = max((s for s in samples if s.batch_size), key=lambda s: s.last_seen)
     part = (newest.batch_size or 0) / newest.replicas
     return _modelled(step, lambda replicas: step.throughput(replicas, part * replicas))
 
 
 def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> SpeedCurve:
-    """Of the progress of the training: samples per second times what each is worth, at the batch size that is best for
-    each number of replicas (Qiao et al., "Pollux", OSDI 2021).
-
-    A sample of a large batch is worth little while the gradient has little noise, and the noise grows by orders of
-    magnitude while a job trains. So the newest noise counts, and what a job once reported of a size is not its goodput
-    there today: with more noise it would choose a larger batch. Reports of jobs that name no batch size, or no noise,
-    say their throughput alone."""
+    """The curve of goodput: samples per second times the worth of each sample, at the batch size that is best for each
+    number of replicas (Qiao et al., "Pollux", OSDI 2021). The curve of throughput if the job reports no batch size or
+    no gradient noise."""
     samples = _usable(progress)
     noisy = [s for s in samples if s.grad_sqr is not None and s.grad_var is not None and s.grad_sqr > 0]
     step = learn_step_time(samples, batch) if batch is not None else None
     if step is None or not noisy:
         return learned_throughput(progress, batch)
+    # A sample of a large batch is worth little while the gradient has little noise. The noise grows by orders of
+    # magnitude while a job trains, so only the newest noise counts.
     newest = max(noisy, key=lambda s: s.last_seen)
     noise = min(MOST_NOISE, (newest.grad_var or 0.0) / (newest.grad_sqr or 1.0))
     return _modelled(step, lambda replicas: step.goodput(replicas, noise))
@@ -90,7 +94,7 @@ def _modelled(step: StepTime, speed: Callable[[int], float]) -> SpeedCurve:
 
 
 def _sizes_below(most: int) -> Iterable[int]:
-    """1, 2, 3, 4, 6, 8, 12, 16 and so on: goodput bends little between two of them."""
+    """1, 2, 3, 4, 6, 8, 12, 16 and so on, below `most`: goodput bends little between two neighbours."""
     size = 1
     while size < most:
         yield size
@@ -100,14 +104,14 @@ def _sizes_below(most: int) -> Iterable[int]:
 
 
 def _usable(progress: Progress | None) -> Sequence[SpeedSample]:
-    # Any program in a pod writes these numbers, and one job's must not end the plan of all. The quotient of two rates
-    # within these bounds is neither zero nor infinite.
+    # Any program in a pod writes these numbers, and those of one job must not break the plan of all jobs. The quotient
+    # of two rates within these bounds is neither zero nor infinite.
     samples = progress.samples if progress is not None else ()
     return [s for s in samples if 0 < s.replicas <= MAX_REPLICAS and LEAST_RATE <= s.rate <= MAX_RATE]
 
 
 def _means(observed: Iterable[tuple[int, float, int]]) -> list[tuple[int, float]]:
-    """The mean at each number of replicas, whatever their nodes were, ascending."""
+    """(replicas, mean rate), ascending. `observed`: (replicas, rate, count); the number of nodes does not matter."""
     sums: dict[int, tuple[float, int]] = {}
     for replicas, rate, count in observed:
         total, n = sums.get(replicas, (0.0, 0))
@@ -124,11 +128,11 @@ def _curve(means: Sequence[tuple[int, float]]) -> SpeedCurve:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], point):
             hull.pop()
         hull.append(point)
-    # In the speed of a replica of the smallest size that is left. With that of a size that was passed over, a program
-    # could report next to nothing for one replica, and then be worth more than any other job.
+    # The unit is the speed per replica at the smallest size on the hull. With a size that is not on it, a program could
+    # report almost no speed for one replica, and then be worth more than any other job.
     first, rate = hull[1]
     hull = [(n, value * first / rate) for n, value in hull]
-    # Where more replicas were slower, a larger size is worth nothing, rather than less than nothing.
+    # If more replicas were slower, they are worth nothing, rather than less than nothing.
     top = max(range(1, len(hull)), key=lambda k: hull[k][1])
     flat = [(n, min(speed, hull[top][1])) if k <= top else (n, hull[top][1]) for k, (n, speed) in enumerate(hull)]
     return SpeedCurve(tuple(flat[1:]))

@@ -1,8 +1,8 @@
-"""The jobs as the autoscaler finds them, and which of them it may scale. Pure.
+"""The state of the jobs for the autoscaler, and which jobs it may scale. Pure.
 
-Names and meaning: PaddlePaddle EDL (`findPendingJob`, `findTrainingJobsMightBeRescheduled`). Unlike there, every role
-counts and not only master and pserver, because a job without its trainers does not run either. A pod is unschedulable
-when its condition PodScheduled says so, whatever else it waits for.
+Names and meaning come from PaddlePaddle EDL (`findPendingJob`, `findTrainingJobsMightBeRescheduled`). There only master
+and pserver count; here every role counts, because a job does not run without its trainers either. A pod is
+unschedulable if its condition PodScheduled says so.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ class JobState:
     job: TrainingJob
     pods: tuple[PodRecord, ...] = ()
     progress: Progress | None = None
-    """What the job has reported; None for one that never has."""
+    """What the job has reported; None if it never has."""
     namespace_policy: str = ""
     """The policy that the label of its namespace names; '' without such a label."""
 
     @classmethod
     def observe(cls, job: TrainingJob, pods: tuple[PodRecord, ...], namespace_policy: str = "") -> JobState:
-        """The state of a job as its status tells it, with everything that a policy may ask."""
+        """The state of a job, with the progress that its status reports."""
         return cls(job, pods, read_progress(job.status), namespace_policy)
 
     @property
     def alive(self) -> bool:
-        """It runs or will run: accepted, and not ended, ending, suspended or being deleted."""
+        """True if the job runs or will run: accepted, and not ended, ending, suspended or being deleted."""
         job = self.job
         return bool(job.status.phase and not (job.deleted_at or job.suspend or job.status.ended or job.status.ending))
 
     def of_role(self, role: Role) -> tuple[PodRecord, ...]:
-        """Pods that have not ended, by ordinal: the last go first."""
+        """The pods of the role that have not ended, by ordinal. The last pods go first."""
         mine = (p for p in self.pods if p.labels.get(labels.REPLICA_NAME) == role.name and p.phase not in ENDED_PHASES)
         return tuple(sorted(mine, key=_index))
 
@@ -48,7 +48,7 @@ class JobState:
         return any(p.phase == "Failed" and p.labels.get(labels.REPLICA_NAME) == role.name for p in self.pods)
 
     def finished_replicas(self, role: Role) -> int:
-        """Replicas that need no pod any more."""
+        """The number of replicas that need no pod any more: completed, or failed for good."""
         attempts = self.job.status.attempts.roles.get(role.name)
         if attempts is None:
             return 0
@@ -57,12 +57,13 @@ class JobState:
 
 
 def _index(pod: PodRecord) -> tuple[int, str]:
+    # A label may have been edited. A bad index sorts last.
     text = pod.labels.get(labels.REPLICA_INDEX, "")
     return (int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else 1 << 30, pod.name)
 
 
 def find_pending_job(states: Iterable[JobState]) -> bool:
-    """Some job waits for room: all pods of one of its roles are unschedulable."""
+    """True if a live job waits for room: all pods of one of its roles are unschedulable."""
     return any(_all_unschedulable(state.of_role(role)) for state in states if state.alive for role in state.job.roles)
 
 
@@ -71,5 +72,5 @@ def _all_unschedulable(pods: tuple[PodRecord, ...]) -> bool:
 
 
 def find_training_jobs_might_be_rescheduled(states: Iterable[JobState], have_pending: bool) -> list[JobState]:
-    """Those that may be scaled: all that are alive when some pod waits for room, else only those that run."""
+    """The jobs that may be scaled: all live jobs if a pod waits for room (`have_pending`), else only running jobs."""
     return [state for state in states if state.alive and (have_pending or state.job.status.phase == "Running")]

@@ -1,12 +1,12 @@
-"""How long a training step takes with another number of replicas and another batch size, learned from reports. Pure.
+"""Predicts how long a training step takes with other numbers of replicas and other batch sizes, from reports. Pure.
 
-The model is Pollux' (Qiao et al., OSDI 2021, section 3.2) without overlap of computation and synchronisation:
+The model is that of Pollux (Qiao et al., OSDI 2021, section 3.2), without overlap of computation and synchronisation:
 
     seconds of a step = micro-batches * (fixed + per_sample * micro-batch size) + sync(replicas)
 
 A replica that cannot hold its part of a batch computes it as several micro-batches and synchronises once
-(`perReplicaMax` of the job's batchSize says how much it holds). What was never observed is assumed to be as good as it
-can be: synchronisation takes no time at the smallest size observed, and beyond the largest it takes as long as there.
+(`perReplicaMax` of the job's batchSize is what it holds). The model is optimistic about what was never observed:
+synchronisation takes no time at the smallest observed size, and beyond the largest it takes as long as at that size.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tjworker.api.model import BatchSize
 from tjworker.api.progress import SpeedSample
 
 FIXED_PART = 0.1
-"""Prior: the fixed part of a micro-batch beside the rest of the largest one. In the measurements of Pollux' artifact it
-is 0.03 (cifar10) to 0.7 (yolov3)."""
+"""The prior for the fixed time of a micro-batch, as a fraction of the remaining time of the largest micro-batch. In the
+measurements of the Pollux artifact it is 0.03 (cifar10) to 0.7 (yolov3)."""
 PRIOR_WEIGHT = 0.1
-"""Beside the weight 1 of an observation."""
+"""The weight of the prior. Each observation has weight 1."""
 
 
 MOST_NOISE = 1e30
@@ -34,21 +34,22 @@ MOST_NOISE = 1e30
 class StepTime:
     batch: BatchSize
     fixed: float
-    """Seconds of a micro-batch, whatever its size."""
+    """Seconds per micro-batch, whatever its size."""
     per_sample: float
-    """Seconds of a sample of a micro-batch."""
+    """Seconds per sample of a micro-batch."""
     sync: tuple[tuple[int, float], ...]
-    """(replicas, seconds), ascending, at least one: the sizes that were observed."""
+    """(replicas, seconds of synchronisation) for each observed size, ascending; at least one."""
 
     def throughput(self, replicas: int, batch_size: float) -> float:
-        """Samples per second, with that batch size or the nearest that the job may have."""
+        """Samples per second, with that batch size or the nearest one that the job allows."""
         batch = self.batch
         working = self._working(replicas)
         size = max(batch.initial, working * batch.per_replica_min, min(batch.max, batch_size))
         return size / self._seconds(working, size)
 
     def goodput(self, replicas: int, noise: float) -> float:
-        """Samples per second, each for what it is worth, at the batch size that is best for so many replicas."""
+        """Samples per second times the worth of a sample, at the batch size that is best for that many replicas.
+        `noise`: as in `efficiency`."""
         batch = self.batch
         working = self._working(replicas)
         at_once = working * batch.per_replica_max
@@ -60,7 +61,7 @@ class StepTime:
         return best
 
     def _working(self, replicas: int) -> int:
-        """Replicas that have a sample of each batch; the others bring nothing."""
+        """Replicas that take part: each needs its minimum of the largest batch. Further replicas bring nothing."""
         return min(replicas, max(1, self.batch.max // self.batch.per_replica_min))
 
     def _seconds(self, replicas: int, batch_size: float) -> float:
@@ -68,9 +69,9 @@ class StepTime:
         return parts * self.fixed + self.per_sample * batch_size / replicas + self._sync_seconds(replicas)
 
     def _candidates(self, replicas: int, at_once: int, noise: float) -> Sequence[float]:
-        """Batch sizes of which one is the best. B / (c + b B) * 1 / (noise + B / initial) is greatest at
-        B = sqrt(c / b * noise * initial): once for batches that replicas compute at once, once for larger ones, of
-        which whole multiples are best."""
+        """Batch sizes, one of which is the best. `at_once`: the largest batch that needs no second micro-batch."""
+        # B / (c + b B) * 1 / (noise + B / initial) is greatest at B = sqrt(c / b * noise * initial). This is solved
+        # once for batches up to `at_once`, and once for larger batches, where whole multiples of `at_once` are best.
         sync, each = self._sync_seconds(replicas), self.per_sample / replicas
         scale = noise * self.batch.initial
         once = min(at_once, math.sqrt((self.fixed + sync) / each * scale)) if each else at_once
@@ -79,7 +80,7 @@ class StepTime:
         return (once, max(1.0, parts) * at_once, (parts + 1.0) * at_once)
 
     def _sync_seconds(self, replicas: int) -> float:
-        """A line between the sizes observed; beyond them as at the nearest."""
+        """Interpolated between the observed sizes; outside them as at the nearest."""
         points = self.sync
         if replicas <= points[0][0]:
             return points[0][1]
@@ -91,13 +92,13 @@ class StepTime:
 
 
 def efficiency(batch_size: float, initial: int, noise: float) -> float:
-    """What a sample brings, beside one of a batch of the initial size: Pollux' gain / scale, at most 1. `noise`: the
-    gradient's variance by its squared norm."""
+    """The worth of a sample, relative to a sample of a batch of the initial size: gain / scale of Pollux, at most 1.
+    `noise`: the gradient's variance divided by its squared norm."""
     return (noise + 1.0) / (noise + max(1.0, batch_size / initial))
 
 
 def learn_step_time(samples: Sequence[SpeedSample], batch: BatchSize) -> StepTime | None:
-    """None without a sample that names its batch size."""
+    """The model that fits the samples; None if no sample names its batch size."""
     rows = [sample for sample in samples if sample.batch_size]
     if not rows:
         return None
@@ -106,7 +107,8 @@ def learn_step_time(samples: Sequence[SpeedSample], batch: BatchSize) -> StepTim
     by_size: dict[int, SpeedSample] = {}
     for sample in rows:
         known = by_size.get(sample.replicas)
-        # A plan puts replicas on as few nodes as it can, and the newest batch is nearest to those to come.
+        # A plan puts replicas on as few nodes as it can, so the sample with the fewest nodes counts. Of equal ones the
+        # newest counts: its batch is nearest to the next batches.
         if known is None or (-sample.nodes, sample.last_seen) > (-known.nodes, known.last_seen):
             by_size[sample.replicas] = sample
     sync = [(least, 0.0)]
@@ -123,7 +125,7 @@ def _micro_batches(batch: BatchSize, replicas: int, batch_size: float) -> int:
 
 
 def _fit(rows: Sequence[SpeedSample], batch: BatchSize) -> tuple[float, float]:
-    """(fixed, per sample) by least squares of relative errors, neither below 0, without synchronisation."""
+    """(fixed, per_sample), neither below 0, by least squares of relative errors. Ignores synchronisation."""
     aa = ab = bb = at = bt = 0.0
     for row in rows:
         size = float(row.batch_size or 0)
@@ -137,6 +139,7 @@ def _fit(rows: Sequence[SpeedSample], batch: BatchSize) -> tuple[float, float]:
     determinant = aa * bb - ab * ab
     fixed = (at * bb - bt * ab) / determinant if determinant > 0 else 0.0
     per_sample = (bt * aa - at * ab) / determinant if determinant > 0 else bt / bb
+    # The best fit that is not below 0 has the other parameter alone.
     if fixed < 0:
         return 0.0, bt / bb
     if per_sample < 0:

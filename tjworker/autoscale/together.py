@@ -1,12 +1,11 @@
-"""One plan of all policies that jobs of a cluster have chosen. Pure; changes none of its arguments.
+"""Combines the policies that the jobs of a cluster have chosen into one plan. Pure; changes none of its arguments.
 
-The policy `fair` divides the cluster among all roles. What the roles of one policy get of it together is the part of
-that policy, which it deals out to its roles by its own rule. A policy that leaves some of its part unused leaves it to
-the policies after it. So no policy takes more for its jobs because it plans first, and a namespace gains no room by a
-choice of policy.
+The policy `fair` divides the cluster among all roles. The roles of one policy together get a part of the cluster, and
+that policy shares it out to them by its own rule. Room that a policy leaves unused goes to the policies after it. So a
+policy gets no more for its jobs by planning first, and a namespace gains no room by its choice of policy.
 
-The order is fixed: `PLANNED_FIRST`, then the rest of the registry. The order decides only who may use what others
-leave.
+The order is fixed: `PLANNED_FIRST`, then the rest of the registry. It decides only which policies may use the room that
+others leave.
 """
 
 from __future__ import annotations
@@ -22,20 +21,21 @@ from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.trial import NO_ROOM, Trial, placed_nodes
 
 DIVIDES = "fair"
-"""The policy that says how much room the roles of each policy get together."""
+"""The policy that decides how much room the roles of each policy get together."""
 PLANNED_FIRST = ("goodput", "throughput", "fair")
-"""Those that may leave room unused, because a replica more is worth less than a move."""
+"""The policies that may leave room unused, because one more replica is worth less than a move."""
 
 
 def plan_together(problem: Problem, default: str) -> Plan:
-    """Within the bounds of all roles. `default`: the policy of the roles that name none. Raises PlanRejected for a
-    policy whose own plan breaks a rule, and what a policy raises."""
+    """The plan for all roles, within their bounds. `default`: the policy of roles that name none. Raises PlanRejected
+    if the plan of a policy breaks a rule, and what a policy raises."""
     groups = by_policy(problem.roles, default)
     if len(groups) < 2:
         return POLICIES[next(iter(groups), default)].plan(problem)
     division = POLICIES[DIVIDES].plan(problem)
     targets, places = dict(division.targets), dict(division.places)
     for name, own in groups.items():
+        # To this policy all other roles are fixed: at the plans so far, or else at the division.
         others = [role for role in problem.roles if policy_of(role, default) != name]
         resource = carried_out(problem.resource, others, Plan(targets, places))
         part = replace(problem, roles=own, resource=resource)
@@ -52,7 +52,7 @@ def policy_of(role: ElasticRole, default: str) -> str:
 
 
 def by_policy(roles: Iterable[ElasticRole], default: str) -> dict[str, list[ElasticRole]]:
-    """The roles of each policy that has some, in the order in which the policies plan."""
+    """Policy -> its roles, in the order in which the policies plan. Policies without roles are left out."""
     order = [*PLANNED_FIRST, *(name for name in POLICIES if name not in PLANNED_FIRST)]
     found: dict[str, list[ElasticRole]] = {name: [] for name in order}
     for role in roles:
@@ -61,7 +61,7 @@ def by_policy(roles: Iterable[ElasticRole], default: str) -> dict[str, list[Elas
 
 
 def carried_out(resource: ClusterResource, roles: Sequence[ElasticRole], plan: Plan) -> ClusterResource:
-    """The cluster once the plan for these roles is carried out."""
+    """The cluster after the plan for these roles is carried out."""
     after = resource.copy()
     for role in roles:
         job, now = role.elastic, role.elastic.parallelism
@@ -76,8 +76,9 @@ def carried_out(resource: ClusterResource, roles: Sequence[ElasticRole], plan: P
 
 
 def _placed(problem: Problem, targets: Mapping[RoleId, int]) -> Plan:
-    """The plan with these targets. Each policy planned with nodes that the division, not the other policies, had
-    freed: a replica that has no node after all is added by a later run."""
+    """The plan with these targets, as far as nodes have room for them."""
+    # Each policy planned with the nodes that the division freed, and the other policies may have freed different ones.
+    # A later run adds the replicas that find no node in this plan.
     trial = Trial(problem)
     wanted = [targets.get(role.id, role.elastic.parallelism) for role in trial.roles]
     for i, target in enumerate(wanted):

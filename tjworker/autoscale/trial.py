@@ -1,8 +1,7 @@
-"""What a plan does to the nodes, one replica at a time, with undo. Pure; changes none of its arguments.
+"""Simulates a plan on the nodes, one replica at a time, with undo. Pure; changes none of its arguments.
 
-A job gives up its last replicas. A replica that a plan has taken from a job comes back to its own node or not at all,
-because the cluster still has it there; so after any sequence of steps the trial is the cluster that carries out the
-plan.
+A job gives its last replica first. A replica that the plan took can come back only to its own node, because the cluster
+still runs it there. So after any sequence of steps the trial shows the cluster as it is after the plan.
 """
 
 from __future__ import annotations
@@ -16,12 +15,13 @@ from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.problem import Demand, ElasticRole, Plan, Problem, RoleId
 
 NOWHERE = -1
-"""The node of a replica that waits for one."""
+"""The node of a replica that waits for a node."""
 NO_ROOM = -2
+"""Answer of `Trial.room`: no node has room for one more replica."""
 
 
 class Trial:
-    """Roles go by their place in `roles`, nodes by their place in the cluster."""
+    """Roles are numbered by their place in `roles`, nodes by their place in the cluster."""
 
     def __init__(self, problem: Problem) -> None:
         self.roles: Sequence[ElasticRole] = sorted(problem.roles, key=lambda role: role.id)
@@ -32,12 +32,12 @@ class Trial:
         self.sizes = fleet.sizes[: len(jobs)]
         self.demand_sizes = fleet.sizes[len(jobs) :]
         self.nodes = [[fleet.index.get(n, NOWHERE) for n in placed_nodes(job)] for job in jobs]
-        """The node of each replica of a role; NOWHERE for one without."""
+        """For each role: the node of each replica, NOWHERE for a replica that waits."""
         self.on: list[dict[int, int]] = [dict(Counter(nodes)) for nodes in self.nodes]
-        """Of each role: node -> replicas on it."""
+        """For each role: node -> replicas on it."""
         self._was = [tuple(nodes) for nodes in self.nodes]
         self.had = [len(nodes) for nodes in self.nodes]
-        """The replicas that a role has in the cluster; beyond them each would be new."""
+        """For each role: its replicas in the cluster. Any replica beyond them is new."""
         self._steps: list[tuple[int, int, int]] = []
         """(role, node, +1 or -1) of each step."""
 
@@ -45,27 +45,29 @@ class Trial:
         return len(self.nodes[i])
 
     def mark(self) -> int:
-        """For `undo`."""
+        """The present point in the sequence of steps, for `undo` and `touched`."""
         return len(self._steps)
 
     def undo(self, mark: int) -> None:
-        """Takes back all steps after the mark."""
+        """Revert all steps after the mark."""
         while len(self._steps) > mark:
             i, node, step = self._steps.pop()
             self._change(i, node, -step)
 
     def touched(self, mark: int) -> list[tuple[int, int]]:
-        """(role, node) of each step after the mark."""
+        """(role, node) of each step after the mark, in order."""
         return [(i, node) for i, node, _ in self._steps[mark:]]
 
     def give(self, i: int) -> int:
-        """The role's last replica goes. Returns its node."""
+        """Remove the role's last replica. Returns its node."""
         node = self.nodes[i][-1]
         self._steps.append((i, node, -1))
         self._change(i, node, -1)
         return node
 
     def add(self, i: int, node: int) -> None:
+        """Add a replica of the role on that node."""
+        # `_change` written out: most steps of a plan add a replica.
         self._steps.append((i, node, 1))
         on = self.on[i]
         on[node] = on.get(node, 0) + 1
@@ -73,11 +75,11 @@ class Trial:
         self._take(self.sizes[i], node, 1)
 
     def _change(self, i: int, node: int, step: int) -> None:
-        """The role's last replica comes to that node, or leaves it."""
+        """Add (+1) or remove (-1) the role's last replica, on that node."""
         on = self.on[i]
-        left = on.get(node, 0) + step
-        if left:
-            on[node] = left
+        replicas = on.get(node, 0) + step
+        if replicas:
+            on[node] = replicas
         else:
             del on[node]
         if step > 0:
@@ -87,21 +89,24 @@ class Trial:
         self._take(self.sizes[i], node, step)
 
     def own_place(self, i: int) -> int | None:
-        """The node that the role's next replica has in the cluster; None for a replica that would be new."""
+        """The node that the role's next replica has in the cluster; None if that replica would be new."""
         was, at = self._was[i], len(self.nodes[i])
         return was[at] if at < len(was) else None
 
     def room(self, i: int) -> int:
-        """The node for one more replica; NO_ROOM for none."""
+        """The node for one more replica of the role. NOWHERE if that replica waits for a node in the cluster, NO_ROOM
+        if there is no room."""
         fleet, size, own = self.fleet, self.sizes[i], self.own_place(i)
         if not self.sums_allow(size):
             return NO_ROOM
         if own is None:
             node = fleet.first(size)
             return node if node >= 0 else NO_ROOM
+        # A replica that waits takes no room on a node, only in the sums.
         return own if own == NOWHERE or fleet.fits(size, own) else NO_ROOM
 
     def sums_allow(self, size: ReplicaSize, replicas: int = 1) -> bool:
+        """True if the cluster as a whole has room for that many replicas more, on whichever nodes."""
         fleet = self.fleet
         return (
             (not size.cpu or fleet.over_cpu + replicas * size.cpu <= 0)
@@ -110,7 +115,8 @@ class Trial:
         )
 
     def hold(self, size: ReplicaSize, node: int, step: int = 1) -> None:
-        """Room on a node for a pod that waits, whose requests the sums have already; -1 lets it go."""
+        """Reserve room on a node for a waiting pod; with `step` -1, release it."""
+        # The sums count the requests of waiting pods already.
         self.fleet.take_many(size, node, step)
         if step < 0:
             self._freed(size, node)
@@ -126,12 +132,14 @@ class Trial:
                 self._freed(size, node)
 
     def _freed(self, size: ReplicaSize, node: int) -> None:
+        """Record the room that came back on the node, for `Fleet.first`."""
         fleet, block = self.fleet, node // BLOCK
         for free, most in ((fleet.cpu, fleet.most_cpu), (fleet.memory, fleet.most_memory), *(m[:2] for m in size.most)):
             most[block] = max(most[block], free[node])
         fleet.freed.append(node)
 
     def plan(self) -> Plan:
+        """The targets after all steps, and the nodes that the new replicas have in the trial."""
         names = list(self.fleet.index)
         targets: dict[RoleId, int] = {}
         places: dict[RoleId, tuple[str, ...]] = {}
@@ -143,7 +151,7 @@ class Trial:
 
 
 def placed_nodes(job: ElasticJob) -> tuple[str, ...]:
-    """The node of each replica; '' for one without."""
+    """The node of each replica; '' for a replica without a node."""
     return (*job.placed, *[""] * job.parallelism)[: job.parallelism]
 
 

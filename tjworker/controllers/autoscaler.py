@@ -1,9 +1,10 @@
-"""One run of the autoscaler: read the projection, let `autoscale.decide` decide, write each new target into its job's
-status.
+"""One run of the autoscaler: reads the projection, calls `autoscale.decide`, and writes each new target into the status
+of its job.
 
-One run at a time in the whole system: a period belongs to the run that took it, and that run writes nothing after its
-end. Safe to run twice and to be cut off anywhere: each write names the resourceVersion that it was decided on, and the
-next run looks at what is. Only the target in the status stays, so an empty Redis loses nothing.
+At most one run is active in the whole system: a period belongs to the run that took it, and that run writes nothing
+after the period's end. A run may be repeated, or cut off at any point: each write names the resourceVersion that it was
+decided on, and the next run reads the state again. The only lasting result is the status, so an empty Redis loses
+nothing.
 """
 
 from __future__ import annotations
@@ -45,30 +46,31 @@ from tjworker.telemetry.metrics import PLANS_REJECTED, SCALE_DECISIONS
 log = structlog.get_logger(__name__)
 NAME = "autoscale"
 EXPLAINS_SECONDS = 0.2
-"""Of a run, for the words of the conditions FullSize."""
+"""The time that one run may spend on explanations for the conditions FullSize."""
 MOST_SIZES_TOLD = 20
-"""Conditions that one run writes."""
+"""The number of conditions FullSize that one run may write."""
 SAME_SIZE_SECONDS = 60.0
-"""The reason of a size that stays is told so often at most: load that comes and goes may change it with each run."""
+"""The least time between two writes of a job's condition FullSize while its size is unchanged: a changing load may
+change the reason with each run."""
 RESTING = END_PHASES | {SUSPENDED}
-"""Phases of jobs that have no pods and get none."""
+"""Phases of jobs that have no pods and will get none."""
 _OBSERVED = (PODS, REPLICASETS, BATCH_JOBS)
-"""Pods, and their owners: a pod's job is known by its owner's."""
+"""Pods, and the controllers between a job and its pods: a pod's job is the owner of the pod's owner."""
 
 
 @dataclass(slots=True)
 class Observation:
-    """As `autoscale.decide` takes it."""
+    """The input of `autoscale.decide`."""
 
     states: list[JobState] = field(default_factory=list)
-    """Jobs with a role that is autoscaled, with their pods."""
+    """The jobs that have an autoscaled role, with their pods."""
     nodes: dict[str, NodeRecord] = field(default_factory=dict)
     requests: dict[str, NodeRequests] = field(default_factory=dict)
     waiting: list[WaitingPods] = field(default_factory=list)
 
 
 class Autoscaler:
-    """One a process. Remembers parsed jobs, each by its resourceVersion, and which problems it has logged."""
+    """One per process. Caches parsed jobs by resourceVersion, and remembers which problems it has logged."""
 
     def __init__(
         self,
@@ -93,10 +95,10 @@ class Autoscaler:
         self._explained_last = JobKey("")
         self._size_told_at: dict[JobKey, float] = {}
         self.failed = 0
-        """Objects of the last run that could not be read, decided on or written."""
+        """The number of objects that the last run could not read, decide on or write."""
 
     def run(self) -> str:
-        """What the run came to, in words. Raises Transient when Redis or the API server is away."""
+        """Make one run. Returns its result in words. Raises Transient if Redis or the API server is away."""
         self.failed = 0
         if self._settings.autoscale_policy == OFF:
             return "switched off (TJ_AUTOSCALE_POLICY)"
@@ -109,40 +111,41 @@ class Autoscaler:
         if not cluster.synced:
             return "the projection is not synced yet"
         self._isolation.begin()
-        found = self._observe(cluster)
-        decision = self._decide(found)
-        told = self._apply(decision, ends)
-        self._tell_sizes(found, decision, ends)
-        return told
+        observation = self._observe(cluster)
+        decision = self._decide(observation)
+        result = self._apply(decision, ends)
+        # Explanations come last: they may not delay a move.
+        self._write_sizes(observation, decision, ends)
+        return result
 
     # -- observe -----------------------------------------------------------------------------------
     def _observe(self, cluster: ClusterView) -> Observation:
-        found = Observation()
+        observation = Observation()
         for node, data in cluster.nodes.items():
             with self._isolation.item("read node", node):
                 if isinstance(record := decode(NODES, data), NodeRecord):
-                    found.nodes[node] = record
+                    observation.nodes[node] = record
         for node, data in cluster.node_requests.items():
             if is_waiting_name(node):
                 with self._isolation.item("read waiting pods", node):
-                    found.waiting.append(decode_waiting_pods(data))
+                    observation.waiting.append(decode_waiting_pods(data))
                 continue
             with self._isolation.item("read requests of node", node):
-                found.requests[node] = decode_node_requests(data)
-            if node not in found.requests:
-                found.nodes.pop(node, None)  # how much of it is free is unknown
+                observation.requests[node] = decode_node_requests(data)
+            if node not in observation.requests:
+                # The requests cannot be read, so the node's free room is unknown.
+                observation.nodes.pop(node, None)
         jobs = self._jobs()
         children = self._store.projection.children([job.key for job in jobs], _OBSERVED)
         policies = self._namespaces.policies() if jobs else {}
         for job in jobs:
             with self._isolation.item("read pods of", job.key):
                 named = policies.get(job.name.namespace, "")
-                found.states.append(_state(job, children.get(job.key, {}), named))
-        return found
+                observation.states.append(_state(job, children.get(job.key, {}), named))
+        return observation
 
     def _jobs(self) -> list[TrainingJob]:
-        """Most do not change from run to run, so each version is parsed once, and one of which the projection has no
-        spec is read from the API server once."""
+        """The unfinished jobs with an autoscaled role. Each version of a job is parsed once."""
         unfinished = self._store.projection.unfinished()
         self._parsed = {key: parsed for key, parsed in self._parsed.items() if key in unfinished}
         for key, (version, record) in unfinished.items():
@@ -153,12 +156,13 @@ class Autoscaler:
         return [job for key in unfinished if (job := self._parsed.get(key, (0, None))[1]) is not None]
 
     def _parse(self, key: JobKey, record: bytes) -> TrainingJob | None:
-        """None for a job that the autoscaler has nothing to do with."""
+        """The job; None if it is of no concern to the autoscaler."""
         name = parse_key(key)
         if name.resource not in kinds.KNOWN_KINDS or not self._settings.scope.serves(name.namespace):
             return None
         raw = orjson.loads(record)
         if LEFT_OUT in raw:
+            # The projection has this job without its spec.
             status = kinds.KNOWN_KINDS[name.resource].own_status(raw.get("status"))
             if status.get("phase") in RESTING:
                 return None
@@ -169,15 +173,18 @@ class Autoscaler:
         return job if isinstance(job, TrainingJob) and job.autoscaled else None
 
     # -- decide ------------------------------------------------------------------------------------
-    def _decide(self, found: Observation) -> Decision:
-        """A policy that raises, or whose plan breaks a rule, moves nothing: every job keeps what it has."""
-        policies = ", ".join(sorted({choose_policy(s, POLICIES, self._rules.policy).name for s in found.states}))
+    def _decide(self, observation: Observation) -> Decision:
+        """The decision. It moves nothing if a policy raises, or returns a plan that breaks a rule."""
+        states = observation.states
+        policies = ", ".join(sorted({choose_policy(s, POLICIES, self._rules.policy).name for s in states}))
         which, why = policies or self._rules.policy, "raised"
-        told = f"one of the policies {which}" if "," in which else f"the policy {which}"
-        decision = Decision(load=f"no role was moved: {told} failed")
+        culprit = f"one of the policies {which}" if "," in which else f"the policy {which}"
+        decision = Decision(load=f"no role was moved: {culprit} failed")
         with self._isolation.item("plan with the policy", which):
             try:
-                decision = decide(found.states, found.nodes, found.requests, self._clock(), self._rules, found.waiting)
+                decision = decide(
+                    states, observation.nodes, observation.requests, self._clock(), self._rules, observation.waiting
+                )
                 why = ""
             except PlanRejected:
                 why = "rejected"
@@ -185,6 +192,7 @@ class Autoscaler:
         if why:
             PLANS_REJECTED.inc(why=why)
         problems = frozenset(map(str, decision.problems))
+        # A problem lasts for many runs and is logged once.
         for problem in sorted(problems - self._logged):
             log.warning(problem)
         self._logged = problems
@@ -192,29 +200,33 @@ class Autoscaler:
 
     # -- apply -------------------------------------------------------------------------------------
     def _apply(self, decision: Decision, ends: float) -> str:
+        """Write the targets of each moved job. Returns the result of the run in words. `ends`: monotonic seconds."""
         counts = {"jobs moved": 0, "changed meanwhile": 0, "failed": 0, "left to the next run": 0}
         for moves in self._stragglers.last(_by_job(decision.moves), lambda moves: moves[0].state.job.key):
             if self._monotonic() >= ends:
                 counts["left to the next run"] += 1
                 continue
             key = moves[0].state.job.key
+            # If the run is cut off during this write, the note stays, and the job comes last in the next run.
             self._stragglers.note(key, failed=True)
             with self._isolation.item("write the targets of", key):
                 counts["jobs moved" if self._move(moves) else "changed meanwhile"] += 1
                 self._stragglers.note(key, failed=False)
         counts["failed"] = self.failed = self._isolation.failed
-        told = [f"{decision.roles} roles", decision.load] if decision.roles else [decision.load]
-        return ", ".join([*told, *(f"{n} {what}" for what, n in counts.items() if n)])
+        summary = [f"{decision.roles} roles", decision.load] if decision.roles else [decision.load]
+        return ", ".join([*summary, *(f"{n} {what}" for what, n in counts.items() if n)])
 
-    def _tell_sizes(self, found: Observation, decision: Decision, ends: float) -> None:
-        """The condition FullSize of the jobs that keep what they have: what each waits for, in the words of its policy.
-        An explanation may look at every role of the cluster, so each run explains as many as its share of time allows,
-        and the next goes on from there."""
+    def _write_sizes(self, observation: Observation, decision: Decision, ends: float) -> None:
+        """Write the condition FullSize of jobs that keep their size: what each waits for, explained by its policy."""
         posed = decision.posed
         if posed is None:
             return
         moved = {move.state.job.key for move in decision.moves}
-        jobs = sorted((s.job for s in found.states if s.alive and s.job.key not in moved), key=lambda job: job.key)
+        jobs = sorted(
+            (s.job for s in observation.states if s.alive and s.job.key not in moved), key=lambda job: job.key
+        )
+        # An explanation may read every role of the cluster. So each run explains as many jobs as its time allows, and
+        # the next run goes on after the last of them.
         after = [job for job in jobs if job.key > self._explained_last]
         stops = min(ends, self._monotonic() + EXPLAINS_SECONDS)
         written, at = 0, to_rfc3339(self._clock())
@@ -224,10 +236,10 @@ class Autoscaler:
                 return
             self._explained_last = job.key
             with self._isolation.item("explain the size of", job.key):
-                written += self._tell_size(posed, job, at)
+                written += self._write_size(posed, job, at)
 
-    def _tell_size(self, posed: Posed, job: TrainingJob, at: str) -> bool:
-        """Whether it was worth a write."""
+    def _write_size(self, posed: Posed, job: TrainingJob, at: str) -> bool:
+        """Write the job's condition FullSize if it is worth a write. Returns True if it was written."""
         old = job.status.condition(FULL_SIZE)
         new = full_size_condition(posed, self._rules, job, old, at)
         if new is None or says_the_same(old, new):
@@ -251,7 +263,7 @@ class Autoscaler:
         return True
 
     def _move(self, moves: list[Move]) -> bool:
-        """False when another writer was first, or the job is gone: the next run decides on what is then."""
+        """Write the targets of one job. False if the job has changed or is gone: the next run decides again."""
         job = moves[0].state.job
         try:
             self._write_targets(job, moves)
@@ -264,7 +276,7 @@ class Autoscaler:
         return True
 
     def _write_targets(self, job: TrainingJob, moves: list[Move]) -> None:
-        """One patch of the status: targets, the replicas that were declared then, and the records that say why."""
+        """Write targets, the replicas declared at this time, and the records with the reasons, in one patch."""
         at = to_rfc3339(self._clock())
         records = [
             ScaleRecord(role=m.role, from_=m.from_, to=m.to, time=at, cause=m.cause, reason=m.reason) for m in moves
@@ -279,7 +291,7 @@ class Autoscaler:
         self._patch_status(job, status)
 
     def _patch_status(self, job: TrainingJob, status: dict[str, Any]) -> None:
-        """Only of the version that was decided on. Raises Conflict when there is a newer one."""
+        """Patch the version of the job that was decided on. Raises Conflict if there is a newer one."""
         placed = kinds.KNOWN_KINDS[job.name.resource].placed(status)
         body = {"metadata": {"uid": job.uid, "resourceVersion": str(job.resource_version)}, "status": placed}
         self._kube.merge_patch(job.name.resource, job.name.namespace, job.name.name, body, subresource="status")
@@ -299,7 +311,7 @@ def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes
 
 
 def _by_job(moves: Iterable[Move]) -> list[list[Move]]:
-    """In the order of the moves: those that make room first."""
+    """The moves of each job, in the order of the jobs' first moves: those that make room come first."""
     found: dict[JobKey, list[Move]] = {}
     for move in moves:
         found.setdefault(move.state.job.key, []).append(move)

@@ -1,6 +1,6 @@
-"""Simulated time around the autoscaler's own decisions: what a policy would do with these jobs on this cluster. Pure.
+"""Simulates what a policy would do with given jobs on a given cluster. Pure.
 
-`simulate` plays a `scenario.Scenario` under one policy and returns a `results.Outcome`. Policies of
+`simulate` plays a `scenario.Scenario` under one policy and returns a `results.Outcome`. The policies of
 `tjworker.autoscale` decide through `autoscale.decide`, from the records that the projection would hold.
 """
 

@@ -1,9 +1,10 @@
-"""Nodes and pods in simulated time: who has room, and which node a pod gets. Pure; deterministic.
+"""The nodes of a simulation: which of them have room, and which node a pod gets. Pure and deterministic.
 
-`spread` scores nodes as kube-scheduler does by default (NodeResourcesFit with LeastAllocated: the mean of the free
-parts of CPU and memory, and of GPUs where the pod asks for them; of equal nodes the first). `pack` puts a job's
-replicas together: on a node that holds some of them already, else on the fullest node that has room for all that are
-left, else on the emptiest. That is what a scheduler for GPU clusters does, and Pollux' published simulation.
+`spread` scores nodes as kube-scheduler does by default (NodeResourcesFit with LeastAllocated): the mean of the free
+fractions of CPU and memory, and of GPUs if the pod requests them. Of equal nodes the first one wins. `pack` puts the
+replicas of a job together: on a node that holds some of them already, else on the fullest node with room for all
+remaining ones, else on the emptiest node. Schedulers for GPU clusters work like that, and so does the published
+simulation of Pollux.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from tjworker.simulate.scenario import Amounts, Node, Placement
 @dataclass(slots=True, eq=False)
 class Pod:
     owner: str
-    """Job or service."""
+    """Name of the job or service."""
     role: str
     index: int
     asks: Amounts
     created_at: float
     priority: int
     serial: int
-    """In the order of creation."""
+    """Grows with each pod that is created."""
     node: str = ""
     ready_at: float = float("inf")
     refused: bool = False
-    """The scheduler has found no node for it."""
+    """True if the scheduler has found no node for the pod."""
     leaves_at: float | None = None
-    """Being deleted; its room is free from then on."""
+    """The second at which a pod that is being deleted frees its room; None if it is not being deleted."""
 
     @property
     def name(self) -> str:
@@ -60,7 +61,7 @@ class Cluster:
         }
         self.placement = placement
         self._full: set[Amounts] = set()
-        """Sizes for which there is no room; forgotten when room is freed."""
+        """Sizes for which no node has room. Cleared when room is freed."""
 
     def place(self, pod: Pod, node: str) -> None:
         pod.node, pod.refused = node, False
@@ -91,7 +92,7 @@ class Cluster:
         )
 
     def count(self, asks: Amounts, most: int) -> int:
-        """For how many such pods there is room at once, at most `most`."""
+        """How many such pods the nodes have room for at the same time, at most `most`."""
         found = 0
         for room in self.free.values():
             if self.fits(room, asks):
@@ -101,8 +102,9 @@ class Cluster:
         return found
 
     def choose(self, pod: Pod, mine: Iterable[str], left: int) -> str:
-        """The node for it, '' for none. `mine`: nodes of the other replicas of its role; `left`: how many of them,
-        with this one, still need a node."""
+        """The node for the pod; '' if no node has room. `mine`: the nodes of the other replicas of its role. `left`:
+        how many replicas of the role, including this one, still need a node."""
+        # Thousands of equal pods may wait in a full cluster: look at its nodes once.
         if pod.asks in self._full:
             return ""
         able = [(name, room) for name, room in self.free.items() if self.fits(room, pod.asks)]
@@ -110,13 +112,14 @@ class Cluster:
             self._full.add(pod.asks)
             return ""
         if self.placement == "spread":
-            return max(able, key=lambda one: self._emptiness(one[0], one[1], pod.asks))[0]
+            return max(able, key=lambda node: self._emptiness(node[0], node[1], pod.asks))[0]
         held: dict[str, int] = {}
         for name in mine:
             held[name] = held.get(name, 0) + 1
-        return min(able, key=lambda one: self._together(one[0], one[1], pod.asks, held, left))[0]
+        return min(able, key=lambda node: self._together(node[0], node[1], pod.asks, held, left))[0]
 
     def _emptiness(self, name: str, room: _Room, asks: Amounts) -> float:
+        """The score of `spread`, 0 to 100; the highest node is chosen."""
         has = self.nodes[name].has
         pairs = [(room.cpu - asks.cpu_milli, has.cpu_milli), (room.memory - asks.memory_bytes, has.memory_bytes)]
         if asks.gpus:
@@ -126,7 +129,9 @@ class Cluster:
     def _together(
         self, name: str, room: _Room, asks: Amounts, held: dict[str, int], left: int
     ) -> tuple[int, int, int, float]:
+        """The sort key of `pack`; the lowest node is chosen."""
         many = _many(room, asks)
+        # First nodes that hold replicas of the role, then the fullest with room for all, then the emptiest.
         if name in held:
             return (0, -held[name], 0, 0.0)
         if many >= left:
@@ -135,5 +140,6 @@ class Cluster:
 
 
 def _many(room: _Room, asks: Amounts) -> int:
+    """How many such pods fit into the room."""
     pairs = ((room.cpu, asks.cpu_milli), (room.memory, asks.memory_bytes), (room.gpus, asks.gpus), (room.pods, 1))
     return min(has // wants for has, wants in pairs if wants)

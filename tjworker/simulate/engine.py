@@ -1,10 +1,10 @@
 """Plays a scenario under one policy, from event to event. Pure and deterministic: no clock, no randomness.
 
-What happens in one instant happens in this order: arrivals, nodes, services, pods; then the scheduler places what
-waits; at a tick the policy decides, and targets become pods. A job progresses at the speed of the layout of its ready
-replicas; when that layout has changed it stands still for its `rescale_seconds`. Its speed is looked up when the layout
-changes, where the speed itself says so, and at each tick. As in Kubernetes, the last replicas of a role go first, and a
-replica that is lost gets a new pod.
+The events of one instant run in this order: arrivals, nodes, services, pods. Then the scheduler places waiting pods. At
+a tick the policy decides, and pods follow the targets. A job progresses at the speed of the layout of its ready
+replicas. After a change of the layout it makes no progress for its `rescale_seconds`. Its speed is computed when the
+layout changes, when `Rate.until` is reached, and at each tick. As in Kubernetes, the last replicas of a role go first,
+and a lost replica gets a new pod.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tjworker.simulate.scenario import LONGEST_SECONDS, Amounts, Job, Scenario, 
 from tjworker.simulate.speed import NO_SPEED, Layout, Rate
 
 TRAINER = "trainer"
-"""Name of the role whose number of replicas a policy may change."""
+"""Name of the elastic role: a policy may change its number of replicas."""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +32,7 @@ class Run:
     outcome: JobOutcome
     target: int
     pods: dict[str, list[Pod]] = field(default_factory=dict)
-    """By role, in the order of their indices; not those that are being deleted."""
+    """Role -> its pods by index, without pods that are being deleted."""
     done: float = 0.0
     layout: Layout = ()
     rate: Rate = NO_SPEED
@@ -41,9 +41,9 @@ class Run:
     """Replica-seconds so far."""
     has_run: bool = False
     changed: int = 0
-    """Raised with each change of its pods or its target: what is derived of them is kept until then."""
+    """Version of the pods and the target. What is computed from them may be cached by it."""
     last_move: tuple[float, int, int] | None = None
-    """When the target was last changed, from, to."""
+    """(second, from, to) of the last change of the target."""
 
     @property
     def trainers(self) -> list[Pod]:
@@ -54,17 +54,18 @@ class Run:
 
 
 def _reached(done: float, work: float) -> bool:
+    # With a tolerance, because `done` is a sum of many products.
     return done >= work - 1e-9 * max(1.0, work)
 
 
 class Mover(Protocol):
-    """Who chooses the targets."""
+    """Chooses the targets of jobs: a policy."""
 
     rigid: bool
-    """Jobs run as their `rigid` form says."""
+    """True if jobs run in their `rigid` form."""
 
     def targets(self, world: World, now: float) -> Mapping[str, int]:
-        """Job -> replicas, of those that should change."""
+        """Name of each job that should change -> its new number of replicas."""
 
 
 class World:
@@ -78,9 +79,9 @@ class World:
         self.services: dict[str, list[Pod]] = {service.name: [] for service in scenario.services}
         self.service_targets: dict[str, int] = {}
         self.leaving: dict[str, list[Pod]] = {}
-        """By owner: pods that are being deleted and still hold their room."""
+        """Owner -> its pods that are being deleted and still hold their room."""
         self.queue: list[Pod] = []
-        """Pods without a node, the most urgent first."""
+        """Pods without a node. The scheduler sorts them, the most urgent first."""
         self.now = 0.0
         self.outcomes = {job.name: JobOutcome(job.name, job.submitted_at) for job in scenario.jobs}
         self.outcome = Outcome(
@@ -98,18 +99,19 @@ class World:
         self._dirty: set[str] = set()
         """Jobs whose ready replicas may have changed."""
         self._layouts: dict[str, tuple[tuple[str, int], ...]] = {}
-        """Of each job: node and replicas on it."""
+        """Job -> (node, ready replicas on it) of its present layout."""
         self._left = 0
-        """Jobs that have not ended."""
+        """The number of jobs that have not ended."""
         self._reported: Callable[[float, int], None] | None = None
         self._to_place = False
 
     # -- time ------------------------------------------------------------------------------------------
     def at(self, second: float, do: Callable[[], None], order: int = 0) -> None:
+        """Call `do` at that second. Of one second, a lower `order` comes first, then the earlier call of `at`."""
         heapq.heappush(self._events, (second, order, next(self._serials), do))
 
     def play(self, progress: Callable[[float, int], None] | None = None) -> Outcome:
-        """`progress(second, jobs done)` is called at each tick."""
+        """Play the scenario to its end. `progress(second, jobs done)` is called at each tick."""
         scenario = self.scenario
         for job in scenario.jobs:
             self.at(job.submitted_at, lambda job=job: self._submit(job))  # type: ignore[misc]
@@ -130,7 +132,8 @@ class World:
             self._end_jobs()
             while self._events and self._events[0][0] <= self.now:
                 if self._events[0][1] and self._to_place:
-                    self._settle()  # a tick sees what the scheduler has done with the events of its instant
+                    # A tick comes after the scheduler has handled the other events of the same instant.
+                    self._settle()
                     continue
                 heapq.heappop(self._events)[3]()
             self._settle()
@@ -143,7 +146,7 @@ class World:
         return min((self._worked_until(run) for run in self.runs.values()), default=float("inf"))
 
     def _worked_until(self, run: Run) -> float:
-        """When the job ends, or its speed changes."""
+        """The second at which the job ends or its speed changes; infinity if it makes no progress."""
         work = min(float("inf") if run.job.work is None else run.job.work, run.rate.until)
         if work == float("inf") or not run.layout or run.rate.work_per_second <= 0:
             return float("inf")
@@ -151,6 +154,7 @@ class World:
         return max(self.now, run.paused_until) + left / run.rate.work_per_second
 
     def _advance(self, second: float) -> None:
+        """Let time pass: add service and work to each job."""
         for run in self.runs.values():
             if run.layout:
                 run.service += sum(run.layout) * (second - self.now)
@@ -158,6 +162,7 @@ class World:
         self.now = second
 
     def _end_jobs(self) -> None:
+        """End the jobs whose work is done, and update the speeds that hold no longer."""
         for run in list(self.runs.values()):
             work = run.job.work
             if work is not None and run.layout and _reached(run.done, work):
@@ -166,12 +171,13 @@ class World:
                 run.done = max(run.done, run.rate.until)
                 run.rate = self._speed(run)
 
-    # -- what happens ----------------------------------------------------------------------------------
+    # -- events ----------------------------------------------------------------------------------------
     def _submit(self, job: Job) -> None:
         run = Run(job, self.outcomes[job.name], 0 if self.mover.rigid else job.replicas)
         self.runs[job.name] = run
         run.pods = {TRAINER: [], **{role: [] for role in job.beside}}
         self._follow(run)
+        # In a scenario of a live cluster some pods run already.
         for role, nodes in job.standing.items():
             for pod, node in zip(run.pods[role], nodes, strict=False):
                 if node in self.cluster.nodes:
@@ -185,7 +191,8 @@ class World:
         run.outcome.replicas.append((self.now, 0))
         for pods in run.pods.values():
             for pod in reversed(pods):
-                self._delete(pod, 0.0)  # its program has ended: no grace period
+                # The program has ended, so the pod needs no grace period.
+                self._delete(pod, 0.0)
         del self.runs[run.job.name]
 
     def _node(self, name: str, *, up: bool) -> None:
@@ -205,7 +212,7 @@ class World:
             self._scale_service(service, self.service_targets.get(service.name, 0))
 
     def _lose(self, run: Run, pod: Pod) -> None:
-        """Its node is lost, or it is preempted; another takes its index."""
+        """Replace a pod whose node is lost, or that is preempted. The new pod has the same index."""
         pods = run.pods[pod.role]
         place = pods.index(pod)
         self._delete(pod, 0.0)
@@ -222,24 +229,26 @@ class World:
             pods.append(self._new_pod(service.name, "pod", len(pods), service.asks, service.priority))
 
     def _follow(self, run: Run) -> None:
-        """Pods follow the target."""
+        """Create or delete pods until each role has its target."""
         wanted = {role: (n, asks) for role, (n, asks) in run.job.beside.items()}
         wanted[TRAINER] = (run.target, run.job.asks)
         for role, (replicas, _) in wanted.items():
             while len(run.pods[role]) > replicas:
                 self._delete(run.pods[role].pop(), self.scenario.stop_seconds)
-        # Each role has a controller of its own, and these work at the same time.
+        # Each role has its own controller, and the controllers work at the same time: so by index, not by role.
         missing = [(i, role) for role, (replicas, _) in wanted.items() for i in range(len(run.pods[role]), replicas)]
         for index, role in sorted(missing):
             run.pods[role].append(self._new_pod(run.job.name, role, index, wanted[role][1], run.job.priority))
         self._changed(run)
 
     def _changed(self, run: Run) -> None:
+        """Note that the pods of the job have changed."""
         run.changed += 1
         self._dirty.add(run.job.name)
 
     def _tick(self) -> None:
         self.at(self.now + self.scenario.tick_seconds, self._tick, order=1)
+        # The policy decides on the present speeds, as a live job would report them.
         for run in self.runs.values():
             if run.layout:
                 run.rate = self._speed(run)
@@ -263,6 +272,7 @@ class World:
         return pod
 
     def _delete(self, pod: Pod, seconds: float) -> None:
+        """Delete a pod; its room is free after that many seconds."""
         if not pod.node:
             self.queue.remove(pod)
             return
@@ -288,20 +298,20 @@ class World:
 
     # -- the scheduler ---------------------------------------------------------------------------------
     def _settle(self) -> None:
-        """The scheduler places what it can; then jobs take notice of their replicas."""
+        """Place the pods that find a node. Then update the layouts of the jobs."""
         if self._to_place:
             self._to_place = False
             self._schedule()
         for name in sorted(self._dirty):
             if run := self.runs.get(name):
-                self._look(run)
+                self._update_layout(run)
         self._dirty.clear()
         self._sample()
 
     def _schedule(self) -> None:
         self.queue.sort(key=lambda pod: (-pod.priority, pod.created_at, pod.serial))
         held: set[str] = set()
-        """Jobs whose gang has no room."""
+        """Jobs whose gang has no room: the rest of their pods is skipped."""
         for pod in list(self.queue):
             if pod.node or pod.owner in held or pod.leaves_at is not None:
                 continue
@@ -310,6 +320,7 @@ class World:
                 held.add(pod.owner)
                 pod.refused = True
                 continue
+            # Only `pack` looks at the nodes of other replicas.
             siblings = (
                 (run.pods[pod.role] if run is not None else self.services[pod.owner])
                 if (self.scenario.placement == "pack")
@@ -337,16 +348,17 @@ class World:
             if self.scenario.start_seconds > 0:
                 self.at(pod.ready_at, lambda: self._dirty.add(pod.owner))
         elif self.scenario.start_seconds > 0:
-            self.at(pod.ready_at, lambda: None)  # a sample is taken then
+            # Each event ends with a sample, which counts the ready pods of services.
+            self.at(pod.ready_at, lambda: None)
 
     def _gang_fits(self, run: Run) -> bool:
-        """Its quorum stands already, or finds room at once."""
+        """True if the job's quorum has nodes already, or finds room for all missing replicas together."""
         missing = run.job.quorum - sum(bool(pod.node) for pod in run.trainers)
         return missing <= 0 or self.cluster.count(run.job.asks, missing) >= missing
 
     def _preempt(self, pod: Pod) -> str:
-        """The node on which the fewest replicas of lower priority have to go, '' if none helps. The room is there at
-        once: grace periods of what is preempted are not simulated."""
+        """Preempt pods of lower priority for this one, on the node where the fewest have to go. Returns the node; '' if
+        no node can be freed. The room is free at once: grace periods of preempted pods are not simulated."""
         best: tuple[int, str, list[tuple[Run, Pod]]] | None = None
         for name, room in self.cluster.free.items():
             if not room.up:
@@ -358,7 +370,7 @@ class World:
                 for p in pods
                 if p.node == name and p.priority < pod.priority
             ]
-            lower.sort(key=lambda one: (one[1].priority, -one[1].serial))
+            lower.sort(key=lambda entry: (entry[1].priority, -entry[1].serial))
             cpu, memory, gpus = room.cpu, room.memory, room.gpus
             for n, (_, victim) in enumerate(lower, 1):
                 cpu, memory = cpu + victim.asks.cpu_milli, memory + victim.asks.memory_bytes
@@ -374,10 +386,10 @@ class World:
         return best[1]
 
     # -- jobs ------------------------------------------------------------------------------------------
-    def _look(self, run: Run) -> None:
-        """Takes the replicas that are ready now for its layout."""
+    def _update_layout(self, run: Run) -> None:
+        """Make the replicas that are ready now the layout of the job. A change of the layout begins a pause."""
         ready = [pod.node for pod in run.trainers if pod.ready_at <= self.now]
-        beside = all(pod.ready_at <= self.now for role in run.job.beside for pod in run.pods[role])
+        others_ready = all(pod.ready_at <= self.now for role in run.job.beside for pod in run.pods[role])
         outcome = run.outcome
         if (outcome.replicas[-1][1] if outcome.replicas else 0) != len(ready):
             outcome.replicas.append((self.now, len(ready)))
@@ -385,7 +397,7 @@ class World:
             outcome.first_replica_at = self.now
         layout: Layout = ()
         quorum = run.job.rigid.replicas if self.mover.rigid and run.job.rigid else run.job.quorum
-        if beside and ready and len(ready) >= quorum:
+        if others_ready and ready and len(ready) >= quorum:
             counts: dict[str, int] = {}
             for node in ready:
                 counts[node] = counts.get(node, 0) + 1
@@ -401,12 +413,13 @@ class World:
         if not layout:
             run.rate = NO_SPEED
             return
-        stood = outcome.started_at is None and self.now == run.job.submitted_at and bool(run.job.standing)
+        # A job that ran before the simulation began does not start again.
+        ran_before = outcome.started_at is None and self.now == run.job.submitted_at and bool(run.job.standing)
         if outcome.started_at is None:
             outcome.started_at = self.now
         elif run.job.rescale_seconds:
             outcome.pauses += 1
-        run.paused_until = self.now + (0.0 if stood else run.job.rescale_seconds)
+        run.paused_until = self.now + (0.0 if ran_before else run.job.rescale_seconds)
         run.rate = self._speed(run)
 
     def _speed(self, run: Run) -> Rate:
@@ -426,7 +439,7 @@ class World:
             self.outcome.samples.append(sample)
 
     def all_pods(self) -> Iterator[Pod]:
-        """Those that are there, with those that are being deleted."""
+        """All pods, including those that are being deleted."""
         for run in self.runs.values():
             for pods in run.pods.values():
                 yield from pods

@@ -1,9 +1,9 @@
-"""What each policy would do with a cluster as it is now: the moves of its next run, and a scenario that begins with the
-jobs, pods and nodes of this moment. Pure.
+"""Computes what a policy would do with a live cluster: the moves of its next run, and a scenario that begins with the
+present jobs, pods and nodes. Pure.
 
-A job's speed and the work that it has left are what its reports have told: the curve through its speeds, and its
-remaining seconds at the speed that it has now. A job that has told no remaining time trains until the end, one that has
-told no speed is linear. Pods of others stay where they are, and those that wait for a node go on waiting for one.
+The speed of a job is the curve through its reported speeds. Its remaining work is its reported remaining time at the
+present speed. A job that reports no remaining time trains until the end of the simulation; a job that reports no speed
+is linear. Pods that belong to no simulated job stay on their nodes; those without a node go on waiting.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ UNTIL_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """As the autoscaler observes it."""
+    """A cluster as the autoscaler observes it."""
 
     states: Sequence[JobState]
     nodes: Mapping[str, NodeRecord]
     requests: Mapping[str, NodeRequests]
-    """By node; under WAITING of pods without one."""
+    """Node -> sum of its pods' requests; WAITING -> the sum of pods without a node."""
     waiting: Sequence[WaitingPods]
     now: float
     """Unix seconds."""
 
 
 def decide_once(live: LiveCluster, policy: str, rules: Rules) -> Decision:
-    """The next run, if every job had chosen this policy. Raises ScenarioError for a policy that does not exist."""
+    """The next decision, if every job had chosen this policy. Raises ScenarioError if the policy does not exist."""
     check_policy(policy)
     states = [_without_choice(state) for state in live.states]
     chosen = replace(rules, policy=policy)
@@ -51,17 +51,19 @@ def decide_once(live: LiveCluster, policy: str, rules: Rules) -> Decision:
 
 
 def check_policy(policy: str) -> None:
+    """Raises ScenarioError if the policy does not exist in the autoscaler."""
     if policy not in POLICIES:
         raise ScenarioError(f"policy {policy!r} does not decide about a live cluster; there are {', '.join(POLICIES)}")
 
 
+# The user asks what one policy would do, so the policies that jobs have chosen do not count.
 def _without_choice(state: JobState) -> JobState:
     kept = {name: value for name, value in state.job.annotations.items() if name != AUTOSCALE_POLICY}
     return replace(state, job=replace(state.job, annotations=kept), namespace_policy="")
 
 
 def live_scenario(live: LiveCluster, rules: Rules, until: float = UNTIL_SECONDS) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario that begins now and ends `until` seconds later; and what of it is assumed, a line each."""
+    """(the scenario that begins now and ends `until` seconds later, its assumptions, one line each)."""
     autos, unplanned = auto_roles(live.states, live.now, rules)
     by_job: dict[str, AutoRole] = {}
     assumed = [str(problem) for problem in unplanned]
@@ -78,6 +80,7 @@ def live_scenario(live: LiveCluster, rules: Rules, until: float = UNTIL_SECONDS)
         jobs.append(job := _job(auto, shown, rules))
         endless += job.work is None
         unseen += job.speed is LINEAR
+        # The simulated pods take room themselves, so it is subtracted from what their nodes have in use.
         for pod in auto.state.pods:
             if pod.node:
                 held[pod.node] = held[pod.node].plus(_requests(pod, auto))
@@ -85,6 +88,7 @@ def live_scenario(live: LiveCluster, rules: Rules, until: float = UNTIL_SECONDS)
         assumed.append(f"{endless} of {len(jobs)} jobs report no remaining time: they train until the end")
     if unseen:
         assumed.append(f"{unseen} of {len(jobs)} jobs report no speed: each replica is taken to add the same")
+    # Waiting pods of others take part as services: they get room that becomes free.
     own = {(auto.state.job.uid, role.name) for auto in by_job.values() for role in auto.state.job.roles}
     strangers = [entry for entry in live.waiting if (entry.job_uid, entry.role) not in own]
     scenario = Scenario(
@@ -124,15 +128,16 @@ def _job(auto: AutoRole, name: str, rules: Rules) -> Job:
     state, elastic = auto.state, auto.elastic
     now = max(1, elastic.parallelism)
     speed, remaining = _speed(auto), state.progress.remaining_seconds if state.progress else None
-    beside: dict[str, tuple[int, Amounts]] = {}
+    fixed_roles: dict[str, tuple[int, Amounts]] = {}
     standing: dict[str, Sequence[str]] = {TRAINER: [pod.node for pod in auto.staying]}
     for role in state.job.roles:
         pods = [pod for pod in state.of_role(role) if not pod.deleted_at]
         count = max(len(pods), role.replicas - state.finished_replicas(role))
         if role.name == auto.role.name or not count:
             continue
+        # The name TRAINER is taken by the elastic role.
         shown = role.name if role.name != TRAINER else f"{TRAINER}-fixed"
-        beside[shown] = (count, _of_role(role, pods, auto, rules))
+        fixed_roles[shown] = (count, _of_role(role, pods, auto, rules))
         standing[shown] = [pod.node for pod in pods]
     return Job(
         name,
@@ -143,7 +148,7 @@ def _job(auto: AutoRole, name: str, rules: Rules) -> Job:
         now,
         work=None if remaining is None else max(1.0, remaining) * speed.rate((now,), 0.0).work_per_second,
         speed=speed,
-        beside=beside,
+        beside=fixed_roles,
         rescale_seconds=30.0
         if state.progress is None or state.progress.rescale_seconds is None
         else state.progress.rescale_seconds,
@@ -189,7 +194,7 @@ def _speed(auto: AutoRole) -> Speed:
 
 @dataclass(frozen=True, slots=True)
 class _Learned:
-    """What the job's reports have told: work in that of one replica."""
+    """The speed of a job from its reports. Work is counted in seconds of one replica."""
 
     work: SpeedCurve
     samples: SpeedCurve

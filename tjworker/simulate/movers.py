@@ -1,5 +1,5 @@
-"""Who chooses the targets in a simulation: the policies of the autoscaler, through its own `decide`; `off`, nobody; and
-`tiresias`, a scheduler without elasticity to compare with. Pure.
+"""The policies of a simulation: those of the autoscaler, through its own `decide`; `off`, which changes no target; and
+`tiresias`, a scheduler without elasticity for comparison. Pure.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ DEMOTED_AT_GPU_SECONDS = 16 * 3600
 
 
 def mover(policy: str, scenario: Scenario) -> Mover:
+    """The mover of that name. Raises ScenarioError if there is none, or if the scenario lacks what it needs."""
     if policy in POLICIES:
         return Autoscaled(policy, scenario)
     if policy == "off":
@@ -41,7 +42,7 @@ def mover(policy: str, scenario: Scenario) -> Mover:
 
 
 class Off:
-    """Every job keeps the number of replicas that it was submitted with."""
+    """Every job keeps its number of replicas."""
 
     rigid = False
 
@@ -50,8 +51,8 @@ class Off:
 
 
 class Tiresias:
-    """Each job its `rigid` number of replicas or none: first come first served in two queues, the second from 16
-    GPU-hours of service on (Gu et al., NSDI 2019, as Pollux' published simulation has it)."""
+    """Gives each job its `rigid` number of replicas or none, first come, first served. Jobs with 16 GPU-hours of
+    service or more go to a second queue (Gu et al., NSDI 2019, as in the published simulation of Pollux)."""
 
     rigid = True
 
@@ -73,17 +74,18 @@ class Tiresias:
         self._last = now
         order = [name for name in world.runs if name not in self._demoted]
         order += [name for name in self._demoted if name in world.runs]
-        free, found = self._total, {}
+        free, targets = self._total, {}
         for name in order:
             rigid = world.runs[name].job.rigid
-            assert rigid is not None  # noqa: S101  __init__ has refused others
-            found[name] = rigid.replicas if rigid.replicas <= free else 0
-            free -= found[name]
-        return found
+            # `__init__` refuses a scenario with another job.
+            assert rigid is not None  # noqa: S101
+            targets[name] = rigid.replicas if rigid.replicas <= free else 0
+            free -= targets[name]
+        return targets
 
 
 class Autoscaled:
-    """A policy of the autoscaler, which sees what the projection would show it and nothing else."""
+    """A policy of the autoscaler. It sees only what the projection would show."""
 
     rigid = False
 
@@ -122,15 +124,15 @@ class Autoscaled:
         for name, (cpu, memory, gpus, pods) in sums.items():
             requests[name] = requests.get(name, NOTHING).plus(_requests(Amounts(cpu, memory, gpus), pods))
         decision = decide(states, nodes, requests, EPOCH + now, self._rules, _waiting(world))
-        found = {}
+        targets = {}
         for move in decision.moves:
             name = move.state.job.name.name
-            found[name] = move.to
+            targets[name] = move.to
             record = ScaleRecord(
                 role=TRAINER, from_=move.from_, to=move.to, time=to_rfc3339(EPOCH + now), cause=move.cause
             )
             self._jobs[name].records = (record, *self._jobs[name].records[:9])
-        return found
+        return targets
 
     def _state(self, run: Run, world: World, now: float) -> JobState:
         known = self._jobs.get(run.job.name)
@@ -145,16 +147,16 @@ class Autoscaled:
 
 
 class _Record:
-    """A job as the API server has it."""
+    """A job in the form that the API server would have."""
 
     def __init__(self, run: Run) -> None:
         job = run.job
         self.records: tuple[ScaleRecord, ...] = ()
         self.progress: Progress | None = job.reported
-        told = job.reported.samples if job.reported else ()
-        newest = max((sample.last_seen for sample in told), default=0.0)
-        # Reports of before are older than those to come, whatever the date was.
-        self._samples = tuple(replace(sample, last_seen=EPOCH + sample.last_seen - newest) for sample in told)
+        reported = job.reported.samples if job.reported else ()
+        newest = max((sample.last_seen for sample in reported), default=0.0)
+        # Simulated time begins at EPOCH. Earlier reports are moved before it, so that they are older than new ones.
+        self._samples = tuple(replace(sample, last_seen=EPOCH + sample.last_seen - newest) for sample in reported)
         self._uid = f"uid-{job.name}"
         self._created = to_rfc3339(EPOCH + job.submitted_at)
         self._templates = {
@@ -166,7 +168,7 @@ class _Record:
         self._built: JobState | None = None
 
     def report(self, run: Run, now: float) -> None:
-        """One report of the job, as its training program would make it. None while it stands still."""
+        """Make a report, as the job's training program would. A job without progress makes none."""
         if not run.running(now) or run.job.work is None or run.rate.work_per_second <= 0:
             return
         rate = run.rate
@@ -185,8 +187,10 @@ class _Record:
         )
 
     def state(self, run: Run, leaving: Sequence[Pod], now: float) -> JobState:
+        """The job and its pods as the autoscaler would read them."""
         ready = all(pod.ready_at <= now for pods in run.pods.values() for pod in pods)
         mark = (run.changed, ready)
+        # Most jobs do not change between two ticks.
         if self._built is not None and self._at == mark:
             return self._built
         self._at = mark
@@ -211,7 +215,8 @@ class _Record:
         ]
         roles += [Role(name, "Pod", n, self._templates[name]) for name, (n, _) in job.beside.items()]
         known = {"phase": phase, "scale_records": self.records, "start_running_time": self._started}
-        status = JobStatus.model_construct(**{**_BLANK, **known})  # no input to validate, and thousands of them
+        # `model_construct` skips validation: the fields are known to be valid, and a run makes thousands.
+        status = JobStatus.model_construct(**{**_BLANK, **known})
         made = TrainingJob(
             JobName(RESOURCE, "default", job.name),
             "elasticdeeplearning.ai/v1",
@@ -251,20 +256,20 @@ def _waiting(world: World) -> list[WaitingPods]:
     groups: dict[tuple[str, str], list[Pod]] = defaultdict(list)
     for pod in world.queue:
         groups[pod.owner, pod.role].append(pod)
-    found = []
+    waiting = []
     for (owner, role), pods in groups.items():
-        ours = owner in world.runs
-        found.append(
+        is_job = owner in world.runs
+        waiting.append(
             WaitingPods(
                 _requests(pods[0].asks, 1),
                 len(pods),
                 f"default/{pods[0].name}",
                 pods[0].priority,
-                f"uid-{owner}" if ours else "",
-                role if ours else "",
+                f"uid-{owner}" if is_job else "",
+                role if is_job else "",
             )
         )
-    return found
+    return waiting
 
 
 def _requests(asks: Amounts, pods: int) -> NodeRequests:

@@ -1,9 +1,10 @@
-"""The applications of Pollux' published artifact (OSDI 2021; petuum/adaptdl, branch osdi21-artifact), read from its
-folder `traces/`: how fast each trains on a placement, and how much a batch of any size brings on its training.
+"""Reads the applications of Pollux' published artifact (OSDI 2021; petuum/adaptdl, branch osdi21-artifact) from its
+folder `traces/`: how fast each trains on a placement, and how much a batch of any size advances its training.
 
-Rules of the published simulation: progress a second = gain / step time, with gain = (var + sqr) / (var / scale + sqr)
-and scale = batch size / initial batch size. A step of n accumulations takes n times (step - sync) more. A job chooses
-the batch size that brings it on fastest. Measurements are interpolated linearly. Reads files; nothing else.
+The rules are those of the published simulation. Progress per second = gain / step time, with gain = (var + sqr) /
+(var / scale + sqr) and scale = batch size / initial batch size. Each accumulation adds (step - sync) to the time of a
+step. A job chooses the batch size with the most progress per second. Measurements are interpolated linearly. Reads
+files, and has no other side effect.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from tjworker.simulate.speed import Layout, Rate, interpolate
 
 EPOCHS = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
 LARGEST_LOCAL = {"yolov3": 8}
-"""Largest local batch size, where it is not the largest that was measured."""
+"""The largest local batch size of applications for which it is not the largest measured one."""
 FIXED_BATCH = {"ncf": 32768}
-"""Batch size of applications that do not adapt it."""
+"""The batch size of applications that do not adapt it."""
 BATCH_SIZES = 48
-"""How many batch sizes are tried between the smallest and the largest, each larger by the same factor."""
+"""The number of batch sizes that are tried from the smallest to the largest, in geometric steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """One row of the training with one batch size."""
+    """One epoch of the validation run with one batch size."""
 
     progress: float
     grad_sqr: float
@@ -41,17 +42,17 @@ Curve = Sequence[tuple[float, float]]
 
 
 class Application:
-    """One folder of the artifact. Raises ScenarioError that names the file when it cannot be read."""
+    """One folder of the artifact. Raises ScenarioError, which names the file, if it cannot be read."""
 
     def __init__(self, folder: Path) -> None:
         self.name = folder.name
         if not folder.is_dir():
             raise ScenarioError(f"application {folder.name!r}: there is no folder {folder}")
         self._steps: dict[str, tuple[Curve, Curve]] = _curves(folder / "placements.csv", ("placement",))
-        """By placement: seconds of a step, and of its synchronisation, by local batch size."""
+        """Placement -> two curves by local batch size: seconds of a step, and of its synchronisation."""
         wide: dict[str, tuple[Curve, Curve]] = _curves(folder / "scalability.csv", ("num_nodes", "num_replicas"))
         self._wide = _by_size(self._steps, wide)
-        """By number of nodes, then of replicas: the same, mean over the placements."""
+        """Number of nodes -> number of replicas -> the same curves, mean over the placements."""
         validated = [path for path in sorted(folder.glob("validation-*.csv")) if path.stem[11:].isdecimal()]
         runs = {int(path.stem[11:]): rows for path in validated if (rows := _validation(path))}
         if not runs or not self._steps:
@@ -71,14 +72,14 @@ class Application:
 
     @property
     def batch_size(self) -> BatchSize | None:
-        """None where it does not adapt."""
+        """The range in which the application adapts its batch size; None if it does not."""
         if self.name in FIXED_BATCH:
             return None
         return BatchSize(self.smallest, self.largest, int(self.least_local), int(self.most_local))
 
     # -- speed -----------------------------------------------------------------------------------------
     def rate(self, layout: Layout, done: float, batch: int | None) -> Rate:
-        """`batch`: None for the best one at this point of the training."""
+        """The speed on a layout after `done` progress. `batch`: None for the best size at this point."""
         key = (layout, self._epoch(done), batch)
         if key not in self._known_rates:
             fixed = batch if batch is not None else FIXED_BATCH.get(self.name)
@@ -98,7 +99,8 @@ class Application:
         replicas = sum(layout)
         local = batch / replicas
         if local < self.least_local:
-            return None  # so many replicas have no work with this batch size
+            # This batch size is too small for that many replicas.
+            return None
         accumulations = max(0, -int(-local // self.most_local) - 1)
         step, sync = self._step(layout, round(local / (accumulations + 1) * 16))
         seconds = step + accumulations * (step - sync)
@@ -108,34 +110,37 @@ class Application:
         return Rate(gain / seconds, batch / seconds, batch, sqr, var, self._marks[self._epoch(done)])
 
     def _step(self, layout: Layout, sixteenths: int) -> tuple[float, float]:
-        """Of a local batch size in sixteenths: fine enough, and few enough to remember."""
+        """(seconds of a step, seconds of its synchronisation) with a local batch size in sixteenths of a sample."""
+        # Sixteenths are precise enough, and so few that the cache stays small.
         key = (layout, sixteenths)
         if key not in self._known_steps:
             local = min(max(sixteenths / 16, self.least_local), self.most_local)
+            # The artifact names a placement by the smallest rotation of its layout.
             name = min("".join(map(str, layout[i:] + layout[:i])) for i in range(len(layout)))
             curves = self._steps.get(name)
             if curves is not None:
-                found = (_on(curves[0], local), _on(curves[1], local))
+                seconds = (_on(curves[0], local), _on(curves[1], local))
             else:
                 nodes, replicas = min(len(layout), max(self._wide)), sum(layout)
-                found = (self._spread(0, nodes, replicas, local), self._spread(1, nodes, replicas, local))
-            self._known_steps[key] = found
+                seconds = (self._spread(0, nodes, replicas, local), self._spread(1, nodes, replicas, local))
+            self._known_steps[key] = seconds
         return self._known_steps[key]
 
     def _spread(self, which: int, nodes: int, replicas: int, local: float) -> float:
-        """Between the numbers of nodes that were measured, each at the nearest number of replicas that was."""
+        """Seconds on a layout that was not measured, interpolated between the measured numbers of nodes and of
+        replicas. `which`: 0 for a step, 1 for its synchronisation."""
         points = []
         for measured, by_replicas in sorted(self._wide.items()):
             curve = [(n, _on(curves[which], local)) for n, curves in sorted(by_replicas.items())]
             points.append((measured, _clamped(curve, replicas)))
         return _clamped(points, nodes)
 
-    # -- what a batch brings ---------------------------------------------------------------------------
+    # -- progress --------------------------------------------------------------------------------------
     def _epoch(self, done: float) -> int:
         return min(bisect_right(self._marks, done * (1 + 1e-12)), len(self._marks) - 1)
 
     def _gradient(self, batch: int, done: float) -> tuple[float, float]:
-        """Square and variance, interpolated between the batch sizes that were validated."""
+        """(squared norm, variance) of the gradient, interpolated between the validated batch sizes."""
         high = min(bisect_right(self._batches, batch), len(self._batches) - 1)
         low = max(0, high - 1)
         a, b = self._batches[low], self._batches[high]
@@ -152,7 +157,7 @@ class Application:
 class PolluxSpeed:
     application: Application
     batch: int | None = None
-    """None: it adapts."""
+    """None: the application adapts its batch size."""
 
     def rate(self, layout: Layout, done: float) -> Rate:
         return self.application.rate(layout, done, self.batch)
@@ -173,6 +178,7 @@ def _curves(path: Path, keys: Sequence[str]) -> dict[str, tuple[Curve, Curve]]:
     }
 
 
+# Placements with equal numbers of nodes and replicas are averaged.
 def _by_size(
     placements: Mapping[str, tuple[Curve, Curve]], wide: Mapping[str, tuple[Curve, Curve]]
 ) -> dict[int, dict[int, tuple[Curve, Curve]]]:
@@ -217,7 +223,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 
 def _number(path: Path, row: Mapping[str, str], column: str) -> float:
-    """Raises ScenarioError that names the file and the column."""
+    """Raises ScenarioError, which names the file and the column, if the value is no number."""
     try:
         return float(row[column])
     except (KeyError, TypeError, ValueError):

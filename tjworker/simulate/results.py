@@ -1,4 +1,4 @@
-"""What came of a simulation, and its figures. Pure."""
+"""The result of a simulation, and its figures. Pure."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ class JobOutcome:
     name: str
     submitted_at: float
     started_at: float | None = None
-    """When it first made progress, or could have."""
+    """The second at which its quorum of trainers and all its other roles ran for the first time."""
     first_replica_at: float | None = None
-    """When a trainer of it ran for the first time; others, or pods beside them, may still have waited."""
+    """The second at which its first trainer ran. Other trainers and roles may still have waited then."""
     ended_at: float | None = None
     moves: int = 0
-    """Changes of its target by the policy."""
+    """How often the policy changed its target."""
     restarts: int = 0
-    """Replicas that were lost with a node, or preempted."""
+    """How many replicas were lost with a node or preempted."""
     pauses: int = 0
-    """How often it stood still because replicas had come or gone."""
+    """How often the job paused because replicas had come or gone."""
     replicas: list[tuple[float, int]] = field(default_factory=list)
-    """(second, replicas that run from then on)."""
+    """(second, number of replicas that run from then on), ascending."""
 
     def at(self, second: float) -> int:
+        """The number of replicas that run at that second."""
         i = bisect_right(self.replicas, second, key=lambda point: point[0])
         return self.replicas[i - 1][1] if i else 0
 
 
 @dataclass(slots=True)
 class Sample:
-    """The cluster from this second on."""
+    """The cluster from second `at` until the next sample."""
 
     at: float
     cpu_milli: int
-    """Requested by pods on nodes, the unsimulated ones as well."""
+    """Requested by pods on nodes, including pods that are not simulated."""
     gpus: int
     waiting_jobs: int
     missing: int
-    """Pods of services that should run and do not."""
+    """The number of pods that services lack."""
 
 
 @dataclass(slots=True)
@@ -61,25 +62,27 @@ class Outcome:
 
     # -- figures -------------------------------------------------------------------------------------
     def waiting_seconds(self) -> list[float]:
-        """Of each job; of one that never started, until the end."""
+        """For each submitted job, the time from submission to start; to the simulation's end if it never started."""
         return [(self.ended_at if j.started_at is None else j.started_at) - j.submitted_at for j in self._submitted()]
 
     def first_replica_seconds(self) -> list[float]:
-        """Of each job, from submission until one of its replicas ran; of one that had none, until the end."""
+        """For each submitted job, the time from submission to its first running replica; to the simulation's end if
+        none ever ran."""
         ends = self.ended_at
         return [
             (ends if j.first_replica_at is None else j.first_replica_at) - j.submitted_at for j in self._submitted()
         ]
 
     def completion_seconds(self) -> list[float]:
-        """From submission to end, of the jobs that have ended."""
+        """For each job that has ended, the time from submission to end."""
         return [j.ended_at - j.submitted_at for j in self.jobs if j.ended_at is not None]
 
     def _submitted(self) -> list[JobOutcome]:
         return [j for j in self.jobs if j.submitted_at <= self.ended_at]
 
     def utilisation(self, begin: float = 0.0, end: float | None = None) -> float:
-        """The requested part of the cluster's GPUs, of its CPUs where it has none: mean over the time."""
+        """The mean fraction of the cluster's GPUs that pods requested from `begin` to `end`; of its CPUs if it has no
+        GPUs."""
         end = self.ended_at if end is None else end
         total = self.gpu_total if self.by_gpu else self.cpu_total_milli
         if end <= begin or not total:
@@ -93,12 +96,12 @@ class Outcome:
         return area / total / (end - begin)
 
     def jain(self, second: float) -> float:
-        """Jain's index of the replicas of the jobs that have been submitted and have not ended; 1 for less than two."""
+        """Jain's index of the replicas of the live jobs at that second; 1 if there are fewer than two jobs."""
         alive = [j for j in self.jobs if j.submitted_at <= second and (j.ended_at is None or j.ended_at > second)]
         return jain([j.at(second) for j in alive])
 
     def mean_jain(self) -> float:
-        """Over the time in which two jobs or more were alive."""
+        """The mean of `jain` over the time in which at least two jobs were alive; 1 if there was none."""
         marks = sorted({j.submitted_at for j in self.jobs} | {t for j in self.jobs for t, _ in j.replicas})
         marks = [t for t in marks if t < self.ended_at]
         area = seconds = 0.0
@@ -110,12 +113,13 @@ class Outcome:
         return area / seconds if seconds else 1.0
 
     def without_replica_at(self, second: float) -> int:
-        """Jobs that have been submitted by then and have had no running replica."""
+        """How many jobs had been submitted by then without ever having had a running replica."""
         return sum(
             j.submitted_at <= second and (j.first_replica_at is None or j.first_replica_at > second) for j in self.jobs
         )
 
     def missing_at(self, second: float) -> int:
+        """The number of pods that services lacked at that second."""
         i = bisect_right(self.samples, second, key=lambda sample: sample.at)
         return self.samples[i - 1].missing if i else 0
 
@@ -155,6 +159,7 @@ def jain(shares: Sequence[float]) -> float:
 
 
 def summary(seconds: Sequence[float]) -> dict[str, float | None]:
+    """Mean, percentiles and maximum, rounded to milliseconds; None for an empty list."""
     if not seconds:
         return {"mean": None, "p50": None, "p95": None, "max": None}
     ordered = sorted(seconds)

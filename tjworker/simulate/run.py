@@ -1,4 +1,4 @@
-"""One scenario under one policy. Pure."""
+"""Simulates one scenario under one policy. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from tjworker.simulate.scenario import Scenario
 
 
 def simulate(scenario: Scenario, policy: str, progress: Callable[[float, int], None] | None = None) -> Outcome:
-    """`policy`: a policy of the autoscaler, `off` or `tiresias`; raises ScenarioError for any other.
-    `progress(second, jobs done)` is called at each decision."""
+    """The outcome of the scenario. `policy`: a policy of the autoscaler, `off` or `tiresias`; raises ScenarioError for
+    any other. `progress(second, jobs done)` is called at each decision."""
     return World(scenario, mover(policy, scenario), policy).play(progress)

@@ -1,4 +1,4 @@
-"""What is simulated: nodes and when they fail, jobs, and a service beside them. Pure data."""
+"""The input of a simulation: nodes and their failures, jobs, and services. Pure data."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tjworker.simulate.speed import LINEAR, Speed
 Placement = Literal["spread", "pack"]
 GPU = "nvidia.com/gpu"
 LONGEST_SECONDS = 366 * 86_400.0
-"""A simulation without an end stops here: some job makes no progress."""
+"""A simulation without `until` ends after this time at the latest: some job makes no progress."""
 
 
 class ScenarioError(ValueError):
-    """What is wrong with an input, in one line that names its field or row."""
+    """An input is wrong. The message is one line, which names the field or row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,12 @@ class Node:
     has: Amounts
     pods: int = 110
     used: Amounts = Amounts()
-    """By what is not simulated, such as the system."""
+    """Requests of pods that are not simulated, such as those of the system."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEvent:
-    """A node is lost or comes back."""
+    """A node is lost (`up` is False) or comes back at that second."""
 
     at: float
     node: str
@@ -49,18 +49,18 @@ class NodeEvent:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Pods that are no training, such as a web service: they come and go by a plan."""
+    """Pods that do no training, such as a web service. Their number follows a fixed plan."""
 
     name: str
     asks: Amounts
     steps: Sequence[tuple[float, int]]
-    """(second, replicas from then on), ascending."""
+    """(second, number of replicas from then on), ascending."""
     priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Rigid:
-    """How a scheduler without elasticity runs the job: so many replicas or none."""
+    """How a scheduler without elasticity runs the job: with this number of replicas or not at all."""
 
     replicas: int
     speed: Speed
@@ -71,31 +71,32 @@ class Job:
     name: str
     submitted_at: float
     asks: Amounts
-    """Of one replica."""
+    """The requests of one replica."""
     least: int
     most: int
     replicas: int
-    """With which it starts."""
+    """The number of replicas with which the job starts."""
     work: float | None = None
-    """Units of its speed model; None: it trains until the simulation ends."""
+    """In units of the job's speed model. None: the job trains until the simulation ends."""
     speed: Speed = LINEAR
     needs: int | None = None
-    """Replicas without which it makes no progress; None: `least`, of a job that is not elastic all of them."""
+    """The least number of replicas with which the job makes progress. None: `least` if it is elastic, else all."""
     beside: Mapping[str, tuple[int, Amounts]] = field(default_factory=dict)
-    """Roles of a fixed number of pods, such as parameter servers; each must run."""
+    """Role -> (number of pods, requests of one), for roles of fixed size such as parameter servers. The job makes
+    progress only while all of them run."""
     rescale_seconds: float = 0.0
-    """The job makes no progress for so long when replicas have come or gone, and when it starts."""
+    """How long the job makes no progress after it started and after replicas have come or gone."""
     priority: int = 0
     gang: bool = False
     """The first `needs` replicas get their nodes together or not at all."""
     rigid: Rigid | None = None
     batch_size: BatchSize | None = None
-    """Between which batch sizes the job adapts its own; None: it does not."""
+    """The range in which the job adapts its batch size; None if it does not."""
     standing: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Role -> the node of each of its first replicas, which run there when the job is submitted; '' for one that waits.
-    A job that has some does not stand still at its start."""
+    """Role -> the nodes of its first replicas, which run there already at submission; '' for a replica that waits. A
+    job with such replicas does not pause at its start."""
     reported: Progress | None = None
-    """What it has reported before the simulation begins."""
+    """What the job has reported before the simulation begins."""
 
     @property
     def elastic(self) -> bool:
@@ -113,23 +114,23 @@ class Scenario:
     services: Sequence[Service] = ()
     events: Sequence[NodeEvent] = ()
     until: float | None = None
-    """Where it ends; None: when every job is done."""
+    """The second at which the simulation ends. None: when every job is done."""
     tick_seconds: float = 5.0
-    """Between two decisions of the policy."""
+    """Seconds between two decisions of the policy."""
     cooldown_seconds: float = 30.0
     max_load_desired: float = 0.97
     start_seconds: float = 1.0
-    """From a pod's place on a node until it runs."""
+    """Seconds from a pod's assignment to a node until it runs."""
     stop_seconds: float = 1.0
-    """From a pod's deletion until its room is free."""
+    """Seconds from a pod's deletion until its room is free."""
     placement: Placement = "spread"
     preempts: bool = True
-    """A pod that finds no room takes it from pods of lower priority."""
+    """True if a pod that finds no room preempts pods of lower priority."""
     reports_progress: bool = True
-    """Jobs report how far they have come. Without it they report their speed alone."""
+    """True if jobs report their percentage and remaining time; else they report only their speed."""
 
     def largest(self) -> Amounts:
-        """Sums over all nodes."""
+        """The resources of all nodes together."""
         return Amounts(
             sum(n.has.cpu_milli for n in self.nodes),
             sum(n.has.memory_bytes for n in self.nodes),
@@ -138,7 +139,7 @@ class Scenario:
 
 
 def room_for(nodes: Sequence[Node], asks: Amounts) -> int:
-    """How many such pods the empty cluster holds."""
+    """How many such pods the empty cluster has room for."""
     count = 0
     for node in nodes:
         pairs = (

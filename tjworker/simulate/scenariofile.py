@@ -1,7 +1,7 @@
-"""A scenario from a YAML document, checked field by field. Pure: the caller reads the file.
+"""Makes a scenario from a YAML document, and checks each field. Pure: the caller reads the file.
 
-The fields are those of `docs/elasticity.md`. An unknown field is an error that names it: a misspelt one would silently
-simulate something else.
+`docs/elasticity.md` describes the fields. An unknown field is an error that names it, because a misspelt field would
+silently simulate something else.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tjworker.simulate.scenario import (
 from tjworker.simulate.speed import LINEAR, Speed, Table
 
 MOST_PODS = 100_000
-"""Of one role or service: each is an object in memory."""
+"""The most pods of one role or service: each is an object in memory."""
 MOST_NODES = 10_000
 MOST_JOBS = 10_000
 
 
 class _Model(BaseModel):
-    # YAML has .inf and .nan, and no simulation reaches such a time.
+    # YAML has .inf and .nan, and a simulation would never reach such a time.
     model_config = ConfigDict(
         frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, allow_inf_nan=False
     )
@@ -124,7 +124,7 @@ class _Document(_Model):
 
 
 def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario, and one line for each job that is left out. Raises ScenarioError."""
+    """(the scenario, one line for each job that is left out). Raises ScenarioError if the document is wrong."""
     if not isinstance(document, Mapping):
         raise ScenarioError("it is no mapping with nodes and jobs")
     try:
@@ -148,6 +148,7 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
             if job.name in job_names:
                 raise ScenarioError(f"jobs.{i}.name: {job.name} is there already")
             job_names.add(job.name)
+            # A job that can never run would keep the simulation from ending.
             least, room = min(job.least, job.replicas), room_for(nodes, job.asks)
             if least > room:
                 complaints.append(

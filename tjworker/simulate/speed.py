@@ -1,6 +1,6 @@
-"""How fast a job trains with the replicas that it has. Pure.
+"""How fast a simulated job trains with its replicas. Pure.
 
-Work is counted in units of the job's own: seconds of one replica (`Linear`, `Table`), or progress (`pollux`).
+The unit of work depends on the speed model: seconds of one replica (`Linear`, `Table`), or progress (`pollux`).
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Protocol
 
 Layout = tuple[int, ...]
-"""Replicas on each node that has any, in ascending order."""
+"""The number of replicas on each node that has any, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
     work_per_second: float
     samples_per_second: float
-    """Of the whole job: what it reports."""
+    """The samples per second of the whole job, as it reports them."""
     batch_size: int | None = None
     grad_sqr: float | None = None
     grad_var: float | None = None
     until: float = float("inf")
-    """It holds until so much work is done."""
+    """The amount of work up to which this speed is valid."""
 
 
 NO_SPEED = Rate(0.0, 0.0)
@@ -31,12 +31,12 @@ NO_SPEED = Rate(0.0, 0.0)
 
 class Speed(Protocol):
     def rate(self, layout: Layout, done: float) -> Rate:
-        """`done`: work so far. `layout` has at least one replica."""
+        """The speed on a layout, which has at least one replica. `done`: the work done so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """Each replica does one unit of work a second, wherever it is."""
+    """Each replica does one unit of work per second, on any node."""
 
     def rate(self, layout: Layout, done: float) -> Rate:
         return Rate(float(sum(layout)), float(sum(layout)))
@@ -47,10 +47,10 @@ LINEAR = Linear()
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Measured speeds by replicas; linear between them, constant beyond the last."""
+    """Speeds that were measured with some numbers of replicas; see `interpolate`."""
 
     points: Sequence[tuple[int, float]]
-    """(replicas, units a second), ascending, at least one."""
+    """(replicas, units of work per second), ascending, at least one."""
 
     def rate(self, layout: Layout, done: float) -> Rate:
         speed = interpolate(self.points, sum(layout))
@@ -58,7 +58,7 @@ class Table:
 
 
 def interpolate(points: Sequence[tuple[float, float]], at: float) -> float:
-    """Below the first point in proportion to it, beyond the last as there."""
+    """Linear between the points. Proportional to the first point below it, constant beyond the last."""
     x0, y0 = points[0]
     if at <= x0:
         return y0 * at / x0 if x0 else y0

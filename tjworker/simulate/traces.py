@@ -1,13 +1,13 @@
-"""Jobs from CSV files: the project's own format, Pollux' workloads and Philly's trace. Reads files; nothing else.
+"""Reads jobs from CSV files of three formats. Reads files, and has no other side effect.
 
-- The project's own: name, time, replicas, duration; optional min, max, cpu, memory, gpus, rescale. A job of `duration`
-  seconds on `replicas` replicas, whose speed grows in proportion to them.
-- Pollux': name, time, application, num_replicas, batch_size. Speed as the application's measurements say; from one GPU
-  to all. The user's tuned numbers are those of rigid schedulers.
-- Philly's: timestamp, duration, num_gpus, gpu_time. A job of `duration` seconds on `num_gpus` GPUs, whose speed grows
-  in proportion to them; from one to twice as many.
+- The project's own format: name, time, replicas, duration; optional min, max, cpu, memory, gpus, rescale. The job takes
+  `duration` seconds on `replicas` replicas, and its speed is proportional to its replicas.
+- The workloads of Pollux: name, time, application, num_replicas, batch_size. The speed comes from the measurements of
+  the application. The job may have from one GPU to all. Rigid schedulers use the numbers that its user tuned.
+- The trace of Philly: timestamp, duration, num_gpus, gpu_time. The job takes `duration` seconds on `num_gpus` GPUs, and
+  its speed is proportional to its GPUs. It may have from one GPU to twice `num_gpus`.
 
-A row that cannot be used is left out, with one line that names it.
+A row that cannot be used is left out, and a line in `Trace.complaints` names it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from tjworker.simulate.speed import LINEAR
 
 Row = Mapping[str, str]
 RESCALE_SECONDS = 30.0
-"""How long a job stands still when replicas have come or gone, where its row does not say: as in Pollux' simulation."""
+"""Default for how long a job pauses after replicas have come or gone; the value of Pollux' simulation."""
 NO_HEADER = "is empty; its first line has to name columns"
 LONGEST_LINE = 65_536
-"""Bytes of a row: hundreds of times what one of any format has."""
+"""Bytes of a row. Rows of all formats are hundreds of times shorter."""
 ONE_GPU = Amounts(cpu_milli=1000, gpus=1)
 
 
@@ -37,15 +37,16 @@ ONE_GPU = Amounts(cpu_milli=1000, gpus=1)
 class Trace:
     jobs: tuple[Job, ...]
     complaints: tuple[str, ...]
-    """One line for each row that is left out or read otherwise than it stands."""
+    """One line for each row that is left out, or whose order changes."""
 
 
 class _Refused(ValueError):
-    """Why a row is left out."""
+    """A row is left out; the message says why."""
 
 
 def read_trace(path: Path, nodes: list[Node], models: Path | None) -> Trace:
-    """Raises ScenarioError for a file that is no trace."""
+    """The jobs of a CSV file, by time. `models`: the folder of Pollux' applications. Raises ScenarioError if the file
+    is no trace, or has no job."""
     complaints: list[str] = []
     try:
         with path.open("rb") as file:
@@ -88,17 +89,18 @@ def read_trace(path: Path, nodes: list[Node], models: Path | None) -> Trace:
     if not jobs:
         raise ScenarioError(f"{path}: no row is a job; {complaints[0] if complaints else 'there are no rows'}")
     ordered = sorted(jobs.values(), key=lambda job: job.submitted_at)
+    # Philly's timestamps are dates: the first job defines second 0.
     first = ordered[0].submitted_at if "timestamp" in columns else 0.0
     return Trace(tuple(_shifted(job, first) for job in ordered), tuple(complaints))
 
 
 def _lines(path: Path, file: BinaryIO, complaints: list[str]) -> Iterator[str]:
-    """The lines of the file. A line that is too long becomes an empty one, which is no row: it could fill the
-    memory."""
+    """The lines of the file. A line that is too long is replaced by an empty one, which is no row."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE:
+            # Skip the rest in pieces: the whole line could fill the memory.
             while line and not line.endswith(b"\n"):
                 line = file.readline(LONGEST_LINE)
             complaints.append(
@@ -106,6 +108,7 @@ def _lines(path: Path, file: BinaryIO, complaints: list[str]) -> Iterator[str]:
             )
             yield "\n"
             continue
+        # A byte order mark may come first.
         yield line.decode("utf-8-sig" if number == 1 else "utf-8")
 
 
@@ -132,6 +135,7 @@ def _builder(path: Path, columns: set[str], nodes: list[Node], models: Path | No
 
 def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) -> Job:
     name = row["application"]
+    # The name becomes part of a path, and may not lead out of the folder.
     if not name or "/" in name or name.startswith("."):
         raise _Refused(f"application is {name!r}, which is no name of a folder")
     try:

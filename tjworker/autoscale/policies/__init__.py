@@ -1,8 +1,10 @@
-"""The autoscaling policies: one file a policy, one row here, chosen by the setting `autoscale_policy`. Pure.
+"""The autoscaling policies. Each has a file, and a row in the table here; the setting `autoscale_policy` names a row.
+Pure.
 
-A policy plans all elastic roles at once, within their bounds, and says of each role why it has what it has. It changes
-none of its arguments. `fitting.check_plan` rejects a plan that leaves the bounds, requests more than there is, or adds
-a replica that no node has room for; `tests/unit/tjworker/autoscale/test_policies.py` tries every row of this table.
+A policy plans all elastic roles at once, within their bounds, and explains the number of replicas of each role. It
+changes none of its arguments. `fitting.check_plan` rejects a plan that leaves the bounds, requests more than the
+cluster has, or adds a replica that no node has room for. `tests/unit/tjworker/autoscale/test_policies.py` tests every
+row of the table.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
 class Policy:
     plan: Callable[[Problem], Plan]
     explain: Callable[[Problem, Plan, ElasticRole], Reason]
-    """Why the plan gives a role what it gives it; asked for roles that move, and for those that a user asks about."""
+    """Why the plan gives a role its number of replicas. Called for roles that move or are explained."""
 
 
 POLICIES: Mapping[str, Policy] = {
@@ -27,4 +29,4 @@ POLICIES: Mapping[str, Policy] = {
     "throughput": Policy(throughput.plan, throughput.explain),
     "goodput": Policy(goodput.plan, goodput.explain),
 }
-"""By the setting's value."""
+"""Value of the setting -> policy."""

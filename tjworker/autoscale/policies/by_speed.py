@@ -1,14 +1,14 @@
-"""What `throughput` and `goodput` have in common: replicas go where they speed a job up most for its own speed, each
-with a weight. Pure.
+"""The common part of `throughput` and `goodput`: a replica goes to the job whose speed it raises most in proportion,
+times the job's weight. Pure.
 
-A policy compares logarithms of speed: what a replica adds in proportion to the speed that the job has already. Speed
-itself would send every replica to one job after another: a job that has reported one size counts as linear, so one more
-replica adds as much to it at 30 replicas as at 1, and it would take the replicas of every job whose curve bends. On the
-Pollux workloads (docs/elasticity.md), comparing speeds instead of logarithms raised the mean completion time of
+The policies compare logarithms of speed: what a replica adds, in proportion to the speed that the job has already. A
+comparison of speeds would send every replica to one job after another. A job that has reported one size counts as
+linear, so one more replica adds as much to it at 30 replicas as at 1, and it would take the replicas of every job whose
+curve bends. On the Pollux workloads (docs/elasticity.md), comparing speeds raised the mean completion time of
 `throughput` from 2,633 s to 4,258 s.
 
-A job moves only when the speed that it gains within ten minutes, or until its end if that comes sooner, outweighs the
-time that it stands still. A role gives room only to a role that gains `HYSTERESIS` times what the giver loses.
+A job moves only if the work that it gains within ten minutes, or until its end if that comes sooner, outweighs the
+pause of its training. A role gives room only to a role that gains `HYSTERESIS` times what the giver loses.
 """
 
 from __future__ import annotations
@@ -24,20 +24,24 @@ from tjworker.autoscale.speed import SpeedCurve
 
 HYSTERESIS = 1.3
 SMOOTH = 0.5
-"""Of one replica's speed, added: no replica has a logarithm too."""
+"""Added to the speed, in speeds of one replica, so that the logarithm of no replicas exists."""
 HORIZON_SECONDS = 600.0
-"""For how long a move pays at most: by then other jobs have come or gone, and the job moves again. With the whole
-remaining time of a job instead, the jobs of Pollux' workloads moved half as often again, and took 2 % longer."""
+"""The longest time in which a move must pay off: after that, other jobs have come or gone, and the job moves again.
+With the whole remaining time of a job instead, jobs of the Pollux workloads moved 50 % more often and took 2 % longer.
+"""
 
 Learn = Callable[[ElasticRole], SpeedCurve]
 Weigh = Callable[[Problem, ElasticRole, SpeedCurve], float]
 
 
 def plan_by_speed(problem: Problem, learn: Learn, weigh: Weigh) -> Plan:
+    # Compact: replicas of one job on fewer nodes synchronise faster.
     return share_out(problem, _Speeds(problem, learn, weigh), hysteresis=HYSTERESIS, compact=True)
 
 
 class _Speeds:
+    """`sharing.Values`, in weighted logarithms of speed."""
+
     def __init__(self, problem: Problem, learn: Learn, weigh: Weigh) -> None:
         roles = sorted(problem.roles, key=lambda role: role.id)
         self._curves = [learn(role) for role in roles]
@@ -49,6 +53,7 @@ class _Speeds:
     def steps(self, i: int, now: int) -> Sequence[int]:
         steps = self._steps.get(now)
         if steps is None:
+            # Larger steps too: one replica more may not be worth the pause of a move, and several may.
             steps = tuple(sorted({now + 1, now + 2, now + 4, now + 8, max(1, 2 * now)}))
             self._steps[now] = steps
         return steps
@@ -71,6 +76,7 @@ class _Speeds:
 
 
 def horizon(role: ElasticRole) -> float:
+    """Seconds within which a move of the role must pay off; at least 1."""
     left = role.progress.remaining_seconds if role.progress is not None else None
     return HORIZON_SECONDS if left is None else max(1.0, min(HORIZON_SECONDS, left))
 
@@ -88,17 +94,17 @@ def explain_by_speed(problem: Problem, made: Plan, role: ElasticRole, learn: Lea
         return Reason("", role.ceiling_because)
     if not now:
         return Reason("", why_no_room(problem, role))
-    own = f"{now} of {role.elastic.max_instance}: one more replica would speed it up by {_more(curve, now):.0%}"
+    own = f"{now} of {role.elastic.max_instance}: one more replica would speed it up by {_speedup(curve, now):.0%}"
     others = [
-        (_more(learn(other), other.elastic.parallelism - 1), job_name(other))
+        (_speedup(learn(other), other.elastic.parallelism - 1), job_name(other))
         for other in problem.roles
         if other.id != role.id and other.elastic.parallelism > 1
     ]
-    best = max(others, key=lambda one: (one[0], one[1]), default=None)
+    best = max(others, key=lambda pair: (pair[0], pair[1]), default=None)
     compared = f"; its last one speeds {best[1]} up by {best[0]:.0%}" if best is not None else ""
     return Reason("", f"{own}{compared}; {why_no_room(problem, role)}")
 
 
-def _more(curve: SpeedCurve, replicas: int) -> float:
-    """How much faster one more replica makes it."""
+def _speedup(curve: SpeedCurve, replicas: int) -> float:
+    """By which fraction one more replica speeds the job up."""
     return curve.at(replicas + 1) / curve.at(replicas) - 1

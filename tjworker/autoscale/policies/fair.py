@@ -1,9 +1,9 @@
-"""Weighted max-min shares of the dominant resource: equal jobs end up equal, whoever came first. Pure; changes none of
-its arguments.
+"""Weighted max-min shares of the dominant resource: equal jobs get equal shares, whichever came first. Pure; changes
+none of its arguments.
 
-The dominant resource of a role is the one of which a replica takes the greatest part of the cluster (Ghodsi et al.,
-"Dominant Resource Fairness", NSDI 2011). A replica goes from one role to another when the other's share is still the
-smaller one afterwards.
+The dominant resource of a role is the resource of which a replica takes the greatest part of the cluster (Ghodsi et
+al., "Dominant Resource Fairness", NSDI 2011). A replica goes from one role to another if the receiver's share is still
+smaller than the giver's afterwards.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
 from tjworker.autoscale.sharing import dominant_share, share_out
 
 STEEPNESS = 8
-"""Of alpha-fairness: the higher, the closer to max-min. It counts where replicas of several roles go for one larger
-replica; between replicas of one size any value gives the same shares."""
+"""The alpha of alpha-fairness: the higher, the closer to max-min. It matters only if replicas of several roles make
+room for one larger replica. Between replicas of one size any value gives the same shares."""
 
 
 def plan(problem: Problem) -> Plan:
@@ -25,12 +25,13 @@ def plan(problem: Problem) -> Plan:
 
 
 class _Shares:
-    """A replica is worth the more, the smaller the share of its role is with it."""
+    """`sharing.Values`: a replica is worth more, the smaller the share of its role is with it."""
 
     def __init__(self, problem: Problem) -> None:
         roles = sorted(problem.roles, key=lambda role: role.id)
         self._one = [dominant_share(role.elastic, problem.resource, problem.max_load_desired) for role in roles]
         self._scale = [role.owner.weight / one for role, one in zip(roles, self._one, strict=True)]
+        # Relative to the greatest, so that no power overflows.
         top = max(self._scale, default=1.0)
         self._scale = [scale / top for scale in self._scale]
 
@@ -43,12 +44,12 @@ class _Shares:
         return self._one[i] * sum((self._scale[i] / n) ** STEEPNESS for n in range(low + 1, high + 1))
 
     def disturbance(self, i: int) -> float:
-        """A share is a right, whatever the move costs."""
+        # A job has a right to its share, whatever the move costs.
         return 0.0
 
 
 def share(problem: Problem, role: ElasticRole, replicas: int) -> float:
-    """The part of the cluster that its replicas take, by its weight."""
+    """The part of the cluster that so many replicas of the role take, divided by the weight of its job."""
     one = dominant_share(role.elastic, problem.resource, problem.max_load_desired)
     return replicas * one / role.owner.weight
 

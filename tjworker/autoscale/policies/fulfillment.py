@@ -1,14 +1,15 @@
-"""The policy of PaddlePaddle EDL: one more replica for each job, the least fulfilled first, until the cluster is full;
-one fewer, from the most fulfilled, while more is requested than there is. Pure; changes none of its arguments.
+"""The policy of PaddlePaddle EDL. Adds one replica to each job, the least fulfilled first, until the cluster is full.
+Removes one from each job, the most fulfilled first, while more is requested than the cluster has. Pure; changes none of
+its arguments.
 
-It shares out what is free. It takes replicas of a job only as far as pods that wait request their room, so the first of
-many jobs may keep most of the cluster.
+It shares out free room. It takes replicas of a job only if waiting pods request their room. So the first of many jobs
+may keep most of the cluster.
 
-The plan is that of the loop `dryrun.scale_one_by_one`, step for step, in a fraction of its time:
+The plan is the same as that of the loop `dryrun.scale_one_by_one`, step for step, in a fraction of its time:
 
-- Steps up only take room (see `fleet`); where nothing is left for a size, all its jobs are done.
-- Steps down happen only while more is requested than there is; once that is over, only steps up are left.
-- Rounds that must all go alike are taken at once: down from far beyond the cluster, and up when a single size is left.
+- Steps up only take room (see `fleet`). If no node has room for a size, all jobs of that size are done.
+- Steps down happen only while more is requested than the cluster has. After that only steps up are left.
+- Rounds that make the same steps are made at once: down while the excess is large, and up when one size is left.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tjworker.autoscale.resources import ClusterResource
 
 
 def plan(problem: Problem) -> Plan:
-    roles = sorted(problem.roles, key=lambda role: role.id)  # of equal roles the first goes first, in every run
+    # Sorted, so that every run serves equal roles in the same order.
+    roles = sorted(problem.roles, key=lambda role: role.id)
     by_name = {role.elastic.name: role for role in roles}
     rounds = _plan([role.elastic for role in roles], problem.resource, problem.max_load_desired)
     fleet = rounds.fleet
@@ -38,11 +40,12 @@ def plan(problem: Problem) -> Plan:
         if planned > job.parallelism:
             places[id_] = tuple(nodes[node] for node in added[-(planned - job.parallelism) :])
     made = Plan(targets, places)
+    # A job may have given replicas up and got others on the way; then some of the places may be taken.
     return keep_what_fits(problem, made) if rounds.gave_up else made
 
 
 def explain(problem: Problem, made: Plan, role: ElasticRole) -> Reason:
-    """Why the plan gives the role what it gives it."""
+    """Why the plan gives the role its number of replicas."""
     now, to = role.elastic.parallelism, made.targets.get(role.id, role.elastic.parallelism)
     if to > now:
         return Reason("room", f"room for {to - now} more")
@@ -56,7 +59,8 @@ def explain(problem: Problem, made: Plan, role: ElasticRole) -> Reason:
 def scale_all_jobs_dry_run(
     jobs: Sequence[ElasticJob], resource: ClusterResource, max_load_desired: float
 ) -> dict[str, int]:
-    """How many replicas more or fewer each elastic job should have: every elastic job has its entry."""
+    """Name of each elastic job -> how many replicas more (or fewer, below 0) it should have; 0 for no change. The name
+    is that of PaddlePaddle EDL (`scaleAllJobsDryRun`)."""
     fleet = _plan(jobs, resource, max_load_desired).fleet
     return {job.name: planned - job.parallelism for job, planned in zip(fleet.jobs, fleet.planned, strict=True)}
 
@@ -70,12 +74,12 @@ def _plan(jobs: Sequence[ElasticJob], resource: ClusterResource, max_load_desire
 
 
 class _Rounds:
-    """Round after round of one step for each job."""
+    """Rounds in which each job makes one step."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
         self.gave_up = False
-        """Some job has given replicas up."""
+        """True once a job has given up replicas."""
 
     def _give_up(self, i: int, replicas: int) -> None:
         self.gave_up = True
@@ -122,9 +126,9 @@ class _Rounds:
         )
 
     def _down_in_bulk(self) -> None:
-        """Whole rounds of steps down at once, but for the one in which the excess ends. Only where no job can go up
-        meanwhile (the excess is of CPUs) and each round asks the same jobs (of nothing else is there an excess)."""
+        """Make many whole rounds of steps down at once, except the round in which the excess ends."""
         fleet = self.fleet
+        # Rounds are equal only if no job can go up meanwhile and the same jobs go down: the excess is in CPUs alone.
         if fleet.over_cpu <= 0 or fleet.over_memory > 0 or fleet.over_gpu > 0:
             return
         spare = [planned - job.lowest for planned, job in zip(fleet.planned, fleet.jobs, strict=True)]
@@ -139,8 +143,7 @@ class _Rounds:
 
     # -- only steps up -----------------------------------------------------------------------------
     def fill(self) -> None:
-        """Rounds of one more for each job that can grow, until none can. Room only falls: a job that found none is
-        out."""
+        """Add one replica per round to each job that can grow, until none can."""
         fleet = self.fleet
         planned, sizes = fleet.planned, fleet.sizes
         tops = [job.highest for job in fleet.jobs]
@@ -153,6 +156,7 @@ class _Rounds:
             for i in active:
                 node = fleet.room(sizes[i])
                 if node < 0:
+                    # Steps up only take room: this job will find none in a later round either.
                     continue
                 fleet.add(i, node)
                 if planned[i] < tops[i]:
@@ -160,10 +164,11 @@ class _Rounds:
             active = still
 
     def _fill_alike(self, active: Sequence[int], tops: Sequence[int]) -> None:
-        """Jobs of one size: as many replicas as there is room for, dealt out one a round."""
+        """Give jobs of one size as many replicas as there is room for, with the same result as one per round."""
         fleet = self.fleet
         wants = [tops[i] - fleet.planned[i] for i in active]
         rooms = self._rooms(fleet.sizes[active[0]], sum(wants))
+        # Binary search for the number of full rounds.
         level, high = 0, max(wants)
         while level < high:
             middle = (level + high + 1) // 2
@@ -183,7 +188,7 @@ class _Rounds:
             at += more
 
     def _rooms(self, size: ReplicaSize, most: int) -> list[int]:
-        """The nodes for as many replicas of this size as there is room for, at most `most`."""
+        """The nodes for up to `most` replicas of this size, as far as there is room; a node once per replica."""
         fleet = self.fleet
         for over, need in ((fleet.over_cpu, size.cpu), (fleet.over_memory, size.memory), (fleet.over_gpu, size.gpu)):
             if need:

@@ -1,9 +1,11 @@
-"""Replicas go where they bring trainings on most, short remainders first. Pure; changes none of its arguments.
+"""Replicas go where they speed up the progress of trainings most; jobs with little work left are preferred. Pure;
+changes none of its arguments.
 
-The speed of a training is that of its samples times what each is worth at its batch size (`speed.learned_goodput`). A
-job that reports its progress weighs 1 / (remaining work) ** 0.25, as the shortest job first lowers the mean completion
-time; any other 1 / (service + 20 min) ** 0.25, as a job that has run for long will, on the whole, run for long. As the
-logarithm of speed counts, that is a stronger preference than the same power of speed would be.
+The speed of a training is its samples per second times the worth of a sample at its batch size
+(`speed.learned_goodput`). A job that reports its progress has the weight 1 / (remaining work) ** 0.25: the shortest job
+first lowers the mean completion time. Any other job has the weight 1 / (service + 20 min) ** 0.25: a job that has run
+for long will, on average, go on for long. The weights multiply logarithms of speed, so they count more than the same
+power of speed would.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from tjworker.autoscale.speed import SpeedCurve, learned_goodput
 PREFERENCE: float = 0.25
 SERVICE_SECONDS = 1200.0
 LEAST_WORK = 30.0
-"""Replica-seconds: what is about to end is not worth a move more for each second less."""
+"""Replica-seconds. The weight of a job that is about to end grows no further."""
 
 
 def plan(problem: Problem) -> Plan:

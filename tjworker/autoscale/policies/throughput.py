@@ -1,5 +1,5 @@
-"""Replicas go where they add most speed for what they take of the cluster; the weight of a job grows while it waits, so
-that none starves. Pure; changes none of its arguments."""
+"""Replicas go where they add most speed for their share of the cluster. The weight of a job grows while it waits, so
+that no job starves. Pure; changes none of its arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _learn(role: ElasticRole) -> SpeedCurve:
 
 
 def _weigh(problem: Problem, role: ElasticRole, curve: SpeedCurve) -> float:
-    """A job that is old for the service that it has received comes first."""
+    # A job that is old and has received little service comes first.
     submitted = role.owner.submitted_at
     age = max(0.0, problem.now - submitted) if submitted is not None else 0.0
     return role.owner.weight * math.pow((age + GRACE_SECONDS) / (role.service + GRACE_SECONDS), PREFERENCE)

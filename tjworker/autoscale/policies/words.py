@@ -6,14 +6,14 @@ from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
 
 
 def of_bounds(role: ElasticRole) -> Reason | None:
-    """For a role that has more than its maximum."""
+    """The reason why a role with more than its maximum shrinks; None for any other role."""
     if role.elastic.parallelism <= role.elastic.max_instance:
         return None
     return Reason("bounds", f"no more than maxReplicas ({role.elastic.max_instance})")
 
 
 def of_shrinking(problem: Problem, made: Plan, role: ElasticRole, why: str) -> Reason:
-    """`why`: a clause that says why this role gives, and not another."""
+    """The reason why the plan takes replicas of the role. `why`: a clause that says why from this role."""
     if waiting := problem.who_needs_room(role):
         return Reason("need", f"room is needed{waiting}; {why}")
     grown = [
