@@ -111,16 +111,16 @@ class Draft:
         self._tally(replica.role, "rejections")[replica.index] = str(before + 1)
         return before
 
-    def crash(self, replica: Replica, together: Collection[str], *, forget_earlier: bool) -> int:
+    def crash(self, replica: Replica, together: Collection[str], *, anew: bool) -> int:
         """Count one more failure of the program in a row. Returns how many there were before.
 
-        `together`: the roles that restart with this replica; their failures count with its own. `forget_earlier`: the
+        `together`: the roles that restart with this replica; their failures count with its own. `anew`: the
         pod had run for long, so earlier failures no longer count."""
         crashes = self._tally(replica.role, "crashes")
         places = [(role, index) for role in together for index in self._tally(role, "crashes")]
         places = places if together else [(replica.role, replica.index)]
-        before = 0 if forget_earlier else sum(self._number(role, "crashes", index) for role, index in places)
-        for role, index in places if forget_earlier else ():
+        before = 0 if anew else sum(self._number(role, "crashes", index) for role, index in places)
+        for role, index in places if anew else ():
             self._tally(role, "crashes").pop(index, None)
         crashes[replica.index] = str(self._number(replica.role, "crashes", replica.index) + 1)
         return before

@@ -66,7 +66,7 @@ def view_slots(
     failed = parse_indices(attempts.failed, role.replicas)
     free = [i for i in range(role.replicas) if i not in completed and i not in failed]
     slots, surplus = _fill(_sort(role_pods), attempts, free)
-    misled = _is_misled(role, owner, status, completed, failed, role_pods)
+    misled = _misled(role, owner, status, completed, failed, role_pods)
     over = "" if owner is None or role.workload != "Job" or misled else owner.condition
     replicas = []
     for index in range(role.replicas):
@@ -172,7 +172,7 @@ def _split_by_ordinal(pods: Iterable[PodRecord]) -> tuple[list[PodRecord], list[
     return known, [p for p in pods if ordinal_of(p) is None]
 
 
-def _is_misled(
+def _misled(
     role: Role,
     owner: WorkloadRecord | None,
     status: JobStatus,

@@ -157,7 +157,7 @@ def _restart(p: Pass, failed: Failed, draft: Draft) -> set[str]:
         draft.raise_roles(sorted(reached), whole_job=scope == "All")
     if failed.diagnosis.cause == "application" and failed.replica.pod is not None:
         forget = ran_long(failed.replica.pod, p.job.main_container)
-        crashes = draft.crash(failed.replica, sorted(reached), forget_earlier=forget)
+        crashes = draft.crash(failed.replica, sorted(reached), anew=forget)
         if until := after_crash(crashes, p.now):
             draft.rest(failed.replica, until, p.at)
     return reached
