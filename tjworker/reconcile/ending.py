@@ -90,8 +90,8 @@ def _close_running(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
     if old is not None and old.status == "False" and old.reason in (end.reason, POD_NOT_GONE, FAILED_DELETE):
         return status
     waits = old is not None and (old.status == "False" or job.runs is not None)
-    # Keep a reason that says more than the phase, such as no room on any node or a missing image.
-    # It may explain the end.
+    # Keep a reason that says more than the phase, such as no room on any node or a missing image. It may explain the
+    # end.
     explains = waits and old is not None and old.reason not in (*get_args(Phase), ALL_RUN)
     message = f"{end.message}; before that {old.reason}: {old.message}" if old is not None and explains else end.message
     return set_condition(status, "Running", False, end.reason, message, now=at, generation=job.generation)

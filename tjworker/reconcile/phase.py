@@ -43,8 +43,8 @@ def runs(job: TrainingJob, views: Mapping[str, RoleView], new: Phase, *, ran: bo
 def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, scaled: bool) -> Phase:
     """The new phase. `restarted` and `scaled`: decisions of this pass.
 
-    A job stays in Scaling or Restarting until every desired replica runs. Once it has run, it never returns to Pending
-    or Creating."""
+    A job stays in Scaling or Restarting until every desired replica runs. Once it has run, only a suspension
+    leads back to Pending or Creating."""
     if all_run(views) and not restarted:
         return "Running"
     if restarted or was == "Restarting":
