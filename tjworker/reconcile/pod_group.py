@@ -143,12 +143,14 @@ def _update_group(p: Pass, member: Membership, group: PodGroupRecord, members: _
     if member.gang.resize is not None:
         change = _edit(p.job, member.gang, group, size) if edited else {"spec": member.gang.resize(size)}
         return GangPass(member, (_patch(member.gang.resource, group, change, news),), message=_describe(group, p.job))
+    # The size of this group cannot be changed, so replace the group while no pod has a node.
     if not members.placed:
         why = f"PodGroup {group.name} is made again: {news}"
         return GangPass(member, tuple(_make_again(p, member.gang, group, members, why)), f"waits: {why}")
     if not keeps_waiting:
         return GangPass(member, message=_describe(group, p.job))
     why = f"PodGroup {group.name} would keep it waiting: it wants {group.size} pods, and {members.able} can join"
+    # The rest of the gang has started. Replace the waiting pods by pods without the group.
     alone = (delete_pod(pod, why) for pod in members.without_node if pod.owner_uid == p.job.uid)
     return GangPass(replace(member, group=""), tuple(alone))
 
@@ -220,6 +222,7 @@ def _count_members(p: Pass, name: str) -> _Members:
     for replica in (r for v in p.roles.values() for r in v.replicas if not r.final):
         pod = replica.pod
         if pod is None and replica.role not in starting:
+            # Its pod is created after the others, which must not wait for it.
             continue
         if pod is None or replica.state in _REPLACED:
             able, waiting = able + 1, True
