@@ -1,6 +1,6 @@
 """Decide what to do about a job. Pure: no I/O, no clock, no randomness.
 
-Never imports redis, celery, kubernetes, an HTTP library or a clock; import-linter holds that.
+Never imports redis, celery, kubernetes, an HTTP library or a clock: import-linter checks that.
 """
 
 from tjworker.reconcile.addons.tensorboard import report_refusal as report_tensorboard_failure

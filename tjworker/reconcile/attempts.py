@@ -1,7 +1,7 @@
-"""Attempts: restarts, successes and final failures as data, and the draft of their next state. Pure.
+"""Attempts: restarts, successes and final failures as data in the status. Pure.
 
-A pass may raise thousands of pods at once, so a `Draft` collects what a pass decides and makes the new status in one
-go. Nothing here says whether a restart is due: `policies.restart_failed` does.
+A pass may raise the attempts of thousands of pods. So a `Draft` collects the decisions of a pass and makes the new
+status once. `policies.restart_failed` decides whether a restart is due.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ AT_A_NEW_ATTEMPT: Mapping[str, Literal["raised", "forgotten", "a result", "kept"
     "rejections": "forgotten",
     "resting": "forgotten",
 }
-"""What becomes of each field of RoleAttempts when its role begins anew. A restart forgets results, a suspension does
-not."""
-
+"""How each field of RoleAttempts changes when its role begins a new attempt. A restart forgets results, a suspension
+keeps them."""
 
 Tally = Literal["crashes", "rejections", "resting", "vanished"]
-"""Fields of RoleAttempts that say something of each index."""
+"""Fields of RoleAttempts that hold a value per index."""
 
 
 def new_attempt(old: RoleAttempts, *, keep_results: bool) -> RoleAttempts:
@@ -47,10 +46,10 @@ def new_attempt(old: RoleAttempts, *, keep_results: bool) -> RoleAttempts:
 
 
 def _with_roles(status: JobStatus, changed: Mapping[str, RoleAttempts], *, job: int = 0) -> JobStatus:
-    """Every change of a role's attempts comes through here; the same status where none differs. `job`: restarts of the
-    whole job in this pass."""
+    """The status with these roles' attempts; the same object if nothing differs. Every change of attempts passes
+    through this function. `job`: restarts of the whole job in this pass."""
     old = status.attempts
-    # Attempts that say nothing are left out: the same status, by whichever way a job came to run.
+    # Leave out empty attempts: the status must not depend on the way by which the job came to run.
     roles = {n: a for n, a in {**old.roles, **changed}.items() if n not in changed or a != RoleAttempts()}
     if not job and roles == old.roles:
         return status
@@ -58,7 +57,7 @@ def _with_roles(status: JobStatus, changed: Mapping[str, RoleAttempts], *, job: 
 
 
 class Draft:
-    """What one pass changes in `status.attempts` and `status.restartCounts`."""
+    """The changes of one pass to `status.attempts` and `status.restartCounts`."""
 
     def __init__(self, status: JobStatus) -> None:
         self._status = status
@@ -72,7 +71,7 @@ class Draft:
         self._tallies: dict[tuple[str, Tally], dict[int, str]] = {}
 
     def application_restarts(self, *roles: str) -> int:
-        """Restarts for the application's own failures so far: those of these roles, or without a name of all."""
+        """Restarts so far for failures of the application, in these roles; without a name, in all roles."""
         counts = {**self._status.restart_counts, **self._counts}
         return sum(c.application for name, c in counts.items() if not roles or name in roles)
 
@@ -81,7 +80,8 @@ class Draft:
         self._counts[role] = old.model_copy(update={cause: getattr(old, cause) + 1})
 
     def raise_pod(self, replica: Replica) -> None:
-        """What its kubelets have turned away in a row ends here, and its rest: `turn_away` and `rest` come after."""
+        """Begin a new attempt of one replica."""
+        # It ends the row of rejections, and the rest. So `turn_away` and `rest` must be called after it.
         for what in ("rejections", "resting"):
             self._tally(replica.role, what).pop(replica.index, None)
         pods = self._pods.get(replica.role)
@@ -93,7 +93,7 @@ class Draft:
         self._unmade.setdefault(replica.role, set()).add(replica.index)
 
     def raise_roles(self, roles: Iterable[str], *, whole_job: bool) -> None:
-        """A new attempt of whole roles: what has succeeded or failed in the old one counts no longer."""
+        """Begin a new attempt of whole roles. Successes and failures of the old attempt no longer count."""
         for name in roles:
             self._roles[name] = new_attempt(self.attempts(name), keep_results=False)
             self._tallies = {which: tally for which, tally in self._tallies.items() if which[0] != name}
@@ -104,34 +104,37 @@ class Draft:
         self._job += whole_job
 
     def turn_away(self, replica: Replica) -> int:
-        """Raise it for a pod that never started. Returns how many of its pods in a row had been turned away before."""
+        """Begin a new attempt after a kubelet rejected the pod. Returns how many pods of the replica were rejected in a
+        row before."""
         before = self._number(replica.role, "rejections", replica.index)
         self.raise_pod(replica)
         self._tally(replica.role, "rejections")[replica.index] = str(before + 1)
         return before
 
     def crash(self, replica: Replica, together: Collection[str], *, anew: bool) -> int:
-        """One more failure of the program in a row. `together`: the roles that begin anew with this replica, whose
-        failures count with its own. `anew`: it had run for long, so what was before does not count. Returns how many
-        there were before."""
-        mine = self._tally(replica.role, "crashes")
+        """Count one more failure of the program in a row. Returns how many there were before.
+
+        `together`: the roles that restart with this replica; their failures count with its own. `anew`: the
+        pod had run for long, so earlier failures no longer count."""
+        crashes = self._tally(replica.role, "crashes")
         places = [(role, index) for role in together for index in self._tally(role, "crashes")]
         places = places if together else [(replica.role, replica.index)]
         before = 0 if anew else sum(self._number(role, "crashes", index) for role, index in places)
         for role, index in places if anew else ():
             self._tally(role, "crashes").pop(index, None)
-        mine[replica.index] = str(self._number(replica.role, "crashes", replica.index) + 1)
+        crashes[replica.index] = str(self._number(replica.role, "crashes", replica.index) + 1)
         return before
 
     def vanish(self, replica: Replica) -> int:
-        """One more of its pods in a row has gone before it started. Returns how many there were before."""
+        """Count one more pod in a row that vanished before it started. Returns how many there were before."""
         before = self._number(replica.role, "vanished", replica.index)
         self._tally(replica.role, "vanished")[replica.index] = str(before + 1)
         self._unmade.setdefault(replica.role, set()).add(replica.index)
         return before
 
     def rest(self, replica: Replica, until: str, at: str) -> None:
-        """Those of its role that have rested by now (`at`) are forgotten: each would be a group of its own."""
+        """Let the replica rest until `until`. `at`: now."""
+        # Forget rests that are over: each time would be a group of its own in the status.
         resting = self._tally(replica.role, "resting")
         for index in [index for index, over in resting.items() if over <= at]:
             del resting[index]
@@ -147,14 +150,14 @@ class Draft:
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
     def fail(self, replica: Replica) -> None:
-        """Failed for good in this attempt."""
+        """Mark the replica as finally failed in this attempt."""
         failed = self._failed.get(replica.role)
         if failed is None:
             failed = self._failed[replica.role] = set(parse_indices(self._before(replica.role).failed, MAX_INDEX))
         failed.add(replica.index)
 
     def attempts(self, role: str) -> RoleAttempts:
-        """Of a role, with what this draft has changed so far."""
+        """The role's attempts, with the changes of this draft so far."""
         old = self._before(role)
         update: dict[str, object] = {}
         if role in self._pods:
@@ -169,7 +172,7 @@ class Draft:
         return old.model_copy(update=update) if update else old
 
     def status(self) -> JobStatus:
-        """The same status where nothing was decided."""
+        """The new status; the same object if the draft is empty."""
         touched = {*self._pods, *self._failed, *(role for role, _ in self._tallies)}
         changed = {n: self.attempts(n) for n in (*self._roles, *sorted(touched))}
         status = _with_roles(self._status, changed, job=self._job)
@@ -180,7 +183,7 @@ class Draft:
         return status.model_copy(update={"restart_counts": {**status.restart_counts, **self._counts}})
 
     def _before(self, role: str) -> RoleAttempts:
-        """Without the pods of this draft."""
+        """The role's attempts without this draft's changes to single replicas."""
         return self._roles.get(role) or self._status.attempts.roles.get(role, RoleAttempts())
 
 
@@ -188,8 +191,8 @@ _AT_REST_NO_MORE: Mapping[str, object] = {"rejections": {}, "resting": {}, "made
 
 
 def record_successes(p: Pass) -> Pass:
-    """Write down what has succeeded before any of its pods may go: a success is never run again. Indices above the
-    present number of replicas stay: who scales down and up again finds them done."""
+    """Write successes into the status before their pods may be deleted: a success is never run again."""
+    # Indices above the present number of replicas stay: they are still done if the user scales up again.
     changed = {}
     for name, view in p.roles.items():
         done = view.indices("succeeded")
@@ -202,14 +205,14 @@ def record_successes(p: Pass) -> Pass:
 def record_running(
     status: JobStatus, views: Mapping[str, RoleView], phase: Phase, made: Mapping[str, Collection[int]]
 ) -> JobStatus:
-    """Write down whose pod has run, and whose is made by this pass (`made`): one that vanishes unseen then differs from
-    one that was never made. A job that is Running needs no list: all have. A ReplicaSet or batch Job knows by itself
-    which of its pods are gone, but not those that were made in its name."""
+    """Write into the status which pods have run, and which pods this pass creates (`made`). So a pod that vanishes
+    between two passes differs from a pod that was never created."""
     changed = {}
     for name, view in views.items():
         old = status.attempts.roles.get(name, RoleAttempts())
         started = {"started": format_indices(view.started)} if view.role.elastic else {}
         if phase == "Running":
+            # Every pod has run, so no list is needed.
             changed[name] = old.model_copy(update={"ran": "", **started, **_AT_REST_NO_MORE})
             continue
         run = view.indices("running")
@@ -220,6 +223,7 @@ def record_running(
         changed[name] = old.model_copy(
             update={
                 **started,
+                # A ReplicaSet or batch Job itself notices which of its pods have gone.
                 "ran": format_indices((*run, *again)) if view.role.workload == "Pod" else old.ran,
                 "made": format_indices(waiting),
                 "vanished": group_indices({i: n for i, n in vanished.items() if i not in run}),
@@ -229,15 +233,16 @@ def record_running(
 
 
 def forget_rests(status: JobStatus) -> JobStatus:
-    """Of a job that ends: nothing is replaced any more."""
+    """Remove the rests of a job that ends: no pod is replaced any more."""
     return _with_roles(
         status, {name: old.model_copy(update=_AT_REST_NO_MORE) for name, old in status.attempts.roles.items()}
     )
 
 
 def raise_for_suspend(status: JobStatus, views: Mapping[str, RoleView]) -> JobStatus:
-    """Begin a new attempt of every role that has pods, which counts as no failure: pods that are still going when the
-    job is resumed then do not look deleted by a user. What has succeeded or failed for good stays so."""
+    """Begin a new attempt of every role that has pods. It counts as no failure, and keeps successes and final
+    failures."""
+    # Without it, pods that are still being deleted when the job is resumed would look deleted by a user.
     changed = {
         name: new_attempt(status.attempts.roles.get(name, RoleAttempts()), keep_results=True)
         for name, view in views.items()

@@ -1,7 +1,6 @@
-"""What a job has in the cluster, by resource: which of it no role wants any more, and how it goes at an end. Pure.
+"""The objects that a job has in the cluster: which of them no role wants, and how an end deletes them. Pure.
 
-`CHILDREN` is the one place: a further kind of child is a row here, and strays, clean-up, the wait for its end and the
-orphan collector know it.
+A row of `CHILDREN` makes a kind of child known to `strays`, `clean_up`, `remain` and the orphan collector.
 """
 
 from __future__ import annotations
@@ -31,25 +30,27 @@ _NO_ROLE = "its role is not in the spec"
 class Child:
     resources: tuple[GroupResource, ...]
     strays: Callable[[Pass], Iterable[Write]]
-    """Deletes of the job's own whose role the spec no longer has."""
+    """Deletes of the job's own objects whose role is no longer in the spec."""
     clean_up: Callable[[Pass, Cleaning, str], Iterable[Write]]
-    """(pass, cleaning that takes pods, why) -> deletes of what goes at an end and is not on its way yet."""
+    """(pass, cleaning that takes pods, why) -> deletes of what the end deletes, unless it is being deleted already."""
     remain: Callable[[Pass, Cleaning], bool]
-    """(pass, cleaning that takes pods) -> something that goes is still there, on its way or not, or could come."""
+    """(pass, cleaning that takes pods) -> whether an object that the end deletes exists, or could still be created."""
     goes_always: bool = False
-    """Whatever the policy, and so asked about a cleaning that takes no pod as well."""
+    """True if every policy deletes it, so that it is also asked about a cleaning that takes no pods."""
 
 
 def strays(p: Pass) -> list[Write]:
+    """Deletes of all objects whose role is no longer in the spec."""
     return [w for child in CHILDREN for w in child.strays(p)]
 
 
 def clean_up(p: Pass, cleaning: Cleaning, why: str) -> list[Write]:
-    """Deletes of what goes and is not on its way yet."""
+    """Deletes of all objects that the end deletes and that are not being deleted yet."""
     return [w for child in _going(cleaning) for w in child.clean_up(p, cleaning, why)]
 
 
 def remain(p: Pass, cleaning: Cleaning) -> bool:
+    """True if an object that the end deletes still exists, or could still be created."""
     return any(child.remain(p, cleaning) for child in _going(cleaning))
 
 
@@ -70,7 +71,7 @@ def _stray_pods(p: Pass) -> Iterator[Write]:
 
 
 def _clean_pods(p: Pass, cleaning: Cleaning, why: str) -> Iterator[Write]:
-    """A pod that its ReplicaSet or batch Job takes once released is left to it; the others are deleted as any."""
+    # A released ReplicaSet or batch Job deletes its pods itself.
     left = owner.left_running(p.job, p.observed)
     for pod in p.pods:
         if _goes(cleaning, pod) and to_delete(pod) and not owner.goes_by_itself(p.job, pod, left):
@@ -88,7 +89,6 @@ def _stray_services(p: Pass) -> Iterator[Write]:
 
 
 def _clean_services(p: Pass, cleaning: Cleaning, why: str) -> Iterator[Write]:
-    """A service goes with its pod."""
     stay = _staying(p, cleaning)
     for service in own_services(p.job, p.observed):
         if service.name not in stay:
@@ -97,12 +97,14 @@ def _clean_services(p: Pass, cleaning: Cleaning, why: str) -> Iterator[Write]:
 
 def _services_remain(p: Pass, cleaning: Cleaning) -> bool:
     stay = _staying(p, cleaning)
-    _, board = own_tensorboard(p.job, p.observed)  # it has a time of its own
+    # A TensorBoard's service has its own time.
+    _, board = own_tensorboard(p.job, p.observed)
     return any(s.owner_uid == p.job.uid and s.name not in stay and s != board for s in p.observed.services)
 
 
 def _going_groups(p: Pass, cleaning: Cleaning) -> list[tuple[GroupResource, PodGroupRecord]]:
-    """A group whose deletion is asked for goes with the last of its pods, which nobody waits for: they may stay."""
+    """The groups that the end deletes, without those that are being deleted."""
+    # A group disappears with its last pod. No end waits for that, because the pods may stay.
     gang = find_gang(p.rules)
     if gang is None or (p.keeps_all and not cleaning.takes_pods):
         return []
@@ -111,9 +113,9 @@ def _going_groups(p: Pass, cleaning: Cleaning) -> list[tuple[GroupResource, PodG
 
 
 def _staying(p: Pass, cleaning: Cleaning) -> set[str]:
-    """Names of the services that stay."""
+    """Names of the services that stay: those of pods that stay."""
     pods = [pod for pod in p.pods if not _goes(cleaning, pod)]
-    # The one service of all pods serves those that still run.
+    # The single service of all pods stays while one of them runs.
     shared = {p.job.subdomain} if any(pod.phase not in ENDED_PHASES for pod in pods) else set()
     return {pod.name for pod in pods} | shared
 
@@ -140,25 +142,28 @@ CHILDREN: tuple[Child, ...] = (
 
 
 def service_names(job: TrainingJob | InvalidJob) -> list[str]:
-    """Of the services that the job may have at its end."""
+    """Names of the services that the job may have at its end."""
     if not isinstance(job, TrainingJob) or job.subdomain:
         return [job.subdomain if isinstance(job, TrainingJob) else job.name.name]
     return [service_name(job.name.name, role.name, i) for role in job.roles for i in range(role.replicas)]
 
 
 def delete_children(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> list[Write]:
-    """Deletes of all pods and services of an ended job, and of its group; [] when none is left or all are on their
-    way."""
-    groups = ((of, one) for of, found in observed.pod_groups.items() for one in found)
+    """Deletes of all pods, services and groups of an ended job; [] if none is left, or all are being deleted."""
+    groups = ((resource, group) for resource, records in observed.pod_groups.items() for group in records)
     return [
         *(delete_pod(pod, why) for pod in own_pods(job, observed) if to_delete(pod)),
         *(delete_service(service, why) for service in own_services(job, observed)),
-        *(delete_group(of, one, why) for of, one in groups if one.owner_uid == job.uid and not one.deleted_at),
+        *(
+            delete_group(resource, group, why)
+            for resource, group in groups
+            if group.owner_uid == job.uid and not group.deleted_at
+        ),
     ]
 
 
 def collected(gang: str) -> tuple[GroupResource, ...]:
-    """Resources in which the orphan collector looks, with this gang scheduler."""
+    """The resources in which the orphan collector looks if this gang scheduler is set."""
     chosen = GANGS[gang].resource if gang in GANGS else None
     every = (resource for child in CHILDREN for resource in child.resources)
     return tuple(resource for resource in every if resource not in ALL_POD_GROUPS or resource == chosen)

@@ -1,4 +1,4 @@
-"""Why a pod failed, in the words a user needs: cause, exit code, container, node. Pure."""
+"""Why a pod failed: the cause, and for the user the container, its exit code and the node. Pure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from tjworker.api.timefmt import from_rfc3339
 
 Kind = Literal["exit", "disrupted", "turned_away", "node_lost", "gpu_fault"]
 
-# What kubelet, scheduler and controllers write into a pod that they end: docs/internals/kubelet.md.
+# docs/internals/kubelet.md lists what the kubelet, the scheduler and controllers write into a pod that they end.
 _NODE_REASONS = frozenset(
     {"NodeLost", "NodeShutdown", "Terminated", "NodeAffinity", "UnexpectedAdmissionError", "Shutdown"}
 )
-"""pod.status.reason of a pod that did nothing wrong. And OutOf<resource>. `Evicted` alone does not tell: for the
-program's own limits it comes without DisruptionTarget."""
+"""Values of pod.status.reason that blame the node, as OutOf<resource> does. `Evicted` is not among them: a pod that
+exceeds its own limits has it, too, but then without the condition DisruptionTarget."""
 _PREEMPTION_REASONS = frozenset({"Preempting", "PreemptionByScheduler"})
 _REJECTED = "Pod was rejected: "
-"""How the message of a pod begins that the kubelet does not admit, for whichever reason."""
+"""Prefix of the message of a pod that the kubelet does not admit, whatever the reason."""
 _LOST = frozenset({(CONTAINER_STATUS_UNKNOWN, 137), ("Unknown", 255)})
-"""Reason and exit code that the kubelet and containerd make up for a container whose end nobody saw, as after a reboot
-of its node. The program exited with neither."""
+"""(reason, exit code) that the kubelet and containerd invent for a container whose end they did not see, as after a
+reboot of the node. The program did not exit with that code."""
 _CANNOT_START = frozenset({"StartError", "ContainerCannotRun"})
-"""Reason of a container whose command could not be started: containerd's, and cri-dockerd's. Its exit code, 126 to 128,
-is the runtime's and not the program's."""
+"""Reasons of a container whose command could not be started, from containerd and cri-dockerd. Its exit code, 126 to
+128, comes from the runtime and not from the program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Diagnosis:
     """Non-zero exit codes of the containers that count."""
     failure: Failure
     cannot_start: bool = False
-    """The command of a container that counts could not be started: another try would end in the same way."""
+    """The command of a container that counts could not be started. A restart would fail in the same way."""
     main_ended: bool = True
     """A container that counts has ended, with 0 or with another code."""
 
@@ -47,9 +47,9 @@ class Diagnosis:
 def counted(pod: PodRecord, main: str | None = None) -> tuple[ContainerRecord, ...]:
     """The containers whose exit codes count; `main` as in `counted_names`.
 
-    In kinds of our own, failed init containers count when none of the others has ended (trainingjob-operator). In kinds
-    of other operators an init container never counts: training-operator and KubeDL read containerStatuses alone
-    (`ReconcilePods`, `reconcileOnePod`)."""
+    In the operator's own kinds, failed init containers count if no other container has ended, as in
+    trainingjob-operator. In the kinds of other operators no init container counts: training-operator and KubeDL read
+    only containerStatuses (`ReconcilePods`, `reconcileOnePod`)."""
     mains = tuple(c for c in pod.containers if not c.init)
     names = set(counted_names([c.name for c in mains], main))
     chosen = tuple(c for c in mains if c.name in names)
@@ -60,17 +60,17 @@ def counted(pod: PodRecord, main: str | None = None) -> tuple[ContainerRecord, .
 
 
 def fails_in_part(role: Role, pod: PodRecord, main: str | None) -> bool:
-    """The pod's main container has failed, and the role does not wait for the other containers of the pod to end."""
+    """True if the pod's main container has failed, and the role does not wait for the other containers to end."""
     return role.fails_in_part and pod.phase == "Running" and bool(_ended_badly(counted(pod, main)))
 
 
 def ended_at(pod: PodRecord, main: str | None = None) -> float | None:
-    """When the last of its containers that count ended, by its node's clock."""
+    """Unix seconds, by the node's clock, at which the last of the containers that count ended; None if none has."""
     return max((t for c in counted(pod, main) if (t := from_rfc3339(c.finished_at)) is not None), default=None)
 
 
 def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
-    """What ended this failed pod, or what will. `now` stands in where the pod itself has no time; `main` as in
+    """What ended this failed pod, or will end it. `now` replaces a missing time of the end; `main` as in
     `counted_names`."""
     if pod.lost and pod.phase not in ENDED_PHASES:
         return _by_node(pod, "node_lost", "NodeLost", pod.lost, now)
@@ -78,7 +78,7 @@ def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
         return _by_node(pod, "gpu_fault", "GPUFault", pod.gpu_fault, now)
     counting = counted(pod, main)
     ended = _ended_badly(counting)
-    # Exit codes are those of the containers that count; but a pod that another one fails is told with that one.
+    # Only the containers that count decide. But if another container made the pod fail, the user must see that one.
     bad = ended or _ended_badly(pod.containers)
     first = min(bad, key=lambda c: (c.finished_at or "~", c.name), default=None)
     kind, cause = _cause(pod, bad)
@@ -105,11 +105,11 @@ def _message(container: ContainerRecord) -> str:
 
 
 def start_error(message: str) -> str:
-    """Of a command that could not be started, what is wrong with it: the runtime puts the names of its layers in front,
-    and the code of its protocol behind."""
+    """The part of the runtime's `message` that says why a command could not be started. The names of the runtime's
+    layers, in front, and its protocol's code, at the end, are removed."""
     message = message.strip().removesuffix(": unknown")
-    found = message.rfind("exec: ")
-    return message[found:] if found >= 0 else message.rpartition(": ")[2]
+    start = message.rfind("exec: ")
+    return message[start:] if start >= 0 else message.rpartition(": ")[2]
 
 
 def _ended_badly(containers: Iterable[ContainerRecord]) -> list[ContainerRecord]:
@@ -131,7 +131,8 @@ def _cause(pod: PodRecord, bad: Sequence[ContainerRecord]) -> tuple[Kind, Cause]
     if turned_away(pod):
         return "turned_away", "node"
     if not pod.disruption and _rejected(pod):
-        return "disrupted", "node"  # a kubelet that is started anew admits its pods once more, and ends what has run
+        # A kubelet that was restarted admits its pods again, and ends the containers of a pod that it rejects.
+        return "disrupted", "node"
     by_node = pod.disruption or pod.reason in _NODE_REASONS or pod.reason.startswith("OutOf")
     if by_node or (not pod.reason and bad and all((c.reason, c.exit_code) in _LOST for c in bad)):
         return "disrupted", "node"
@@ -139,17 +140,18 @@ def _cause(pod: PodRecord, bad: Sequence[ContainerRecord]) -> tuple[Kind, Cause]
 
 
 def turned_away(pod: PodRecord) -> bool:
-    """By its kubelet, before any of its containers ran."""
+    """True if the kubelet rejected the pod before any container ran."""
     return not pod.disruption and _rejected(pod) and pod.never_started
 
 
 def _rejected(pod: PodRecord) -> bool:
-    """By the kubelet, at its admission. It then writes the whole status anew, without any container."""
+    """True if the kubelet rejected the pod at admission."""
+    # The kubelet then replaces the whole status, so that it has no containers.
     return pod.phase == "Failed" and (pod.message.startswith(_REJECTED) or bool(pod.reason and not pod.containers))
 
 
 def describe(failure: Failure) -> str:
-    """One sentence for messages and events."""
+    """The failure as one sentence, for messages and events."""
     where = f" on node {failure.node}" if failure.node else ""
     what = (
         f"container {failure.container} exited with code {failure.exit_code}" if failure.container else failure.reason

@@ -1,4 +1,4 @@
-"""An event tells the owner of a job that its spec is too large for the projection, once for each spec. Pure."""
+"""The event that a job's spec is too large for the projection, once for each spec. Pure."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ LARGE_SPEC = "LargeSpec"
 
 
 def tell_large_spec(job: TrainingJob, observed: Observed, plan: Plan) -> Plan:
+    """The plan with the event, if the operator reads the spec from the API server and has not reported it."""
     size = observed.left_out_bytes
     if not size or plan.status is None or job.status.observed_generation == plan.status.observed_generation:
         return plan

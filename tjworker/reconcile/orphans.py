@@ -1,25 +1,27 @@
-"""Which objects are orphans: left behind by a job that no longer exists, or that has ended. Pure.
+"""Orphans: objects left behind by a job that no longer exists, or that has ended. Pure.
 
-Kubernetes' own garbage collector takes children with their owner. This finds what slipped through: a child created
-while its job was being deleted, a cluster whose collector is off, a pod that hangs in deletion on a node that is gone,
-where no kubelet will ever confirm it. And a child made after its job's end: its create was on the way while its worker
-stood still and another worker carried the job to its end. No view shows it any more; cleanPodPolicy says what would
-have gone.
+Kubernetes' garbage collector deletes children with their owner. These remain:
 
-A pod of a ReplicaSet or batch Job (its workload) belongs to that controller while the workload is there. When the job
-is gone, the workload is the orphan and its pods follow it. A pod is an orphan when its workload is gone and no
-collector has taken it, whether its job is there or not: Kubernetes' collector overlooks such pods for good when their
-workload is deleted and made again under its name (as the operator does) while it has no watch. It takes the new one for
-the old one's next version.
+- a child created while its job was being deleted
+- children in a cluster whose collector is off
+- a pod in deletion on a node that no longer exists, where no kubelet confirms the deletion
+- a child created after its job's end: the worker that sent the create was suspended, and another worker ended the job.
+  The view of an ended job has no children. It is an orphan if cleanPodPolicy would have deleted it.
 
-An earlier EDL operator left its ReplicaSets, batch Jobs and pods without a controller, with the labels `paddle-job*`
-alone. Such an object is an orphan when no TrainingJob has the name that its label says, and the operator's owner has
-said that these labels are that operator's (`collect_earlier_orphans`): PaddlePaddle's command-line client made batch
-Jobs with the same labels and names and no TrainingJob.
+A pod of a ReplicaSet or batch Job (its workload) belongs to that controller as long as the workload exists. When the
+job is gone, the workload is the orphan, and its pods follow it. A pod whose workload is gone is an orphan, whether its
+job exists or not. Kubernetes' collector never deletes such a pod if the workload was deleted and created again under
+its name (the operator does that) while the collector had no watch: it takes the new workload for a later version of the
+old one.
 
-Never an orphan: what another controller owns, what has no controller and our label (released on purpose with
-`--cascade=orphan`), what is labelled in neither way, and whatever is younger than a minute. Labels alone prove nothing:
-a copied template carries them too. docs/lifecycle.md has the table.
+An earlier EDL operator left its ReplicaSets, batch Jobs and pods without a controller, and only with the labels
+`paddle-job*`. Such an object is an orphan if no TrainingJob has the name in its label. The setting
+`collect_earlier_orphans` must confirm that these labels are that operator's: PaddlePaddle's command-line client created
+batch Jobs with the same labels and names, and without a TrainingJob.
+
+Never orphans are objects of another controller, objects with the operator's label and no controller (released on
+purpose with `--cascade=orphan`), objects without these labels, and objects younger than a minute. Labels alone prove
+nothing: a copied template has them, too. docs/lifecycle.md has the table.
 """
 
 from __future__ import annotations
@@ -38,15 +40,16 @@ from tjworker.reconcile.plan import Delete
 from tjworker.reconcile.policies.clean import Cleaning
 
 MIN_AGE_SECONDS = 60.0
+"""Younger objects are no orphans."""
 EARLIER_LABELS = tuple(ROLE_LABELS.values())
 SELECTOR = labels.JOB_UID
-"""Of everything of ours that may be an orphan."""
+"""Selects every object of the operator that may be an orphan."""
 EARLIER_SELECTORS = tuple(f"{name},!{labels.JOB_UID}" for name in EARLIER_LABELS)
 
 
 WorkloadOf = Literal["ours", "foreign", "gone"]
-"""Whose a pod's ReplicaSet or batch Job is: a job's of ours; another controller's or none's; 'gone': it does not
-exist."""
+"""The owner of a pod's ReplicaSet or batch Job. 'ours': a job of this operator. 'foreign': another controller, or none.
+'gone': the workload does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ _KIND = {resource: kind for (_, kind), resource in _WORKLOADS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One object with our labels, reduced to what the question needs."""
+    """One object with the operator's labels, reduced to the fields that decide whether it is an orphan."""
 
     resource: GroupResource
     namespace: str
@@ -75,19 +78,19 @@ class Candidate:
     uid: str
     created_at: str
     owner: JobName | None = None
-    """The job that its controlling owner reference names, or for a pod with a workload its labels; None when its
-    controller is none of ours."""
+    """The job that its controlling owner reference names; of a pod with a workload, the job that its labels name. None
+    if it has another controller."""
     owner_uid: str = ""
     workload: WorkloadName | None = None
     deleted_at: str = ""
     node: str = ""
     phase: str = ""
-    """Of a pod."""
+    """Only for pods."""
     role: str = ""
-    """Of a pod, as its label says."""
+    """Only for pods, from the label."""
     of_tensorboard: bool = False
     earlier: bool = False
-    """Of an earlier EDL operator: its label names the job, without a UID, and nothing controls it."""
+    """True for an object of an earlier EDL operator: a label names its job without a UID, and it has no controller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +100,11 @@ class Orphan:
 
 
 def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | None:
-    """None for an object that carries neither the job's UID as a label nor a label of an earlier EDL operator."""
+    """The candidate; None if the object has neither the job's UID as a label nor a label of an earlier EDL operator."""
     meta = obj["metadata"]
-    told = meta.get("labels") or {}
-    if labels.JOB_UID not in told:
-        return _of_an_earlier_operator(resource, meta, told)
+    its_labels = meta.get("labels") or {}
+    if labels.JOB_UID not in its_labels:
+        return _of_an_earlier_operator(resource, meta, its_labels)
     namespace = meta["namespace"]
     owner, owner_uid, workload = None, "", None
     for reference in (r for r in meta.get("ownerReferences") or () if r.get("controller")):
@@ -111,9 +114,10 @@ def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | No
             owner, owner_uid = JobName(OWNERS[kind], namespace, name), uid
         elif resource == PODS and kind in _WORKLOADS:
             workload = WorkloadName(_WORKLOADS[kind], namespace, name, uid)
-            of_job = kind_of_labels(told)
-            if of_job is not None and told.get(labels.JOB_NAME):
-                owner, owner_uid = JobName(of_job, namespace, told[labels.JOB_NAME]), told[labels.JOB_UID]
+            job_kind = kind_of_labels(its_labels)
+            if job_kind is not None and its_labels.get(labels.JOB_NAME):
+                owner = JobName(job_kind, namespace, its_labels[labels.JOB_NAME])
+                owner_uid = its_labels[labels.JOB_UID]
     node = phase = ""
     if resource == PODS:
         node, phase = (obj.get("spec") or {}).get("nodeName", ""), (obj.get("status") or {}).get("phase") or "Pending"
@@ -129,15 +133,15 @@ def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | No
         meta.get("deletionTimestamp") or "",
         node,
         phase,
-        told.get(labels.REPLICA_NAME, ""),
-        of_tensorboard=labels.TENSORBOARD_CONFIG in told,
+        its_labels.get(labels.REPLICA_NAME, ""),
+        of_tensorboard=labels.TENSORBOARD_CONFIG in its_labels,
     )
 
 
 def _of_an_earlier_operator(
-    resource: GroupResource, meta: Mapping[str, Any], told: Mapping[str, str]
+    resource: GroupResource, meta: Mapping[str, Any], its_labels: Mapping[str, str]
 ) -> Candidate | None:
-    names = {told[name] for name in EARLIER_LABELS if told.get(name)}
+    names = {its_labels[name] for name in EARLIER_LABELS if its_labels.get(name)}
     if len(names) != 1 or any(r.get("controller") for r in meta.get("ownerReferences") or ()):
         return None
     return Candidate(
@@ -162,11 +166,14 @@ def find_orphans(
     boards: Mapping[JobName, float] | None = None,
     keeping: Set[JobName] = frozenset(),
 ) -> list[Orphan]:
-    """`owners`: UID of each job that a candidate names, None for one that does not exist; a job that is not in it is
-    unknown and nothing of it is touched. `nodes`: names of the nodes that exist, None where they may not be read.
-    `workloads`: what is known of each ReplicaSet and batch Job that a pod names; a pod whose workload is not in
-    it is not touched. `ended`: of each job that has ended, which pods its end deletes. `boards`: until when its
-    TensorBoard stays, where it does. `keeping`: those of them whose end takes nothing at all."""
+    """The orphans among the candidates, sorted.
+
+    `owners`: job -> UID, None if the job does not exist; objects of a job that is missing here are left alone.
+    `nodes`: names of the existing nodes; None if the operator may not read them.
+    `workloads`: what is known of each ReplicaSet and batch Job; a pod whose workload is missing here is left alone.
+    `ended`: ended job -> which pods its end deletes.
+    `boards`: ended job -> Unix seconds until which its TensorBoard stays.
+    `keeping`: ended jobs whose end deletes nothing at all."""
     found = []
     for c in candidates:
         created = from_rfc3339(c.created_at)
@@ -179,7 +186,7 @@ def find_orphans(
         if workload == "foreign":
             continue
         if c.deleted_at:
-            # deletionTimestamp is when the grace period ends, so a minute after it no kubelet is still at it.
+            # deletionTimestamp is the end of the grace period. A minute later no kubelet is still busy with it.
             due = from_rfc3339(c.deleted_at)
             late = due is not None and now - due >= MIN_AGE_SECONDS
             if late and c.node and nodes is not None and c.node not in nodes:
@@ -209,11 +216,13 @@ def _earlier(c: Candidate, owner: JobName, owners: Mapping[JobName, Uid | None])
 
 
 def _outlived(c: Candidate, cleaning: Cleaning, keeps: bool) -> bool:
-    """An end phase is only written when nothing that goes is left. A service stays with its pod, so unless all go it is
-    let be; what a ReplicaSet or batch Job keeps is its controller's, and the owner itself stays, released. A PodGroup
-    goes whatever the policy, but where the pods that stay go on (`_going_groups` of `children`)."""
+    """True if the end of the candidate's job would have deleted it. The end phase is only written when no such object
+    is left."""
     if c.workload is not None:
+        # A ReplicaSet's or batch Job's pods belong to their controller. The owner itself stays, released.
         return False
     if c.resource in ALL_POD_GROUPS:
+        # Every policy deletes a PodGroup, unless the remaining pods go on (`_going_groups` of `children`).
         return not keeps
+    # A service stays with its pod, so it is left alone unless all pods are deleted.
     return (c.resource == PODS and cleaning.goes(c.role, c.phase)) or (c.resource == SERVICES and cleaning.takes_all)

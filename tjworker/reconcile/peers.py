@@ -1,8 +1,8 @@
-"""The lists by which replicas find each other (`TRAINER_HOSTS` and the like), and how big they may be. Pure.
+"""The lists by which replicas find each other, such as `TRAINER_HOSTS`, and their maximum size. Pure.
 
-A list names every replica and stands in every pod, so it grows with the square of a job. Above the bounds it is left
-out whole, never cut short: a program that needs it fails at once, with the name of the variable. Each host has the
-fixed name `<job>-<role>-<index>`, and the numbers stay, so that nothing is lost that a program could not say itself.
+Every pod has every list, and a list names every replica, so their total grows with the square of the job. A list above
+the bounds is left out and never cut short: a program that needs it fails at once, with the name of the variable. A
+program can do without: hosts have the fixed names `<job>-<role>-<index>`, and the numbers are never left out.
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from tjworker.api.naming import containers, env_name, service_name
 from tjworker.reconcile.frameworks import replica_ports, role_ports
 
 _DIGITS = 10
-"""Of an index or a port, and more."""
+"""At least the digits of an index or a port."""
 ListKind = Literal["HOSTS", "INSTANCES", "PORTS"]
 KINDS: tuple[ListKind, ...] = ("HOSTS", "INSTANCES", "PORTS")
-"""In the order in which they are left out: what a program can make of the others goes first."""
+"""In the order in which they are left out. A program can build the first from the others."""
 
 KIB, MIB = 1 << 10, 1 << 20
 MOST_OF_A_VARIABLE = 128 * KIB
 """Linux' MAX_ARG_STRLEN: execve refuses a longer `NAME=value` (with the byte that ends it), so no container starts."""
 MOST_OF_A_CONTAINER = 256 * KIB
 MOST_OF_A_JOB = 512 * MIB
-"""All lists of all pods: a quarter of what etcd holds by default (--quota-backend-bytes)."""
+"""For all lists of all pods: a quarter of etcd's default size (--quota-backend-bytes)."""
 
 
 def role_list(job: TrainingJob, role: Role, kind: ListKind) -> list[str]:
-    """Whatever its size: see `left_out` first."""
-    # The pods of a ReplicaSet or batch Job have no names before they are there, nor services: who looks for them
-    # selects them by label.
+    """One list of the role, of any size. Call `left_out` first."""
+    # Pods of a ReplicaSet or batch Job have no names before they exist, and no services. They are selected by label.
     if job.host_ports is not None:
         return _own_ports(job, role, kind)
     ports = _ports(job, role)
@@ -42,19 +41,20 @@ def role_list(job: TrainingJob, role: Role, kind: ListKind) -> list[str]:
 
 
 def _own_ports(job: TrainingJob, role: Role, kind: ListKind) -> list[str]:
-    """On the host network each replica has ports of its own: PORTS names those of all, in the order of INSTANCES."""
-    found = []
+    """The list on the host network. Each replica has its own ports there, and PORTS holds all of them in the order of
+    INSTANCES."""
+    values = []
     for i in range(_named(role)):
         name, ports = service_name(job.name.name, role.name, i), [p.number for p in replica_ports(job, role, i)]
-        found += (
+        values += (
             [name] if kind == "INSTANCES" else [f"{name}:{port}" if kind == "HOSTS" else str(port) for port in ports]
         )
-    return found
+    return values
 
 
 def role_counts(job: TrainingJob, role: Role) -> dict[ListKind, int]:
-    """How long each `role_list` is, also one that is left out. That of a ReplicaSet's or batch Job's pods is the number
-    at the start: their template is made once."""
+    """The length of each `role_list`, also of one that is left out."""
+    # For a ReplicaSet or batch Job it stays the number at the start: their template is written once.
     return _counts(job, role, len(_ports(job, role)))
 
 
@@ -64,13 +64,14 @@ def _counts(job: TrainingJob, role: Role, ports: int) -> dict[ListKind, int]:
 
 
 def left_out(job: TrainingJob) -> tuple[ListKind, ...]:
-    """Kinds of lists that are too big for this job's pods: then those of no role are there. Computed, not built: a list
-    may have ten million entries."""
+    """The kinds of lists that are too big for this job's pods. They are left out for every role."""
+    # Computed without building the lists, which may have ten million entries.
     ports = [_ports(job, role) for role in job.roles]
     copies = sum(role.replicas * max(1, _containers(role)) for role in job.roles)
     room = min(MOST_OF_A_CONTAINER, MOST_OF_A_JOB // max(1, copies))
     if _at_most(job, max(map(len, ports), default=0)) <= min(room, MOST_OF_A_VARIABLE):
-        return ()  # most jobs, and each pass asks
+        # Quick exit for most jobs, because each pass calls this.
+        return ()
     sizes = {kind: [_variable_size(job, *each, kind) for each in zip(job.roles, ports, strict=True)] for kind in KINDS}
     kept = [kind for kind in KINDS if max(sizes[kind], default=0) <= MOST_OF_A_VARIABLE]
     while kept and sum(sum(sizes[kind]) for kind in kept) > room and any(_entries(job, kind) for kind in kept):
@@ -79,7 +80,7 @@ def left_out(job: TrainingJob) -> tuple[ListKind, ...]:
 
 
 def tell_left_out(job: TrainingJob) -> str:
-    """For the job's owner; '' when nothing is left out."""
+    """The message for the job's owner; '' if no list is left out."""
     kinds = left_out(job)
     if not kinds:
         return ""
@@ -91,15 +92,16 @@ def tell_left_out(job: TrainingJob) -> str:
 
 
 def _at_most(job: TrainingJob, ports: int) -> int:
-    """No fewer bytes than all lists of a pod have together. `ports`: of the role that has most."""
+    """An upper bound for the bytes of all lists of a pod. `ports`: the largest number of ports of a role."""
     entries = sum(role.replicas for role in job.roles) * max(1, ports)
     longest = len(job.name.name) + max((len(role.name) for role in job.roles), default=0) + len("--:,") + 2 * _DIGITS
     return len(KINDS) * (entries + len(job.roles)) * longest
 
 
 def _variable_size(job: TrainingJob, role: Role, ports: Sequence[str], kind: ListKind) -> int:
-    """Bytes of `NAME=value` and what ends it."""
-    if job.host_ports is not None:  # as many replicas as the range has ports, at most
+    """Bytes of `NAME=value` and the byte that ends it."""
+    if job.host_ports is not None:
+        # Short enough to be built: there are no more replicas than ports in the range.
         return len(env_name(role.name)) + len(kind) + len("_=") + len(",".join(_own_ports(job, role, kind))) + 1
     port_bytes = sum(map(len, ports))
     name_bytes = _named(role) * len(service_name(job.name.name, role.name, 0)) + _more_digits(_named(role))
@@ -115,7 +117,7 @@ def _variable_size(job: TrainingJob, role: Role, ports: Sequence[str], kind: Lis
 
 
 def _more_digits(count: int) -> int:
-    """Digits of the indices below `count`, beyond one each."""
+    """Digits of the indices below `count`, without the first digit of each."""
     return sum(max(0, count - 10**digits) for digits in range(1, len(str(count))))
 
 

@@ -1,4 +1,4 @@
-"""The phase while the job lives, and the numbers of each role. Pure; one place for every way between two phases."""
+"""The phase of a job that has not ended, and the numbers of each role. `live_phase` decides every change. Pure."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tjworker.api.status import (
 from tjworker.reconcile.failures import turned_away
 from tjworker.reconcile.replicas import Replica, RoleView
 
-# Phases in which the job has not run yet (in this life, or since it was resumed).
+# Phases in which the job has not run yet, or not since it was resumed.
 _BEFORE_RUNNING = frozenset({"", "Pending", "Creating", "Suspended"})
 
 
 def all_run(views: Mapping[str, RoleView]) -> bool:
-    """Every desired replica runs or has ended, and no surplus one is left."""
+    """True if every desired replica runs or has ended, and no surplus pod is left."""
     return _desired_run(views) and not any(view.surplus for view in views.values())
 
 
@@ -33,7 +33,7 @@ def _desired_run(views: Mapping[str, RoleView]) -> bool:
 
 
 def runs(job: TrainingJob, views: Mapping[str, RoleView], new: Phase, *, ran: bool) -> bool:
-    """What the condition Running says. `ran`: it was True before."""
+    """The value of the condition Running. `ran`: its value before this pass."""
     if new in ("Running", "Restarting") or job.runs is None:
         return new == "Running"
     counts = any(views[name].count("running") for name in job.runs.roles if name in views)
@@ -41,15 +41,17 @@ def runs(job: TrainingJob, views: Mapping[str, RoleView], new: Phase, *, ran: bo
 
 
 def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, scaled: bool) -> Phase:
-    """`restarted` and `scaled`: decided in this pass. A job that scales or restarts stays so until every desired
-    replica runs; it never goes back to Pending once it has run."""
+    """The new phase. `restarted` and `scaled`: decisions of this pass.
+
+    A job stays in Scaling or Restarting until every desired replica runs. Once it has run, only a suspension
+    leads back to Pending or Creating."""
     if all_run(views) and not restarted:
         return "Running"
     if restarted or was == "Restarting":
         return "Restarting"
     if was not in _BEFORE_RUNNING:
-        # Nothing is restarted for a pod too many that we made late: it goes as those of a scaling down do. (One too
-        # many of a controller's is on its way to replace another.)
+        # The operator created a surplus pod late: it is deleted as in scaling down, and nothing restarts. A surplus pod
+        # of a controller replaces another pod, so there something restarts.
         late = _desired_run(views) and all(v.role.workload == "Pod" for v in views.values() if v.surplus)
         return "Scaling" if scaled or was == "Scaling" or late else "Restarting"
     unassigned = any(v.count("missing", "blocked", "pending", "outdated", "terminating") for v in views.values())
@@ -57,8 +59,8 @@ def live_phase(was: Phase, views: Mapping[str, RoleView], *, restarted: bool, sc
 
 
 def replica_status(view: RoleView, *, live: bool) -> ReplicaStatus:
-    """`live`: pods that are missing will be made, so they count as pending, and those that go are being replaced; at
-    an end, or suspended, they are not."""
+    """The numbers of one role. `live`: missing pods will be created, so they count as pending, and pods that are being
+    deleted count as restarting. False for a job that ends or is suspended."""
     missing = view.count("missing", "blocked") if live else 0
     replaced = sum(r.attempt > 0 and r.state in ("missing", "blocked") for r in view.replicas) if missing else 0
     failed = view.count("failed")
@@ -80,8 +82,8 @@ def _evicted(pod: PodRecord) -> bool:
 
 
 def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleRecord, ...]:
-    """Roles whose desired count differs from what the status last said. The autoscaler has recorded its own changes,
-    with their reasons, together with the target (`with_scale_records` leaves those out)."""
+    """A record for each role whose desired count differs from the last status. The autoscaler records its own changes
+    itself, together with the target; `with_scale_records` leaves those out."""
     records = []
     for role in job.roles:
         old = status.replica_statuses.get(role.name)
@@ -96,9 +98,9 @@ def scale_changes(job: TrainingJob, status: JobStatus, now: str) -> tuple[ScaleR
 def _why_scaled(job: TrainingJob, role: Role, status: JobStatus) -> tuple[ScaleCause, str]:
     if role.declared_replicas is not None:
         return "bounds", "autoscaler: kept within minReplicas and maxReplicas"
-    beside = status.targets_beside.get(role.name)
-    if role.name in status.targets and beside == role.replicas:
-        # The target does not count any more, though the number that it was set beside is still there.
+    declared_then = status.targets_beside.get(role.name)
+    if role.name in status.targets and declared_then == role.replicas:
+        # The target no longer counts, although the spec's number is the one for which the target was set.
         if job.suspend:
             return "user", f"{job.suspend_field} was set: {role.spec_path} counts again"
         return "user", f"the autoscaler no longer moves this role: {role.spec_path} counts again"
@@ -106,6 +108,7 @@ def _why_scaled(job: TrainingJob, role: Role, status: JobStatus) -> tuple[ScaleC
 
 
 def with_scale_records(status: JobStatus, records: tuple[ScaleRecord, ...]) -> JobStatus:
+    """The status with these records in front, except for changes that it has recorded already."""
     newest = {r.role: r.to for r in reversed(status.scale_records)}
     new = [r for r in records if newest.get(r.role) != r.to]
     return status.model_copy(update={"scale_records": (*new, *status.scale_records)[:MAX_SCALE_RECORDS]})
@@ -116,16 +119,17 @@ class Waiting:
     """Why a job does not run yet: the most informative reason among waiting replicas."""
 
     reason: str = ""
-    """For programs: Unschedulable, GangTooLarge, the reason of a container that cannot start, Blocked; '' while all
-    goes its way."""
+    """For programs: Unschedulable, GangTooLarge, Blocked, the reason of a container that cannot start; '' if nothing is
+    wrong."""
     message: str = ""
+    """For people; '' if no replica waits."""
 
 
 def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: str = "", too_large: str = "") -> Waiting:
-    """What a job that does not run yet waits for: one pod by name, with the words of the scheduler or the container.
-    `held`: why the pods of a role are not to be made yet. `gang`: how many must find a node at once; `too_large`: why
+    """What a job that does not run yet waits for: the name of one pod, with the message of the scheduler or container.
+    `held`: role -> why its pods are not created yet. `gang`: how many pods must find a node at once. `too_large`: why
     they never will."""
-    # A scheduler's refusal or an image that cannot be pulled comes before "is being made".
+    # The lowest rank is reported: a replica with a reason, such as a scheduler's refusal, before one that only waits.
     first: tuple[tuple[bool, bool, str], str, str] | None = None
     waiting = 0
     for view in views.values():
@@ -152,13 +156,14 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
 
 
 def and_more(pods: int) -> str:
-    """Behind the name of a pod, where a sentence is about others too: what is the matter stands after it, in the words
-    of a scheduler or a kubelet, which have full stops of their own. No plural: a number alone that moves is not worth a
-    write of the status (`outcome`)."""
+    """The words after a pod's name in a message that is about other pods, too; '' if there are none."""
+    # The name comes first, because the message of a scheduler or kubelet that follows has full stops of its own. And no
+    # plural: `outcome` ignores a change of numbers only.
     return f" (and {pods} more)" if pods else ""
 
 
 def tell_all_run(views: Mapping[str, RoleView]) -> str:
+    """For people: that every replica runs or has ended."""
     replicas = [replica for view in views.values() for replica in view.replicas]
     which = f"all {len(replicas)} replicas are" if len(replicas) > 1 else "the replica is"
     ended = any(replica.state != "running" for replica in replicas)
@@ -166,19 +171,18 @@ def tell_all_run(views: Mapping[str, RoleView]) -> str:
 
 
 def _is_held(view: RoleView, replica: Replica) -> bool:
-    """A pod that has failed waits for the same as one that is missing, where none can be made in its place."""
+    # A failed pod that cannot be replaced waits for the same as a missing one.
     return replica.state == "missing" or (replica.state == "outdated" and not view.role.makes_pods)
 
 
 _FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"
-"""What Kubernetes' scheduler says of a pod that has found room, and whose gang has not: of the others it says more."""
-
-
+"""Message of Kubernetes' scheduler for a pod that has room, but whose gang has not. The messages of the gang's other
+pods say more."""
 GANG_TOO_LARGE = "GangTooLarge"
 FIRST_POD = ". pod "
-"""Before it stands why a gang is too large, behind it what any job says that waits."""
+"""Separates the reason why a gang is too large from the message that any waiting job has."""
 
-# The same words before and after the pod is made, so that its making alone is no reason to write the status.
+# The same message before and after the pod is created, so that its creation alone causes no write of the status.
 _UNASSIGNED = ("", "is waiting for a node")
 _VANISHES = (
     "BackOff",
@@ -189,8 +193,8 @@ _BLOCKED = ("Blocked", "waits for an older pod of that name, of another owner, t
 
 
 def _why_not_made(view: RoleView, replica: Replica) -> tuple[str, str]:
-    """A pod that a controller is to make, or has made and that waits for a node. A ReplicaSet says in its status when
-    the API server refuses its pods; a batch Job says so by events alone."""
+    """(reason, message) of a pod that a controller has not created, or that has no node yet."""
+    # Only a ReplicaSet reports in its status that the API server refuses its pods. A batch Job reports it as events.
     owner = view.owner
     if replica.pod is None and owner is not None and owner.reason == FAILED_CREATE and owner.message:
         return FAILED_CREATE, f"cannot be made by its ReplicaSet {owner.name}: {owner.message}"
@@ -198,17 +202,18 @@ def _why_not_made(view: RoleView, replica: Replica) -> tuple[str, str]:
 
 
 def _why_waiting(view: RoleView, replica: Replica) -> tuple[str, str]:
-    """(reason, words); no words for a replica that does not wait."""
+    """(reason, message); no message for a replica that does not wait."""
     pod = replica.pod
     if replica.state in ("running", "succeeded", "failed"):
         return "", ""
     if pod is None:
         return _BLOCKED if replica.state == "blocked" else _UNASSIGNED
     if replica.state == "outdated" and view.has_failed(pod) and not pod.deleted_at:
-        turned = f"is recreated after a back-off: its kubelet turned it away ({pod.reason})"
-        return "BackOff", turned if turned_away(pod) else "failed and is being recreated"  # the first time at once
+        # The second message names no back-off, since the first restarts come at once.
+        rejected = f"is recreated after a back-off: its kubelet turned it away ({pod.reason})"
+        return "BackOff", rejected if turned_away(pod) else "failed and is being recreated"
     if replica.state in ("outdated", "terminating"):
-        # Named with its node: a deletion that does not come to its end hangs on the kubelet there, or on a finalizer.
+        # Name the node: a deletion that does not finish waits for the kubelet there, or for a finalizer.
         return (
             "",
             f"waits for its predecessor on node {pod.node} to go"

@@ -1,13 +1,12 @@
-"""The job's PodGroup: of how many pods, made before they are, kept up with, and made again where it cannot be changed.
-Pure.
+"""The job's PodGroup: its size, its creation before the pods, and its updates. Pure.
 
-Pods are made only when the watch shows the group: where it cannot be made nothing of the job is, and a pod that comes
-before its group is scheduled by itself by some schedulers.
+Pods are created only once the watch shows the group. If it cannot be created, the job creates no pods. Some schedulers
+place a pod alone if it exists before its group.
 
-A group wants no more pods than can still join it. One that has succeeded, or that was started before gang scheduling
-was switched on, never does, and its scheduler would wait for it for ever. Where a group's number cannot be changed
-(Kubernetes' own) it is made again while none of its pods has a node; later it stays, and pods that it would keep
-waiting for ever are made without it: the others of their gang have started already.
+A group wants no more pods than can still join it. A pod that has succeeded, or that started before gang scheduling was
+switched on, never joins. The scheduler would wait for it for ever. The size of a group of Kubernetes' own kind cannot
+be changed. So that group is replaced while none of its pods has a node. Later it stays, and pods that it would block
+for ever are created without it: the rest of their gang has started already.
 """
 
 from __future__ import annotations
@@ -33,55 +32,56 @@ from tjworker.reconcile.workloads.pod import delete_pod
 from tjworker.reconcile.workloads.podbody import owner_reference
 
 _REPLACED = frozenset({"outdated", "terminating", "lost", "blocked"})
-"""States of a replica that gets another pod than the one that is there."""
+"""States of a replica whose pod will be replaced."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangPass:
-    """What a pass does about the gang."""
+    """The decisions of a pass about the gang."""
 
     membership: Membership | None = None
-    """Of the pods that are made; None: each is scheduled by itself."""
+    """The gang that new pods join; None: each pod is scheduled alone."""
     writes: tuple[Write, ...] = ()
     waits: str = ""
-    """What for, for people: until then no pod is made."""
+    """For people, what the pods wait for. No pod is created until then; '' if they do not wait."""
     message: str = ""
-    """Why pods of a group that is there have no node, beside what the scheduler says of each."""
+    """For people, how the group works. Added to the scheduler's message about a pod without a node."""
     judges_room: bool = False
-    """It has been refused a place, and holds none: whether it could ever have one hangs on all nodes."""
+    """The scheduler has refused the gang, and none of its pods has a node. The plan needs all nodes to judge whether
+    the gang can ever have room."""
     too_large: str = ""
-    """Why not, whatever else goes from the cluster."""
+    """Why the gang can never have room, even in an empty cluster; '' if it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Members:
-    """Who is in the group, and who may be."""
+    """The pods that are in the group or can join it."""
 
     needed: int
-    """So many start together or not at all, as the job stands."""
+    """How many pods start together or not at all, in the job's present state."""
     most: int
-    """The same of a job of which nothing has ended."""
+    """Likewise, if no pod had ended."""
     able: int
-    """In the group, or yet to be made."""
+    """Pods in the group, and pods that are still to be created."""
     without_node: tuple[PodRecord, ...]
     placed: bool
-    """Some member has a node."""
+    """True if a member has a node."""
     waiting: bool
-    """Some replica has no node yet."""
+    """True if a replica has no node yet."""
 
 
 def names_its_own(job: TrainingJob) -> bool:
-    """Its user has made a PodGroup and named it: then that counts. In a template, or in the part of the job's own
-    metadata that its pods inherit."""
+    """True if the user names a PodGroup of their own, in a template or in metadata of the job that its pods inherit.
+    The operator then creates none."""
     if pod_group_of({"labels": labels_for_children(job), "annotations": annotations_for_children(job)}, {}):
         return True
     return any(pod_group_of(role.template.get("metadata") or {}, role.template.get("spec") or {}) for role in job.roles)
 
 
 def gang_size(job: TrainingJob) -> int:
-    """So many pods start together: `minAvailable`, else what the job cannot do without: of an elastic role its least
-    number, of others all. A role whose pods its framework makes when others are ready, as MPI's launcher, starts after
-    them: they must not wait for it."""
+    """How many pods start together: `minAvailable`, or else minReplicas of each elastic role and all pods of the
+    others."""
+    # Roles whose pods are created later, such as MPI's launcher, do not count: the others must not wait for them.
     roles = [role for role in job.roles if _starts_at_once(job, role)]
     total = sum(role.replicas for role in roles)
     if more_than_all(job):
@@ -91,14 +91,14 @@ def gang_size(job: TrainingJob) -> int:
 
 
 def more_than_all(job: TrainingJob) -> bool:
-    """The job asks for more pods at once than it could ever have: none starts until that is mended."""
+    """True if the job wants more pods at once than it can ever have. None starts until the user corrects that."""
     most = sum(max(role.replicas, role.max_replicas or 0, role.declared_replicas or 0) for role in job.roles)
     return job.min_available is not None and job.min_available > most
 
 
 def _starts_at_once(job: TrainingJob, role: Role) -> bool:
-    """A role that waits for others cannot be counted: they would wait in the gang for it. A role that waits for helpers
-    alone is what the gang is for: helpers are in no gang."""
+    """True if the role's pods are in the gang, and are created without waiting for another role of it."""
+    # Helpers are in no gang. A role that waits for another member would block it: the gang waits for all its members.
     names = (*find_framework(job).waits_for(job, role), *(after.role for after in role.after))
     return not role.helper and all(job.role(name).helper for name in names)
 
@@ -107,31 +107,33 @@ def see_gang(p: Pass) -> GangPass:
     gang = find_gang(p.rules)
     if gang is None:
         return GangPass()
-    if p.status.start_running_time and more_than_all(p.job):  # scaled down since: what has run is not kept waiting
+    if p.status.start_running_time and more_than_all(p.job):
+        # The job was scaled down since it began to run. Its new pods must not wait for ever.
         p = replace(p, job=replace(p.job, min_available=None))
     name = "" if names_its_own(p.job) else p.job.name.name
     member = Membership(gang, name, p.rules.gang_scheduler_name or gang.scheduler_name)
     if not name:
         return GangPass(member)
-    members = _count(p, name)
-    there = [g for g in p.observed.pod_groups.get(gang.resource, ()) if g.name == name]
-    mine = next((g for g in there if g.owner_uid == p.job.uid), None)
-    if mine is not None:
-        return _judge_room(p, _keep_up(p, member, mine, members), members)
+    members = _count_members(p, name)
+    same_name = [g for g in p.observed.pod_groups.get(gang.resource, ()) if g.name == name]
+    own_group = next((g for g in same_name if g.owner_uid == p.job.uid), None)
+    if own_group is not None:
+        return _judge_room(p, _update_group(p, member, own_group, members), members)
     if not members.able:
         return GangPass(member)
     waits = "waits for its PodGroup, which is made when its scheduling policy is mended" if p.job.gang.unread else ""
-    if waits or there:
+    if waits or same_name:
         return GangPass(member, waits=waits or f"waits for the PodGroup {name} of an earlier job of this name to go")
     return GangPass(member, (_create(p.job, gang, members.needed),), f"waits for its PodGroup {name} to be made")
 
 
-def _keep_up(p: Pass, member: Membership, group: PodGroupRecord, members: _Members) -> GangPass:
-    # How many a policy asks for that cannot be read is not known: the group keeps the number that it was made with.
+def _update_group(p: Pass, member: Membership, group: PodGroupRecord, members: _Members) -> GangPass:
+    # An unreadable policy has no known number, so the group keeps its size.
     fits = p.job.gang.unread or members.needed <= group.size <= members.most
     keeps_waiting = members.waiting and group.size > members.able and not more_than_all(p.job)
     empty = not members.placed and not members.without_node
-    if group.deleted_at and empty:  # with pods in it, it stays until they end, and counts
+    if group.deleted_at and empty:
+        # A group with pods stays until they end, and still counts.
         return GangPass(member, waits=f"waits for the PodGroup {group.name}, which is being deleted, to go")
     edited = not p.job.gang.unread and group.asked not in ("", asked_of(member.gang, p.job))
     size = group.size if fits and not keeps_waiting else members.needed
@@ -141,24 +143,26 @@ def _keep_up(p: Pass, member: Membership, group: PodGroupRecord, members: _Membe
     if member.gang.resize is not None:
         change = _edit(p.job, member.gang, group, size) if edited else {"spec": member.gang.resize(size)}
         return GangPass(member, (_patch(member.gang.resource, group, change, news),), message=_describe(group, p.job))
+    # The size of this group cannot be changed, so replace the group while no pod has a node.
     if not members.placed:
         why = f"PodGroup {group.name} is made again: {news}"
         return GangPass(member, tuple(_make_again(p, member.gang, group, members, why)), f"waits: {why}")
     if not keeps_waiting:
         return GangPass(member, message=_describe(group, p.job))
     why = f"PodGroup {group.name} would keep it waiting: it wants {group.size} pods, and {members.able} can join"
+    # The rest of the gang has started. Replace the waiting pods by pods without the group.
     alone = (delete_pod(pod, why) for pod in members.without_node if pod.owner_uid == p.job.uid)
     return GangPass(replace(member, group=""), tuple(alone))
 
 
-def _judge_room(p: Pass, found: GangPass, members: _Members) -> GangPass:
+def _judge_room(p: Pass, gang_pass: GangPass, members: _Members) -> GangPass:
     if more_than_all(p.job) or members.placed or not any(pod.unschedulable for pod in members.without_node):
-        return found
+        return gang_pass
     nodes = p.observed.every_node
     if nodes is None:
-        return replace(found, judges_room=True)
+        return replace(gang_pass, judges_room=True)
     roles = [role for role in p.job.roles if _starts_at_once(p.job, role)]
-    return replace(found, judges_room=True, too_large=why_too_large(roles, members.needed, nodes))
+    return replace(gang_pass, judges_room=True, too_large=why_too_large(roles, members.needed, nodes))
 
 
 def _patch(resource: GroupResource, group: PodGroupRecord, change: Json, why: str) -> Patch:
@@ -209,7 +213,7 @@ def _describe(group: PodGroupRecord, job: TrainingJob) -> str:
     return f"{of}: {group.told})" if group.told else f"{of})"
 
 
-def _count(p: Pass, name: str) -> _Members:
+def _count_members(p: Pass, name: str) -> _Members:
     most = gang_size(p.job)
     able = 0
     waiting = placed = False
@@ -218,6 +222,7 @@ def _count(p: Pass, name: str) -> _Members:
     for replica in (r for v in p.roles.values() for r in v.replicas if not r.final):
         pod = replica.pod
         if pod is None and replica.role not in starting:
+            # Its pod is created after the others, which must not wait for it.
             continue
         if pod is None or replica.state in _REPLACED:
             able, waiting = able + 1, True
@@ -233,5 +238,5 @@ def _count(p: Pass, name: str) -> _Members:
 
 
 def is_withheld(write: Write) -> bool:
-    """While the group is not there: what makes a pod, at once or by its controller."""
+    """True for a write that creates pods, or lets a controller create them. It waits for the group."""
     return isinstance(write, Create) or (isinstance(write, Patch) and write.resource in COUNT_FIELDS)

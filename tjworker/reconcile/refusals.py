@@ -1,8 +1,7 @@
-"""What cannot be done: a spec that cannot be used, a child that the API server will not take. Pure.
+"""Specs that the operator cannot use, and children that the API server refuses. Pure.
 
-Two rules. A job that has begun goes on: a spec that cannot be used keeps its last usable numbers and its defaults, and
-a child that is refused is tried again. A job that has not begun is Failed and makes nothing, and starts once it is
-edited into one that can be used.
+A job that has begun goes on. With an unusable spec it keeps its last usable numbers and its defaults. A refused child
+is tried again. A job that has not begun is Failed and creates nothing. It starts once an edit makes it usable.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.spec_errors import MAX_MESSAGE
 
 MEND = "; the job has no pods: edit the job, and it starts"
-"""After the API server's words about the first children of a job."""
+"""Follows the API server's message when it refuses the first children of a job."""
 MEND_EITHER = "; the job has no pods: edit the job or what it names, and it starts"
-"""Likewise, of a job whose pods stand in another object."""
+"""Likewise, for a job whose pod template is in another object."""
 
 
 def has_begun(job: TrainingJob | InvalidJob, observed: Observed) -> bool:
-    """It has had a pod, or it was accepted: from then on nothing that is written into its spec stops its operation."""
+    """True if the job has had a pod, or was accepted. From then on no edit of its spec stops it."""
     if own_pods(job, observed) or own_workloads(job, observed):
         return True
     # A job that was created suspended has no start time yet.
@@ -46,24 +45,24 @@ def has_begun(job: TrainingJob | InvalidJob, observed: Observed) -> bool:
 
 
 def take_up(job: TrainingJob | InvalidJob, observed: Observed) -> TrainingJob | InvalidJob:
-    """A job that has begun is operated by what of its spec can be read."""
+    """The job as the passes see it: one that has begun goes on with the readable part of its spec."""
     if isinstance(job, TrainingJob) or job.rest is None or not has_begun(job, observed):
         return job
     return replace(job.rest, errors=job.errors)
 
 
-# -- what is wrong with a job, beside what its parser refuses ----------------------------------------
+# -- errors of a job that its parser does not find ---------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Check:
     errors: Callable[[TrainingJob, Rules], Iterable[FieldError]]
     keep: Callable[[TrainingJob, Rules], TrainingJob]
-    """The job with the errors, and which has begun, as it can be operated."""
+    """Returns the job as it can go on with these errors, if it has begun."""
 
 
 def judge(job: TrainingJob | InvalidJob, observed: Observed, rules: Rules) -> TrainingJob | InvalidJob:
-    """The job as its annotations want it, with what is wrong with it; an InvalidJob where it must not begin."""
+    """The job with its annotations applied and its errors listed; an InvalidJob if it must not begin."""
     begun = has_begun(job, observed)
     job = take_up(job, observed)
     if isinstance(job, InvalidJob):
@@ -85,8 +84,8 @@ def judge(job: TrainingJob | InvalidJob, observed: Observed, rules: Rules) -> Tr
 
 
 def _namespace_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
-    """A job in the operator's own namespace: its template could take the labels of the operator's Redis, the service
-    account of its workers and the Secret with its passwords."""
+    # A template there could use the labels of the operator's Redis, the service account of its workers, and the Secret
+    # with its passwords.
     if job.name.namespace == rules.own_namespace:
         yield FieldError(
             "metadata.namespace",
@@ -96,7 +95,8 @@ def _namespace_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
 
 
 def _keep_numbers(job: TrainingJob, rules: Rules) -> TrainingJob:
-    """What a framework cannot run is mostly a number of replicas, or that the autoscaler is to change it."""
+    # Mostly the framework refuses a number of replicas, or that the autoscaler changes it. So go back to the last
+    # numbers, without autoscaling; if that does not help, create no new pods.
     kept = job.with_last_numbers()
     kept = replace(kept, roles=tuple(replace(r, edl_policy="Manual") if r.autoscaled else r for r in kept.roles))
     return job.without_new_pods() if framework_errors(kept) else kept
@@ -113,33 +113,33 @@ _CHECKS = (
 
 
 def refuse_spec(job: InvalidJob, observed: Observed, now: float) -> Plan:
-    """Nothing is made of a spec that the schema let pass and that cannot be used: the job is Failed, until an edit
-    mends it or its ttlSecondsAfterFinished has passed. A job that has begun comes here only where not even its roles
-    can be told: that is reported, and its pods stay."""
+    """The plan for a spec that passed the schema, but cannot be used. The job is Failed until an edit repairs it, or
+    until its ttlSecondsAfterFinished has passed. A job that has begun gets here only if not even its roles are
+    readable. The error is then reported, and its pods stay."""
     message, at = "; ".join(map(str, job.errors)), to_rfc3339(now)
-    told = job.status.condition("Failed")
-    # The pods may go before the start time is written: then only what was told of them says that they were there.
-    of_a_start = told is not None and (told.status, told.reason) == ("False", INVALID_SPEC)
-    if of_a_start or has_begun(job, observed):
+    old = job.status.condition("Failed")
+    # The pods may vanish before the start time is written. Then only this condition shows that they existed.
+    had_begun = old is not None and (old.status, old.reason) == ("False", INVALID_SPEC)
+    if had_begun or has_begun(job, observed):
         status = set_condition(job.status, "Failed", False, INVALID_SPEC, message, now=at, generation=job.generation)
-        return _tell(job, see_generation(status, job.generation).summarised(), at)
+        return _report_refusal(job, see_generation(status, job.generation).summarised(), at)
     return _refuse(job, "" if job.for_good else "Spec", message, now)
 
 
 WAIT_LEAST_SECONDS, WAIT_MOST_SECONDS = 1.0, 60.0
-"""Between two looks for an object that a job names."""
+"""Bounds of the wait between two reads of an object that a job names."""
 
 
 def wait_for_reference(job: InvalidJob, observed: Observed, now: float) -> Plan:
-    """The job cannot be judged before the object that it names is there. Nothing is made, and nothing is refused: the
-    object may come a moment after the job, as from one `kubectl apply`. It is looked for again after as long as the
-    job has waited, between the two bounds above. A job that has begun keeps its pods meanwhile."""
+    """The plan for a job that names an object which does not exist yet. It creates nothing and refuses nothing: one
+    `kubectl apply` may create the object a moment after the job. The next pass comes after as many seconds as the job
+    has waited, within the two bounds above. A job that has begun keeps its pods meanwhile."""
     missing, at = job.missing, to_rfc3339(now)
     assert missing is not None  # noqa: S101  the caller has looked
     message = "; ".join(map(str, job.errors))
-    told = JobStatus() if job.status.refused else job.status
+    before = JobStatus() if job.status.refused else job.status
     reason = missing.reason
-    status = set_condition(told, "Waiting", True, reason, message, now=at, generation=job.generation)
+    status = set_condition(before, "Waiting", True, reason, message, now=at, generation=job.generation)
     status = see_generation(status, job.generation).summarised()
     since = next(c.last_transition_time for c in status.conditions if c.type == "Waiting")
     waited = max(0.0, now - (from_rfc3339(since) or now))
@@ -154,16 +154,17 @@ def wait_for_reference(job: InvalidJob, observed: Observed, now: float) -> Plan:
 def refuse_child(
     job: TrainingJob, observed: Observed, now: float, message: str, *, made_pods: bool
 ) -> tuple[Plan, bool]:
-    """The API server called a child invalid (422). A job that has had a pod (`made_pods`: in this very pass) goes on,
-    says so, and tries that child again: the pods that are there are fine. One that never had any is Failed until it is
-    edited. Also tells whether it goes on."""
+    """(plan after the API server called a child invalid (422), whether the job goes on).
+
+    `made_pods`: this pass has created pods. A job that has had a pod goes on, reports the error and tries the child
+    again: its other pods are fine. A job that never had one is Failed until it is edited."""
     goes_on = made_pods or bool(own_pods(job, observed) or own_workloads(job, observed)) or _had_pods(job.status)
     if job.status.ending is not None or (job.status.ended and not job.status.refused):
         return Plan(), goes_on
     if goes_on:
         return report_create_failure(job, now, message), True
-    mend = MEND_EITHER if job.status.snapshot else MEND
-    return _refuse(job, "Create", f"{message[: MAX_MESSAGE - len(mend)]}{mend}", now), False
+    advice = MEND_EITHER if job.status.snapshot else MEND
+    return _refuse(job, "Create", f"{message[: MAX_MESSAGE - len(advice)]}{advice}", now), False
 
 
 def _had_pods(status: JobStatus) -> bool:
@@ -174,69 +175,72 @@ def _had_pods(status: JobStatus) -> bool:
 
 def _refuse(job: TrainingJob | InvalidJob, refused: Literal["", "Spec", "Create"], message: str, now: float) -> Plan:
     at = to_rfc3339(now)
-    told = job.status if job.status.refused else JobStatus()
-    status = set_condition(told, "Failed", True, INVALID_SPEC, message, now=at, generation=job.generation)
-    ended = {"phase": "Failed", "refused": refused, "completion_time": told.completion_time or at}
+    before = job.status if job.status.refused else JobStatus()
+    status = set_condition(before, "Failed", True, INVALID_SPEC, message, now=at, generation=job.generation)
+    ended = {"phase": "Failed", "refused": refused, "completion_time": before.completion_time or at}
     ended |= {"refused_annotations": _digest(job) if refused == "Create" else ""}
-    plan = _tell(job, see_generation(status.model_copy(update=ended), job.generation).summarised(), at)
+    plan = _report_refusal(job, see_generation(status.model_copy(update=ended), job.generation).summarised(), at)
     if plan.status is not None and job.ttl_seconds_after_finished is not None:
         return replace(plan, requeue_after_seconds=float(job.ttl_seconds_after_finished))
-    deletion, left = delete_after_ttl(job, now)
-    return deletion or replace(plan, requeue_after_seconds=left)
+    deletion, seconds_left = delete_after_ttl(job, now)
+    return deletion or replace(plan, requeue_after_seconds=seconds_left)
 
 
-def _tell(job: TrainingJob | InvalidJob, status: JobStatus, at: str) -> Plan:
+def _report_refusal(job: TrainingJob | InvalidJob, status: JobStatus, at: str) -> Plan:
     if status == job.status:
         return Plan()
-    said = status.condition("Failed")
-    message = said.message if said else ""
+    failed = status.condition("Failed")
+    message = failed.message if failed else ""
     events: tuple[Event, ...] = ()
-    if said != job.status.condition("Failed"):
+    if failed != job.status.condition("Failed"):
         events = (Event("Warning", INVALID_SPEC, message),)
     status = status.model_copy(update={"last_reconcile_time": at})
     return Plan(status, events=events, decisions=(f"refuse the spec: {message}",) if events else ())
 
 
 def is_mended(job: TrainingJob, observed: Observed) -> bool:
-    """A refused job that can be used now begins anew. What the API server did not take it is not asked again unedited:
-    a policy of the cluster, which may be mended from outside, answers otherwise (`kube.errors`)."""
+    """True if a refused job may begin now."""
     status = job.status
-    seen = status.refused_annotations in ("", _digest(job))  # '': pruned by a CRD that is older
+    # '': an older CRD has pruned the field.
+    seen = status.refused_annotations in ("", _digest(job))
     edited = status.observed_generation != job.generation or not seen
+    # A child that the API server refused is tried again only after an edit. The refusal of a cluster's policy, which
+    # can change from outside, is another error (`kube.errors`).
     return status.refused == "Spec" or edited or has_begun(job, observed)
 
 
 def _digest(job: TrainingJob | InvalidJob) -> str:
+    """A digest of what a user can edit without a new generation of the job: annotations, and the object it names."""
     if isinstance(job, InvalidJob):
         return ""
-    told = json.dumps(sorted(job.annotations.items()))
-    # No generation of the job tells of an edit of the object that it names either.
+    annotations = json.dumps(sorted(job.annotations.items()))
     named = str(job.status.snapshot.get("resourceVersion", ""))
-    return hashlib.sha256(f"{told}{named}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{annotations}{named}".encode()).hexdigest()[:16]
 
 
 def leave_refused(p: Pass, now: float) -> Plan:
-    """Of a job whose first pods were refused nothing is left, such as their services, a TensorBoard, or a PodGroup,
-    which holds room."""
-    deletion, left = delete_after_ttl(p.job, now)
+    """The plan for a job whose first pods were refused: delete its other objects, such as services, a TensorBoard, or a
+    PodGroup, which holds room."""
+    deletion, seconds_left = delete_after_ttl(p.job, now)
     why = "the job has been refused before it began"
     writes = (*clean_up(p, Cleaning("All"), why), *tensorboard.remove(p.job, p.observed, why))
-    return deletion or Plan(writes=writes, requeue_after_seconds=left)
+    return deletion or Plan(writes=writes, requeue_after_seconds=seconds_left)
 
 
 # -- while it goes on --------------------------------------------------------------------------------
 
 
 def report_create_failure(job: TrainingJob, now: float, message: str) -> Plan:
-    """A child cannot be made for now (quota, admission, a foreign object of its name): the API server's own words in a
-    condition, and an event when that begins. Nothing when they stand there already. A job all of whose replicas run
-    stays Running, and says beside it what is missing."""
+    """The plan after a child could not be created for now: quota, admission, an object of another owner with its name.
+    The condition Running gets the API server's message, with an event if its reason is new. Empty if the condition has
+    the message already."""
+    # With every replica running, the condition stays True and names the missing object.
     return _report(job, FAILED_CREATE, message, now, runs=is_true(job.status, "Running"))
 
 
 def report_delete_failure(job: TrainingJob, now: float, message: str) -> Plan:
-    """Likewise of a child that may not go, or of the job itself after its TTL. One all of whose replicas run, and one
-    that has ended, says it by the event alone."""
+    """Likewise after a delete of a child, or of the job itself after its TTL, was refused. A job that runs or has ended
+    gets only the event."""
     if is_true(job.status, "Running") or job.status.ended:
         return Plan(events=(Event("Warning", FAILED_DELETE, message[:MAX_MESSAGE]),))
     return _report(job, FAILED_DELETE, message, now)

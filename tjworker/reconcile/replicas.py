@@ -124,24 +124,27 @@ def ever_ran(role: Role, attempts: RoleAttempts, status: JobStatus) -> frozenset
     """See `RoleView.ever_ran`."""
     if not role.elastic:
         return frozenset()
-    found = parse_indices(attempts.started, role.replicas) | parse_indices(attempts.ran, role.replicas)
+    indices = parse_indices(attempts.started, role.replicas) | parse_indices(attempts.ran, role.replicas)
     old = status.replica_statuses.get(role.name)
     if status.phase == "Running" and old is not None:
         # A job that was Running had a pod for each index below the number that was desired then.
-        found |= frozenset(range(min(old.desired, role.replicas)))
-    return found
+        indices |= frozenset(range(min(old.desired, role.replicas)))
+    return indices
 
 
 def attempt_of(attempts: RoleAttempts, index: int) -> int:
+    """The present attempt of one replica: restarts of the whole role and of this pod."""
     return attempts.all + attempts.pods.get(str(index), 0)
 
 
 def pod_attempt(pod: PodRecord) -> int:
+    """The attempt from the pod's label; 0 if there is none."""
     text = pod.labels.get(labels.RESTART_ATTEMPT, "0")
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def pod_index(pod: PodRecord) -> int | None:
+    """The index from the pod's label; None if there is none."""
     text = pod.labels.get(labels.REPLICA_INDEX, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else None
 
@@ -172,9 +175,9 @@ def view_named(
                 # controller keeps the pods, a batch Job has counted this success, and no operator can take it back.)
                 state = "failed"
             replicas.append(Replica(role.name, index, name, attempt, state, pod))
-    mine = [p for p in own.values() if p.labels.get(labels.REPLICA_NAME) == role.name]
-    wanted = {r.name for r in replicas} if mine else set()
-    surplus = tuple(p for p in mine if p.name not in wanted)
+    role_pods = [p for p in own.values() if p.labels.get(labels.REPLICA_NAME) == role.name]
+    wanted = {r.name for r in replicas} if role_pods else set()
+    surplus = tuple(p for p in role_pods if p.name not in wanted)
     ran, made = parse_indices(attempts.ran, role.replicas), parse_indices(attempts.made, role.replicas)
     return RoleView(
         role,
@@ -195,6 +198,7 @@ ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}
 
 
 def state_of(pod: PodRecord, attempt: int) -> State:
+    """The state of a replica with this pod. `attempt`: the attempt at which the replica should be."""
     if pod_attempt(pod) < attempt:
         return "outdated"
     if pod.phase in ENDED:

@@ -1,4 +1,4 @@
-"""How long a replica rests before it is tried once more: doubling, to 5 minutes; and what begins anew. Pure."""
+"""How long a replica rests before its next attempt: doubling, up to 5 minutes. A long run resets the count. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ FORGIVEN_AFTER_SECONDS = 600.0
 
 
 def rest_seconds(times: int, first_seconds: float = TURNED_AWAY_SECONDS) -> float:
-    """`times`: how many rests there were before."""
+    """Seconds of the next rest. `times`: how many rests there were before."""
     return min(LONGEST_SECONDS, first_seconds * 2.0 ** min(times, 10))
 
 
 def ran_long(pod: PodRecord, main: str | None = None) -> bool:
-    """So long that what failed before it counts no longer. Both times are of its node's clock. `main` as in
-    `counted_names`."""
+    """True if the pod ran so long that earlier failures no longer count. `main` as in `counted_names`."""
+    # Both times are from the node's clock.
     began, ended = from_rfc3339(pod.started_at), ended_at(pod, main)
     return began is not None and ended is not None and ended - began >= FORGIVEN_AFTER_SECONDS

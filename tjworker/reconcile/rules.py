@@ -1,4 +1,4 @@
-"""Settings that decide something about a job. Pure data: `controllers.jobs.reconcile_rules` makes it of Settings."""
+"""The settings that decide about jobs. `controllers.jobs.reconcile_rules` makes them from Settings. Pure data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tjworker.api.reporting import ReportServer
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Fields as in `tjworker.settings.Settings`, which has the defaults and says what each one means."""
+    """Fields as in `tjworker.settings.Settings`, which has their defaults and descriptions."""
 
     writes_per_pass: int
     node_failure_grace_seconds: float
@@ -25,15 +25,15 @@ class Rules:
     own_namespace: str = ""
     git_sync_image: str = ""
     host_ports: tuple[int, int] | None = None
-    """First and last."""
+    """The first and the last port."""
     gang: str = "none"
     """A row of `gangs.GANGS`, or `none`."""
     gang_scheduler_name: str = ""
     reports: ReportServer | None = None
-    """None: pods are not told where to report their progress."""
+    """None: pods get no address for reports of their progress."""
 
 
 def keeps_all(job: TrainingJob | InvalidJob, autoclean: bool) -> bool:
-    """Without autoclean, nothing of a job that ReplicaSets and a batch Job keep is taken away at its end, whichever:
-    of a TrainingJob, though its spec cannot be used."""
+    """True if the job's end deletes nothing: autoclean is off, and the job is a TrainingJob, whose pods ReplicaSets and
+    a batch Job keep. Also if its spec is unusable."""
     return not autoclean and job.name.resource == trainingjob.RESOURCE

@@ -1,14 +1,20 @@
-"""Replica slots: the view of a role whose pods a ReplicaSet or a batch Job makes, under names that it alone chooses.
+"""Replica slots: the view of a role whose pods a ReplicaSet or a batch Job creates, under names of its own choice.
 
-Slots have the ordinals 0 to n-1. Once a pod runs it gets the ordinal of its slot as a label (`replica-index`, with
-`restart-attempt` of that slot), as PaddlePaddle EDL's initLabelOfPods does; when it dies, a pod without ordinal takes
-its slot, as in traceLabelOfPods. The label is the memory. A slot's attempt is raised (in the status, before anything
-else) when its pod has died; a pod of an older attempt is history, so that each death counts once, wherever a worker is
-cut off.
+Slots have the ordinals 0 to n-1. A pod that runs gets the ordinal of its slot as the label `replica-index`, and the
+slot's attempt as `restart-attempt`, as in PaddlePaddle EDL's initLabelOfPods. When the pod dies, a pod without ordinal
+takes the slot, as in traceLabelOfPods. The labels are the only memory. After a death the status raises the slot's
+attempt before any other write. A pod of an older attempt is history. So each death counts once, wherever a worker is
+interrupted.
 
-A slot goes, in this order, to a pod that ended on it and has not been counted; one that lives on it; one that lives and
-whose own ordinal is too high or doubled (after scaling down); one that is being deleted and not counted; one that ended
-before it got an ordinal (it must get one to be counted); one that lives and has no ordinal yet. Why: docs/adr/0012.
+A slot takes the first pod of this list (docs/adr/0012 has the reasons):
+
+1. a pod that ended in this slot, and whose death is not counted yet
+2. a live pod with this slot's ordinal
+3. a live pod whose ordinal is too high, or held by another pod: the role was scaled down
+4. a pod of this slot that is being deleted, and is not counted yet
+5. a pod that ended before it got an ordinal: it needs one to be counted
+6. a live pod without an ordinal
+
 Pure.
 """
 
@@ -40,25 +46,27 @@ from tjworker.reconcile.replicas import (
 
 @dataclass(frozen=True, slots=True)
 class _Pods:
-    """The role's own pods, by what can become of them."""
+    """The role's pods, sorted by how they may hold a slot."""
 
     ended: list[PodRecord]
+    """Ended by themselves."""
     live: list[PodRecord]
     going: list[PodRecord]
+    """Being deleted, ended because of a deletion, or lost with their node."""
 
 
 def view_slots(
     job: TrainingJob, role: Role, own: Iterable[PodRecord], observed: Observed, status: JobStatus
 ) -> RoleView:
-    """`own`: every pod of the job (`own_pods`)."""
+    """The view of one role. `own`: every pod of the job (`own_pods`)."""
     attempts = status.attempts.roles.get(role.name, RoleAttempts())
     owner = find_owner(job, role, observed)
-    mine = [p for p in own if p.owner_uid != job.uid and p.labels.get(labels.REPLICA_NAME) == role.name]
+    role_pods = [p for p in own if p.owner_uid != job.uid and p.labels.get(labels.REPLICA_NAME) == role.name]
     completed = parse_indices(attempts.completed, role.replicas)
     failed = parse_indices(attempts.failed, role.replicas)
     free = [i for i in range(role.replicas) if i not in completed and i not in failed]
-    slots, surplus = _fill(_sort(mine), attempts, free)
-    misled = _misled(role, owner, status, completed, failed, mine)
+    slots, surplus = _fill(_sort(role_pods), attempts, free)
+    misled = _misled(role, owner, status, completed, failed, role_pods)
     over = "" if owner is None or role.workload != "Job" or misled else owner.condition
     replicas = []
     for index in range(role.replicas):
@@ -69,7 +77,7 @@ def view_slots(
         state = ended if final else _state(role, pod, index, attempt, over, status)
         replicas.append(Replica(role.name, index, name, attempt, state, pod, final))
     placed = {p.name for p in (*slots.values(), *surplus)}
-    others = tuple(p for p in mine if p.name not in placed)
+    others = tuple(p for p in role_pods if p.name not in placed)
     made = parse_indices(attempts.made, role.replicas)
     return RoleView(
         role,
@@ -85,19 +93,20 @@ def view_slots(
 
 
 def find_owner(job: TrainingJob, role: Role, observed: Observed) -> WorkloadRecord | None:
-    """This very job's ReplicaSet or batch Job of the role."""
+    """The role's ReplicaSet or batch Job. One that an earlier job of the same name owns does not count."""
     kind = observed.replicasets if role.workload == "ReplicaSet" else observed.jobs
     name = owner_name(job.name.name, role.name)
     return next((w for w in kind if w.name == name and w.owner_uid == job.uid), None)
 
 
 def ordinal_of(pod: PodRecord) -> tuple[int, int] | None:
-    """(ordinal, attempt) that the pod was given; None while it has none."""
+    """(ordinal, attempt) from the pod's labels; None if it has no ordinal yet."""
     index = pod_index(pod)
     return None if index is None else (index, pod_attempt(pod))
 
 
 def _sort(pods: Iterable[PodRecord]) -> _Pods:
+    # Running pods first, so that no starting pod takes the slot of one that runs.
     found = _Pods([], [], [])
     for pod in sorted(pods, key=lambda p: (p.phase != "Running", -pod_attempt(p), p.created_at, p.name)):
         if pod.phase in ENDED and not stopped(pod):
@@ -110,7 +119,7 @@ def _sort(pods: Iterable[PodRecord]) -> _Pods:
 
 
 class _Slots:
-    """Slots being filled, in the order that this module's docstring gives."""
+    """The slots that `_fill` fills."""
 
     def __init__(self, attempts: RoleAttempts, free: Iterable[int]) -> None:
         self.taken: dict[int, PodRecord] = {}
@@ -118,27 +127,27 @@ class _Slots:
         self._free = set(free)
 
     def by_ordinal(self, pods: Iterable[PodRecord], *, outdated: bool) -> list[PodRecord]:
-        """Each to the slot of its ordinal. Returns those that find it taken. `outdated`: also with an ordinal of an
-        older attempt (the pod lives, and holds the slot until it is replaced)."""
-        left = []
+        """Put each pod into the slot of its ordinal. Returns the pods whose slot is not free. `outdated`: take pods of
+        an older attempt, too: a live pod holds the slot until it is replaced."""
+        unplaced = []
         for pod in pods:
             index, attempt = ordinal_of(pod) or (-1, 0)
             if index in self._free and (outdated or attempt >= attempt_of(self._attempts, index)):
                 self._take(pod, index)
             else:
-                left.append(pod)
-        return left
+                unplaced.append(pod)
+        return unplaced
 
     def lowest(self, pods: Iterable[PodRecord]) -> list[PodRecord]:
-        """Each to the lowest free slot. Returns those that find none."""
+        """Put each pod into the lowest free slot. Returns the pods for which no slot is left."""
         free = sorted(self._free, reverse=True)
-        left = []
+        unplaced = []
         for pod in pods:
             if free:
                 self._take(pod, free.pop())
             else:
-                left.append(pod)
-        return left
+                unplaced.append(pod)
+        return unplaced
 
     def _take(self, pod: PodRecord, index: int) -> None:
         self.taken[index] = pod
@@ -146,19 +155,19 @@ class _Slots:
 
 
 def _fill(pods: _Pods, attempts: RoleAttempts, free: Iterable[int]) -> tuple[dict[int, PodRecord], list[PodRecord]]:
-    """(the pod of each slot, the pods that live and find no slot)."""
+    """(slot -> pod, live pods without a slot). The order of the calls is that of this module's docstring."""
     slots = _Slots(attempts, free)
-    old, new = _by(pods.ended)
-    slots.by_ordinal(old, outdated=False)
-    known, fresh = _by(pods.live)
-    surplus = slots.lowest(slots.by_ordinal(known, outdated=True))
-    slots.by_ordinal(_by(pods.going)[0], outdated=False)
-    slots.lowest(new)
-    return slots.taken, [*surplus, *slots.lowest(fresh)]
+    ended_with, ended_without = _split_by_ordinal(pods.ended)
+    slots.by_ordinal(ended_with, outdated=False)
+    live_with, live_without = _split_by_ordinal(pods.live)
+    surplus = slots.lowest(slots.by_ordinal(live_with, outdated=True))
+    slots.by_ordinal(_split_by_ordinal(pods.going)[0], outdated=False)
+    slots.lowest(ended_without)
+    return slots.taken, [*surplus, *slots.lowest(live_without)]
 
 
-def _by(pods: Iterable[PodRecord]) -> tuple[list[PodRecord], list[PodRecord]]:
-    """(those with an ordinal, those without)."""
+def _split_by_ordinal(pods: Iterable[PodRecord]) -> tuple[list[PodRecord], list[PodRecord]]:
+    """(pods with an ordinal, pods without)."""
     known = [p for p in pods if ordinal_of(p) is not None]
     return known, [p for p in pods if ordinal_of(p) is None]
 
@@ -169,27 +178,29 @@ def _misled(
     status: JobStatus,
     completed: frozenset[int],
     failed: frozenset[int],
-    mine: Iterable[PodRecord],
+    role_pods: Iterable[PodRecord],
 ) -> bool:
-    """The controller of batch Jobs looks at its pods a second after the news (SyncJobBatchPeriod). One that is deleted
-    and by then has ended with 0 is a success to it (`isPodFailed` of kubernetes v1.36 pkg/controller/job): it takes a
-    work queue for empty, and of completions one for done. So successes that nobody has seen count for none; those of
-    a Job that is complete only as far as pods that were asked to go, or were taken, may have been them."""
+    """True if the Job controller counted a deleted pod as a success.
+
+    It syncs a Job one second after an event (SyncJobBatchPeriod). A deleted pod that has exited with 0 by then counts
+    as succeeded (`isPodFailed` of kubernetes v1.36 pkg/controller/job)."""
     if role.workload != "Job" or owner is None or not owner.succeeded:
         return False
     counts = status.restart_counts.get(role.name, RestartCounts())
     went = counts.user + counts.node + counts.preemption
-    succeeded = [p for p in mine if p.phase == "Succeeded" and not stopped(p)]
+    succeeded = [p for p in role_pods if p.phase == "Succeeded" and not stopped(p)]
     known = len(completed) + sum(pod_index(p) not in completed for p in succeeded)
     if role.edl_policy == "Never":
+        # With completions: deleted or lost pods may account for every success whose pod was not seen.
         return owner.condition == "Complete" and 0 < role.replicas - len(failed) - known <= went
+    # A work queue gets no more pods after its first success, so one false success misleads.
     return known == 0 and (not owner.condition or owner.succeeded <= went)
 
 
 def _state(role: Role, pod: PodRecord | None, index: int, attempt: int, over: str, status: JobStatus) -> State:
-    """`over`: how the batch Job has ended; '' while it has not."""
+    """`over`: the condition with which the batch Job has ended; '' while it has not."""
     if over == "Complete":
-        # A work queue is done when one trainer says so and the others have ended, however they did.
+        # A work queue is done when one trainer has exited with 0 and the others have ended, with any exit code.
         return "succeeded"
     if over == "Failed":
         return "failed"
@@ -197,8 +208,8 @@ def _state(role: Role, pod: PodRecord | None, index: int, attempt: int, over: st
         return "missing"
     ordinal = ordinal_of(pod)
     if pod.phase in ENDED and ordinal is None:
-        # It gets its ordinal in this pass, and is judged by it in the next. Until then nothing comes of it: a job that
-        # runs is said to run, and one that does not is not.
+        # This pass gives the pod its ordinal, and the next pass judges it. Until then the state must not change the
+        # job's phase.
         return "running" if status.phase == "Running" else "scheduled"
     state = state_of(pod, attempt if ordinal is not None and ordinal[0] == index else 0)
     if state == "running" and role.workload == "ReplicaSet" and not _serves(pod, status):
@@ -207,6 +218,6 @@ def _state(role: Role, pod: PodRecord | None, index: int, attempt: int, over: st
 
 
 def _serves(pod: PodRecord, status: JobStatus) -> bool:
-    """Ready, as PaddlePaddle EDL's readyReplicas counts. Once the job has come to run, a server that is unready for a
-    moment is no reason to say that it does not, as long as its containers run."""
+    """True if the server is ready, as in PaddlePaddle EDL's readyReplicas."""
+    # A server that is unready for a moment must not take a Running job out of that phase.
     return pod.ready or (status.phase == "Running" and all(c.state == "running" for c in counted(pod)))

@@ -1,6 +1,6 @@
-"""How a job that has begun says that part of its spec cannot be used: condition Failed, False, reason InvalidSpec.
+"""The report of an unusable part of the spec of a job that has begun: condition Failed, False, reason InvalidSpec.
 
-`Failed` is where a reader looks for InvalidSpec before the start, too; its status says whether that is the job's end.
+Before the start InvalidSpec is in the condition Failed, too. The condition's status shows whether the job has ended.
 Pure.
 """
 
@@ -21,6 +21,7 @@ MAX_MESSAGE = 1024
 
 
 def note_errors(job: TrainingJob, status: JobStatus, at: str) -> JobStatus:
+    """The status with the job's errors in the condition Failed, or with the note that they are over."""
     old = status.condition("Failed")
     if job.errors:
         words = errors_in_words(job)
@@ -32,18 +33,19 @@ def note_errors(job: TrainingJob, status: JobStatus, at: str) -> JobStatus:
 
 
 def errors_in_words(job: TrainingJob) -> str:
-    """Field, value and rule of each; then what holds meanwhile, which a long list must not push out."""
+    """Field, value and rule of each error, then how the job goes on."""
     names = [role.name for role in job.roles if not role.makes_pods]
     more = GOES_ON + (NO_MORE_PODS.format(", ".join(names)) if names else "")
+    # A long list of errors is cut, and not the end of the message.
     return f"{'; '.join(map(str, job.errors))[: MAX_MESSAGE - len(more)]}{more}"
 
 
 def tell_errors(job: TrainingJob, plan: Plan) -> Plan:
-    """An event when that begins, or other fields are wrong."""
-    said = None if plan.status is None else plan.status.condition("Failed")
-    if said is None or (said.status, said.reason) != ("False", INVALID_SPEC):
+    """The plan with an event if the errors are new."""
+    failed = None if plan.status is None else plan.status.condition("Failed")
+    if failed is None or (failed.status, failed.reason) != ("False", INVALID_SPEC):
         return plan
     old = job.status.condition("Failed")
-    if old is not None and (old.reason, old.message) == (said.reason, said.message):
+    if old is not None and (old.reason, old.message) == (failed.reason, failed.message):
         return plan
-    return replace(plan, events=(*plan.events, Event("Warning", INVALID_SPEC, said.message)))
+    return replace(plan, events=(*plan.events, Event("Warning", INVALID_SPEC, failed.message)))

@@ -1,4 +1,4 @@
-"""spec.suspend: the pods go, the job waits, its time limits stand still; and out of it again. Pure."""
+"""spec.suspend: delete the pods, pause the time limits and wait; and the way back. Pure."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, rep
 
 
 def suspend(p: Pass) -> Pass:
-    """Into suspension, on in it (both end the pass), or out of it."""
+    """Suspend the job, keep it suspended, or resume it. The first two end the pass."""
     if p.job.suspend:
         return _stay_suspended(p)
     if not p.status.suspend_time:
         return p
     seconds = 0
-    if p.job.status.start_time:  # else this is its first start: no limit has begun to count
+    if p.job.status.start_time:
+        # Without a start time this is the first start, and no limit counts yet.
         since = from_rfc3339(p.status.suspend_time) or p.now
         seconds = p.status.suspended_seconds + max(0, int(p.now - since))
-    # No pod was being created meanwhile: those made now are tried anew.
+    # Pods that are created now have the full time for creating.
     resumed: dict[str, object] = {"suspend_time": None, "suspended_seconds": seconds, "creating_since": {}}
     status = p.status.model_copy(update=resumed)
     message = f"{p.job.suspend_field} is false"

@@ -1,4 +1,4 @@
-"""Pods of roles whose template cannot be used: none that is there goes for one that could not be made. Pure."""
+"""Pods of roles with an unusable template: they are not deleted, because no pod could replace them. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from tjworker.reconcile.replicas import Replica, RoleView, pod_attempt
 
 
 def is_of_old_attempt(replica: Replica, view: RoleView) -> bool:
-    """Of one that a restart of its whole role, or of the whole job, has ended."""
+    """True if a restart of the whole role or job has ended the attempt of the replica's pod."""
     pod = replica.pod
     return replica.state == "outdated" and pod is not None and pod_attempt(pod) < view.attempts.all
 
 
 def find_kept(p: Pass) -> frozenset[str]:
-    """Names of pods that are to be replaced and stay until that can be done: those of the roles that make no pods, and
-    where a restart of the whole job waits for these, those of the other roles. A pod on a lost node goes all the
-    same."""
+    """Names of outdated pods that stay until a replacement can be created: those of the roles that create no pods. If a
+    restart of the whole job waits for these, those of the other roles, too. Pods on a lost node do not stay."""
     unusable = [view for view in p.roles.values() if not view.role.makes_pods]
     if not unusable:
         return frozenset()

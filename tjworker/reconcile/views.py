@@ -1,4 +1,4 @@
-"""One RoleView a role, by who makes its pods. Pure."""
+"""The RoleView of each role: one for pods of the operator, another for pods of a controller. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ Views = Mapping[str, RoleView]
 
 
 def view_roles(job: TrainingJob, observed: Observed, own: Iterable[PodRecord], status: JobStatus) -> Views:
-    """In the job's order of roles. `own`: every pod of the job (`own_pods`). Of the status, only attempts and phase are
-    looked at."""
+    """Role -> view, in the job's order of roles. `own`: every pod of the job (`own_pods`)."""
+    # `Pass.with_new_attempts` relies on this: of the changes that steps make to the status, only those of attempts and
+    # phase change a view.
     direct = {p.name: p for p in own if p.owner_uid == job.uid}
     taken = {p.name for p in observed.pods if p.owner_uid != job.uid}
     return {

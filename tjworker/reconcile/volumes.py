@@ -9,12 +9,12 @@ Json = Mapping[str, Any]
 
 
 def add_mount(container: Json, mount: Json) -> Json:
-    """The container with this mount too. One that mounts something at that path itself keeps it."""
+    """The container with this mount. A container that already has a mount at that path keeps it."""
     own = list(container.get("volumeMounts") or ())
     taken = any(isinstance(m, Mapping) and str(m.get("mountPath", "")).rstrip("/") == mount["mountPath"] for m in own)
     return {**container, "volumeMounts": own if taken else [*own, dict(mount)]}
 
 
 def path_inside(path: str, folder: str) -> bool:
-    """The path is the folder, or lies in it."""
+    """True if the path is the folder or inside it."""
     return bool(folder) and (path.rstrip("/") + "/").startswith(folder.rstrip("/") + "/")

@@ -1,8 +1,7 @@
-"""What a job's annotations add to it, by KubeDL's names and in its JSON. `ADDONS` is the one place: an addon is a file
-and a row here, whatever the kind of the job.
+"""Additions to a job of any kind by annotations, with KubeDL's names and JSON. Each is a file and a row of `ADDONS`.
 
-An annotation that cannot be acted on is refused as a wrong spec is (`reconcile.refusals`): nothing is made half, and
-what it has added to a job that has begun stays as it is. Pure.
+An unusable annotation is refused like an unusable spec (`reconcile.refusals`). No addon is applied in part. An addon
+that a job which has begun already has stays as it is. Pure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What an addon is, and how its annotation is read. Pure.
+"""The type of an addon, and the reader of its annotation. Pure.
 
-The value of an annotation may hold a password that does not belong there, so no message repeats it.
+An annotation may hold a password by mistake, so no message repeats its value.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tjworker.reconcile.rules import Rules
 
 
 class Config(BaseModel):
-    """The JSON of an annotation, with KubeDL's names. A key that is not known is refused: nobody would act on it."""
+    """The JSON of an annotation, with KubeDL's names. Unknown keys are refused, because they would have no effect."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", alias_generator=to_camel)
 
 
 DEEPER_IN_A_POD = 16
-"""Levels above what an annotation says, in an object with a pod's template."""
+"""Levels of JSON above the annotation's values in an object with a pod template."""
 AnyConfig = TypeVar("AnyConfig", bound=Config)
 Read = tuple[AnyConfig | None, tuple[FieldError, ...]]
 
@@ -37,11 +37,11 @@ Read = tuple[AnyConfig | None, tuple[FieldError, ...]]
 class Addon:
     annotation: str
     errors: Callable[[TrainingJob, Rules], Iterable[FieldError]]
-    """What is wrong with the annotation of a job that has it."""
+    """The errors in the annotation of a job that has it."""
     apply: Callable[[TrainingJob, Rules], TrainingJob] = lambda job, _: job
-    """The job with what the annotation adds to its pods."""
+    """Returns the job with the annotation's additions to its pods."""
     keep: Callable[[TrainingJob, Rules], TrainingJob] = lambda job, _: job
-    """The job that has begun, and whose annotation cannot be acted on, as it is operated."""
+    """Returns a job that has begun as it goes on if its annotation has errors."""
 
 
 def path_of(annotation: str) -> str:
@@ -49,7 +49,7 @@ def path_of(annotation: str) -> str:
 
 
 def read_config(job: TrainingJob, annotation: str, model: type[AnyConfig]) -> Read[AnyConfig]:
-    """The configuration that the annotation holds, or what is wrong with it."""
+    """(configuration of the annotation or None, errors)."""
     path = path_of(annotation)
     raw, problem = _read_object(job.annotations[annotation])
     if problem:
@@ -64,7 +64,7 @@ def read_config(job: TrainingJob, annotation: str, model: type[AnyConfig]) -> Re
 
 
 def _read_object(text: str) -> tuple[object, str]:
-    """The object, or what to do in its place."""
+    """(the object, '') or (None, what is wrong with the text)."""
     try:
         raw = json.loads(text)
     except json.JSONDecodeError as error:
@@ -77,7 +77,8 @@ def _read_object(text: str) -> tuple[object, str]:
 
 
 def _unwritable(raw: object) -> str:
-    """Why it cannot be written into a pod, '' where it can: Python reads more than it then writes."""
+    """Why the object cannot be written into a pod; '' if it can."""
+    # The reader of Python accepts JSON that the writer refuses, such as deeper nesting.
     for _ in range(DEEPER_IN_A_POD):
         raw = [raw]
     try:
@@ -88,7 +89,7 @@ def _unwritable(raw: object) -> str:
 
 
 def _error(path: str, problem: ErrorDetails, model: type[Config]) -> FieldError:
-    """Without the value, which may be a secret."""
+    """The error without the value, which may be a secret."""
     if problem["type"] == "extra_forbidden":
         known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
         unknown = str(problem["loc"][-1])[:80]

@@ -1,11 +1,12 @@
 """kubedl.io/git-sync-config: an init container clones a repository into a volume that all containers of the pod mount.
 
-As KubeDL has it (pkg/code_sync): the names of container, volume and of the variables GIT_SYNC_*, the defaults, and the
-folder where the code lies: `destPath` below the container's workingDir. An `image` of the annotation runs its own
-entrypoint, which reads these variables, as there; without one the setting's image runs the script below. What is
-different: the container comes first, so that the job's own init containers have the code too; it has bounds of its own
-in place of the trainer's GPUs; it fits the Pod Security profile `restricted`; and a password is taken by reference
-alone. Pure.
+As in KubeDL (pkg/code_sync) are the names of the container, the volume and the variables GIT_SYNC_*, the defaults, and
+the folder of the code: `destPath` below the container's workingDir. An `image` in the annotation runs its own
+entrypoint, which reads these variables. Without one, the setting's image runs the script below.
+
+These differ from KubeDL: the container is the first, so that the job's own init containers have the code, too. It has
+its own resources instead of the trainer's GPUs. It fits the Pod Security profile `restricted`. A password is only
+accepted as a reference. Pure.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ PATH = path_of(ANNOTATION_GIT_SYNC)
 CONTAINER, VOLUME = "git-sync-code", "git-sync"
 PASSWORD = "GIT_SYNC_PASSWORD"  # noqa: S105  the name of a variable
 USER_ID = 65532
-"""Of who clones, unless the pod says who: nobody's, and not root."""
+"""The user of the container unless the pod sets one: an unused ID, and not root."""
 VOLUME_SIZE = "10Gi"
 RESOURCES: Json = {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
 SCRIPT = r"""
@@ -98,7 +99,7 @@ class GitSync(Config):
 
     @property
     def folder(self) -> str:
-        """Its name below the volume, by default that of the repository."""
+        """The folder below the volume, by default with the name of the repository."""
         return self.dest_path or self.source.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git")
 
 
@@ -127,7 +128,7 @@ def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
 
 
 def _source_errors(source: str) -> Iterator[FieldError]:
-    """The value is not repeated: it may hold a password."""
+    # No message repeats the value, which may hold a password.
     path = f"{PATH}.source"
     forms = f"{', '.join(scheme + '://' for scheme in _SCHEMES)}, or user@host:path"
     try:
@@ -182,7 +183,7 @@ def _role_errors(config: GitSync, role: Role) -> Iterator[FieldError]:
 
 
 def _key_mount(config: GitSync, role: Role) -> Json | None:
-    """The mount of a container in which the key lies: the one that clones gets it, too."""
+    """The mount with the SSH key, for the container that clones; None if no container has it."""
     mounts = (m for c in containers(role.template) for m in c.get("volumeMounts") or () if isinstance(m, Mapping))
     return next((m for m in mounts if path_inside(config.ssh_file, str(m.get("mountPath", "")))), None)
 
@@ -247,12 +248,12 @@ def _environment(config: GitSync) -> list[Json]:
         "USERNAME": config.user,
     }
     own = [entry for entry in config.envs if entry["name"].removeprefix("GIT_SYNC_") not in _OURS]
-    # Kubernetes expands $(NAME) in values: a `$` of ours means itself.
+    # Kubernetes expands $(NAME) in values. A `$` in these values is literal.
     made = [{"name": f"GIT_SYNC_{name}", "value": value.replace("$", "$$")} for name, value in ours.items() if value]
     if config.ssh and config.ssh_file:
         made.append({"name": "GIT_SSH_KEY_FILE", "value": config.ssh_file.replace("$", "$$")})
     return [*own, *made]
 
 
-# No pod without the code that the others have.
+# `keep`: no new pod may start without the code that the others have.
 ADDON = Addon(ANNOTATION_GIT_SYNC, _errors, _apply, keep=lambda job, _: job.without_new_pods())

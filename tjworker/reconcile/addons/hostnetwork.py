@@ -1,10 +1,10 @@
-"""kubedl.io/network-mode: host. The pods use the network of their nodes, each with ports of its own there. Pure.
+"""kubedl.io/network-mode: host. The pods use the network of their nodes, and each has its own ports there. Pure.
 
-As KubeDL has it (pkg/job_controller/hostnetwork.go), but that it draws a port for each pod and may draw one twice: here
-a job draws one block of the range, by its UID, and each replica has its place in it. So no two pods of a job share a
-port, each knows those of the others before they are there, and two jobs seldom meet; where they do, the scheduler keeps
-their pods apart, for the ports are declared as hostPort. The block is written into the status before a pod is made with
-it, and a restart of the whole job draws another.
+KubeDL (pkg/job_controller/hostnetwork.go) draws a random port for each pod, and may draw one twice. Here a job draws
+one block of the range, by its UID, and each replica has its place in the block. So the pods of a job never share a
+port, and each knows the ports of the others before these exist. The blocks of two jobs seldom overlap. If they do, the
+scheduler keeps their pods apart, because the ports are declared as hostPort. The block is written into the status
+before a pod with it is created. A restart of the whole job draws another block.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _fits(job: TrainingJob, ports: tuple[int, int]) -> bool:
 
 
 def _places(job: TrainingJob) -> int:
-    """Of the block: so many that scaling moves nobody."""
+    """The size of the block. It is large enough that scaling moves no replica to other ports."""
     most = max(max(role.replicas, role.max_replicas or 0) for role in job.roles)
     return most * len(job.roles) * find_framework(job).most_ports(job)
 
@@ -74,8 +74,7 @@ def _apply(job: TrainingJob, rules: Rules) -> TrainingJob:
 
 
 def draw(p: Pass) -> Pass:
-    """With the ports of this attempt, drawn where there are none yet; without, where the annotation is gone. A range
-    that has become too small, or is gone, takes no ports from a job that has some: it keeps them."""
+    """The pass with the ports of this attempt, drawn if there are none yet; without ports if the annotation is gone."""
     had, attempt = p.status.host_ports, p.status.attempts.job
     if ANNOTATION in p.job.unread_annotations:
         drawn = had if had is None else had.model_copy(update={"attempt": attempt})
@@ -85,7 +84,9 @@ def draw(p: Pass) -> Pass:
         drawn = had
     elif p.rules.host_ports is not None and _fits(p.job, p.rules.host_ports):
         drawn = block(p.job, p.rules.host_ports, attempt)
-    else:  # of this attempt now: no later pass moves them under its pods
+    else:
+        # The range is gone or too small. The job keeps its ports, marked as those of this attempt: no later pass may
+        # change them while pods use them.
         drawn = None if had is None else had.model_copy(update={"attempt": attempt})
     if drawn != had:
         p = p.with_status(p.status.model_copy(update={"host_ports": drawn}))
@@ -93,6 +94,7 @@ def draw(p: Pass) -> Pass:
 
 
 def block(job: TrainingJob, ports: tuple[int, int], attempt: int) -> HostPorts:
+    """The job's block of the range `ports`, which a hash of UID and attempt chooses."""
     first, last = ports
     drawn = hashlib.sha256(f"{job.uid}/{attempt}".encode()).digest()
     size = last - first + 1
@@ -100,7 +102,7 @@ def block(job: TrainingJob, ports: tuple[int, int], attempt: int) -> HostPorts:
 
 
 def _keep(job: TrainingJob, rules: Rules) -> TrainingJob:
-    """Its pods have the network that the status tells of, which has ports for so many as there are."""
+    # Its pods have the ports of the status, which suffice for the last numbers.
     return job if job.status.host_ports is None else _apply(job.with_last_numbers(), rules)
 
 

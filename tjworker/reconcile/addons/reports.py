@@ -1,7 +1,7 @@
-"""What a pod needs to report the progress of its training: three variables, its own token, the server's authority.
+"""The additions with which a pod reports the progress of its training: three variables, a token of its own, and the
+certificate authority of the server.
 
-No annotation asks for it: a setting gives it to every job. What the template says itself under one of these names
-stays. Pure.
+A setting adds them to every job, without an annotation. Entries of the template with the same names stay. Pure.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Json = Mapping[str, Any]
 
 
 def with_reports(job: TrainingJob, server: ReportServer | None) -> TrainingJob:
-    """The job with what its pods report by; the same job where reports are off."""
+    """The job with these additions; the same job if reports are off."""
     if server is None:
         return job
     return replace(job, roles=tuple(_with_reports(job, role, server) for role in job.roles))
@@ -38,11 +38,11 @@ def _with_reports(job: TrainingJob, role: Role, server: ReportServer) -> Role:
     if not isinstance(spec, Mapping) or not spec.get("containers") or _reports_elsewhere(spec):
         return role
     environment = [{"name": name, "value": value} for name, value in report_environment(server, job.name).items()]
-    containers = [_container(one, environment) for one in spec["containers"]]
+    containers = [_container(container, environment) for container in spec["containers"]]
     volumes = [*(spec.get("volumes") or ()), report_volume(job.name)]
     metadata = template.get("metadata") or {}
     annotations = {**(metadata.get("annotations") or {}), CA_ANNOTATION: server.ca_pem}
-    # A token is an account's. Kubernetes fills `default` in as well, but only where its admission plugin runs.
+    # A token needs a service account. Kubernetes sets `default` itself only if its admission plugin runs.
     account = {} if spec.get("serviceAccountName") or spec.get("serviceAccount") else {"serviceAccountName": "default"}
     changed = {
         **template,
@@ -53,7 +53,7 @@ def _with_reports(job: TrainingJob, role: Role, server: ReportServer) -> Role:
 
 
 def _reports_elsewhere(spec: Json) -> bool:
-    """The template has a volume of this name, or something at this path: it was written for another server."""
+    """True if the template was written for another server: it has a volume of this name, or a mount at this path."""
     volumes = [v.get("name") for v in spec.get("volumes") or () if isinstance(v, Mapping)]
     mounts = [m for c in spec["containers"] if isinstance(c, Mapping) for m in c.get("volumeMounts") or ()]
     paths = [str(m.get("mountPath", "")).rstrip("/") for m in mounts if isinstance(m, Mapping)]
@@ -65,5 +65,5 @@ def _container(container: Any, environment: list[dict[str, str]]) -> Any:
         return container
     own = list(container.get("env") or ())
     named = {e.get("name") for e in own if isinstance(e, Mapping)}
-    added = [one for one in environment if one["name"] not in named]
+    added = [variable for variable in environment if variable["name"] not in named]
     return add_mount({**container, "env": [*added, *own]}, report_mount())

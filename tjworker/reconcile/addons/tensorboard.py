@@ -1,13 +1,13 @@
-"""kubedl.io/tensorboard-config: a TensorBoard beside the job, as a pod and a service of its own. Pure.
+"""kubedl.io/tensorboard-config: a TensorBoard for the job, with its own pod and service. Pure.
 
-As KubeDL has it (pkg/tensorboard): the names, the command, the path `/<namespace>/<job>`, and that the pod has what the
-master's has, since the events lie on a volume of the template. What is different: the other containers of the template
-do not come along, no shell reads `logDir`, and the pod is a stranger to everything that counts replicas
-(`api.ownership`): it is no part of a phase, a gang, a restart or an end.
+As in KubeDL (pkg/tensorboard) are the names, the command and the path `/<namespace>/<job>`. The pod has the settings
+and volumes of the master's pod, because the events are on a volume of the template. Unlike in KubeDL, the pod has no
+other container of the template, and no shell reads `logDir`. The pod is no replica (`api.ownership`): it has no part in
+a phase, a gang, a restart or an end.
 
-It lives while the job does and `ttlSecondsAfterJobFinished` longer: `status.tensorboardUntil` is written with the end,
-and taken back when the pod and its service have gone. The view of an ended job has no children, so the API server is
-asked for these two.
+It lives as long as the job and `ttlSecondsAfterJobFinished` longer. `status.tensorboardUntil` is written with the end,
+and removed when the pod and its service are gone. The view of an ended job has no children, so the passes ask the API
+server for these two.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ PATH = path_of(ANNOTATION)
 TYPE = "tensorboard"
 PORT = 6006
 REST_SECONDS = 30.0
-"""A pod that has ended (an eviction, a node that turned it away) stays for so long before it is made again."""
+"""An ended pod, such as an evicted or rejected one, stays for this time before it is created again."""
 MAX_MESSAGE = 1024
 """Characters: the limit of an event's note."""
 RESOURCES: Json = {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "2Gi"}}
@@ -81,7 +81,7 @@ class TensorBoard(Config):
 
     @property
     def digest(self) -> str:
-        """Of what the pod is made of: one of another digest is made anew."""
+        """The digest of the configuration of the pod. A pod with another digest is replaced."""
         made_of = [self.log_dir, self.image, self.ingress_spec.path_prefix if self.ingress_spec else None]
         return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:10]
 
@@ -92,6 +92,7 @@ class TensorBoard(Config):
 
 
 def wanted(job: TrainingJob) -> TensorBoard | None:
+    """The configuration in the annotation; None if it is missing or has errors."""
     if ANNOTATION not in job.annotations:
         return None
     return read_config(job, ANNOTATION, TensorBoard)[0]
@@ -118,7 +119,7 @@ def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
 
 
 def shape(p: Pass) -> Iterator[Write]:
-    """After all that the job itself needs."""
+    """The writes for the TensorBoard. They come after all writes of the job itself."""
     if ANNOTATION in p.job.unread_annotations:
         return
     config = wanted(p.job)
@@ -128,7 +129,8 @@ def shape(p: Pass) -> Iterator[Write]:
     name = tensorboard_name(p.job.name.name)
     pod, service = own_tensorboard(p.job, p.observed)
     old = p.status.condition("TensorBoard")
-    refused = old is not None and old.reason == FAILED_CREATE  # until a pass has seen both
+    # The condition keeps this reason until a pass has seen both objects.
+    refused = old is not None and old.reason == FAILED_CREATE
     if service is None and all(s.name != name for s in p.observed.services):
         yield Create(SERVICES, name, _service(p.job), awaited=refused, optional=True)
     if pod is None:
@@ -136,24 +138,26 @@ def shape(p: Pass) -> Iterator[Write]:
             yield Create(PODS, name, _pod(p.job, config), awaited=refused, optional=True)
     elif not pod.deleted_at and pod.labels.get(TENSORBOARD_CONFIG) != config.digest:
         yield delete_pod(pod, f"the annotation {ANNOTATION} has changed")
-    elif not pod.deleted_at and pod.phase in ENDED_PHASES and _rested(pod, p.now) <= 0:
+    elif not pod.deleted_at and pod.phase in ENDED_PHASES and _rest_left(pod, p.now) <= 0:
         yield delete_pod(pod, "it has ended, and its job has not")
 
 
-def _rested(pod: PodRecord, now: float) -> float:
-    """Seconds that are left of its rest."""
+def _rest_left(pod: PodRecord, now: float) -> float:
+    """Seconds until the rest of an ended pod is over; negative after that."""
     since = ended_at(pod) or from_rfc3339(pod.created_at) or 0.0
     return since + REST_SECONDS - now
 
 
 def next_seconds(p: Pass) -> float | None:
+    """Seconds until an ended pod is replaced; None if there is none."""
     pod, _ = own_tensorboard(p.job, p.observed)
     if pod is None or pod.deleted_at or pod.phase not in ENDED_PHASES:
         return None
-    return max(0.0, _rested(pod, p.now))
+    return max(0.0, _rest_left(pod, p.now))
 
 
 def remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Iterator[Write]:
+    """Deletes of the pod and the service, unless they are being deleted."""
     pod, service = own_tensorboard(job, observed)
     if pod is not None and not pod.deleted_at:
         yield delete_pod(pod, why)
@@ -173,7 +177,7 @@ def report(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
     serves, reason, message = _state(p.job, config, pod)
     old = status.condition("TensorBoard")
     if old is not None and old.reason == FAILED_CREATE and (pod is None or service is None):
-        # What the API server said stays until both are there.
+        # The API server's message stays until both objects exist.
         serves, reason, message = False, old.reason, old.message
     status = set_condition(status, "TensorBoard", serves, reason, message, now=p.at, generation=generation)
     begins = reason in _TROUBLE and (old is None or old.reason != reason)
@@ -181,8 +185,8 @@ def report(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
 
 
 def report_refusal(job: TrainingJob, now: float, message: str) -> Plan:
-    """Its pod or its service cannot be made: the API server's own words in its condition, and an event when that
-    begins. Nothing when they stand there already."""
+    """The plan after the API server refused the pod or the service. The condition TensorBoard gets its message, with an
+    event if the reason is new. Empty if the condition has the message already."""
     at, more = to_rfc3339(now), "; the job goes on without it"
     message = f"{message[: MAX_MESSAGE - len(more)]}{more}"
     old = job.status.condition("TensorBoard")
@@ -205,9 +209,9 @@ def _state(job: TrainingJob, config: TensorBoard, pod: PodRecord | None) -> tupl
         return False, "Unschedulable", f"pod {name} has no node: {pod.unschedulable}"
     container = pod.containers[0] if pod.containers else None
     if container is not None and container.reason in _TROUBLE:
-        said = f" ({container.message})" if container.message else ""
+        detail = f" ({container.message})" if container.message else ""
         more = f"; the job goes on without it, and kubectl logs {name} says why"
-        return False, container.reason, f"pod {name} does not run: {container.reason}{said}{more}"
+        return False, container.reason, f"pod {name} does not run: {container.reason}{detail}{more}"
     return False, "Pending", f"pod {name} starts"
 
 
@@ -215,7 +219,7 @@ def _state(job: TrainingJob, config: TensorBoard, pod: PodRecord | None) -> tupl
 
 
 def at_the_end(job: TrainingJob, observed: Observed, now: float) -> str | None:
-    """Until when it stays; None: there is none."""
+    """Until when the TensorBoard stays after the job's end, in RFC 3339; None if there is none."""
     config = wanted(job)
     if config is None and own_tensorboard(job, observed) == (None, None):
         return None
@@ -223,8 +227,8 @@ def at_the_end(job: TrainingJob, observed: Observed, now: float) -> str | None:
 
 
 def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float) -> Plan | None:
-    """None where nothing is to be done about it any more. Needs no spec: whoever edits that of an ended job into one
-    that cannot be used does not keep it by that."""
+    """The plan that removes the TensorBoard of an ended job in time; None if nothing is left to do."""
+    # Works without a usable spec: an edit of an ended job must not keep the TensorBoard.
     until = from_rfc3339(job.status.tensorboard_until)
     if until is None:
         return None
@@ -275,10 +279,10 @@ def _service(job: TrainingJob) -> Json:
 
 def _pod(job: TrainingJob, config: TensorBoard) -> Json:
     role, container = _source(job, config)
-    of = role.template.get("spec") or {}
+    template_spec = role.template.get("spec") or {}
     mounted = {m["name"] for m in _mounts(job, role, container)}
-    volumes = [v for v in of.get("volumes") or () if v.get("name") in mounted]
-    spec = {name: of[name] for name in _OF_THE_POD if name in of}
+    volumes = [v for v in template_spec.get("volumes") or () if v.get("name") in mounted]
+    spec = {name: template_spec[name] for name in _OF_THE_POD if name in template_spec}
     spec |= {"containers": [_container(job, config, role, container)], "restartPolicy": "Always"}
     return {
         "apiVersion": "v1",
@@ -289,8 +293,8 @@ def _pod(job: TrainingJob, config: TensorBoard) -> Json:
 
 
 def _source(job: TrainingJob, config: TensorBoard) -> tuple[Role, Json]:
-    """The container that writes the events: the first, the master's first of all, that mounts a volume in which logDir
-    lies; else the master's."""
+    """The container that writes the events: the first with a mount that holds logDir, beginning with the master's. Else
+    the first container of the master."""
     framework = find_framework(job)
     roles = sorted(framework.ordered(job), key=lambda role: not framework.is_master(job, role, 0))
     every = [(role, container) for role in roles for container in containers(role.template)]
@@ -302,8 +306,8 @@ def _source(job: TrainingJob, config: TensorBoard) -> tuple[Role, Json]:
 
 
 def _mounts(job: TrainingJob, role: Role, source: Json) -> list[Json]:
-    """Those of the source, as a reader needs them: without the job's own key, and without a `mountPropagation`, which
-    may take a privileged container."""
+    """The mounts of the source that a reader needs: without the job's own key, and without `mountPropagation`, which
+    may require a privileged container."""
     volumes = (role.template.get("spec") or {}).get("volumes") or ()
     keys = {v.get("name") for v in volumes if job.secret is not None and job.secret.name in _secrets(v)}
     mounts = (m for m in source.get("volumeMounts") or () if m.get("name") not in keys)
@@ -348,8 +352,8 @@ def _ignored(job: TrainingJob, rules: Rules) -> TrainingJob:
     if config is None or config.ingress_spec is None or not config.ingress_spec.host:
         return job
     name = tensorboard_name(job.name.name)
-    told = f"host of the ingressSpec in {ANNOTATION} (make an Ingress to the service {name}, port {PORT})"
-    return replace(job, ignored=(*job.ignored, told))
+    ignored = f"host of the ingressSpec in {ANNOTATION} (make an Ingress to the service {name}, port {PORT})"
+    return replace(job, ignored=(*job.ignored, ignored))
 
 
 ADDON = Addon(ANNOTATION, _errors, _ignored)

@@ -1,8 +1,7 @@
-"""Training frameworks (`spec.frameworkType`): what a framework's own launcher needs. `FRAMEWORKS` is the one place: a
-framework is a file and a row here, and a name in `FrameworkType`, or in `GuestFramework`
-where a kind of another operator's alone has it.
+"""Training frameworks (`spec.frameworkType`) and the needs of their launchers. Each is a file, a row of `FRAMEWORKS`
+and a name in `FrameworkType`, or in `GuestFramework` if only a kind of another operator has it.
 
-A framework's port and variables are defaults: what the user's template sets wins. They are applied here once, so that
+A framework's port and variables are defaults: the user's template has priority. They are applied only here, so that
 ports, services and environment agree.
 """
 
@@ -42,22 +41,22 @@ FRAMEWORKS: Mapping[str, Framework] = {
     "xgboost": XGBoost("xgboost", Port("xgboostjob-port", 9999), first=("master",), lone=("master",), fixed=True),
 }
 FEW_REPLICAS = 100
-"""Whose names fit into any variable."""
+"""The names of so many replicas fit into any variable."""
 
 
 def find_framework(job: TrainingJob) -> Framework:
-    """A job without a type has `any`. (No job of another type comes here: the parser refuses it.)"""
+    """The job's framework; `any` for a job without a type. The parser refuses unknown types."""
     return FRAMEWORKS.get(job.framework, ANY)
 
 
 def framework_errors(job: TrainingJob) -> tuple[FieldError, ...]:
-    """What the job's framework cannot run, and what Linux could not pass to its programs."""
+    """Errors of a spec that the framework cannot run, or whose variables are too long for Linux."""
     framework = find_framework(job)
     return tuple(framework.errors(job)) or tuple(_too_long(job, framework))
 
 
 def _too_long(job: TrainingJob, framework: Framework) -> Iterator[FieldError]:
-    """Of a role, the last replica's variables are the longest."""
+    # The last replica of a role has the longest variables.
     for role in job.roles if sum(role.replicas for role in job.roles) > FEW_REPLICAS else ():
         for name, value in framework.environment(job, role, max(0, role.replicas - 1)).items():
             if isinstance(value, str) and len(value) > MOST_OF_A_VALUE:
@@ -70,17 +69,17 @@ def _too_long(job: TrainingJob, framework: Framework) -> Iterator[FieldError]:
 
 
 def role_ports(job: TrainingJob, role: Role) -> tuple[Port, ...]:
-    """By which the role's replicas are found."""
+    """The ports by which other replicas find those of this role."""
     return find_framework(job).ports(role)
 
 
 def replica_ports(job: TrainingJob, role: Role, index: int) -> tuple[Port, ...]:
-    """Those of one replica, which on the host network are its own."""
+    """The ports of one replica, which differ between replicas on the host network."""
     return find_framework(job).ports_of(job, role, index)
 
 
 def has_services(job: TrainingJob, role: Role) -> bool:
-    """Each pod of the role is found by its name: the environment has it as a host. Who is alone and listens nowhere is
-    looked for by nobody."""
+    """True if each pod of the role has a service, so that its name is a host in the environment."""
+    # No pod looks for the only pod of a job if it has no port.
     alone = not role_ports(job, role) and sum(other.replicas for other in job.roles) <= 1
     return not job.subdomain and not alone

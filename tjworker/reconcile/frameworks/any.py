@@ -1,5 +1,5 @@
-"""Any framework: replicas find each other by the operator's own variables (`workloads.environment`); a role named
-`master` has the master."""
+"""Any framework: replicas find each other by the operator's own variables (`workloads.environment`). The pods of a role
+named `master` are masters."""
 
 from __future__ import annotations
 

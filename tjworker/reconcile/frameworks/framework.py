@@ -1,7 +1,6 @@
-"""What a framework decides: KubeDL's ControllerInterface, cut down to that. Pure.
+"""The base class of frameworks: the part of KubeDL's ControllerInterface that differs between frameworks. Pure.
 
-`Framework` decides nothing for anybody: a framework overrides what its own launcher needs. Variables and ports of a
-framework are defaults: what the user's template sets wins.
+A framework overrides what its launcher needs. Its variables and ports are defaults: the user's template has priority.
 """
 
 from __future__ import annotations
@@ -15,51 +14,51 @@ from tjworker.api.model import FieldError, Role, TrainingJob
 from tjworker.api.naming import Port, containers, counted_ports, service_name
 
 MOST_OF_A_VALUE = 127 * 1024
-"""Linux' MAX_ARG_STRLEN is 128 KiB, with the name."""
+"""Linux' MAX_ARG_STRLEN is 128 KiB, including the name."""
 
 
 class Expanded(str):
-    """A value in which Kubernetes puts variables that stand before it, as $(NAME). In any other a `$` means itself."""
+    """A value in which Kubernetes expands $(NAME) of earlier variables. In any other value a `$` is literal."""
 
     __slots__ = ()
 
 
 Env = Mapping[str, str | Mapping[str, Any]]
-"""Name -> value, or where Kubernetes takes it from (`valueFrom`)."""
+"""Name -> value, or its source (`valueFrom`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
     default_container: str = ""
-    """Name of the container that gets the default port; where no container has it, the first."""
+    """Name of the container that gets the default port. If no container has that name, the first one gets it."""
     default_port: Port | None = None
-    """Of a role whose template has no port that counts; None: its services have no port."""
+    """The port of a role whose template has none that counts. None: its services have no port."""
     first: Sequence[str] = ()
-    """Names of roles, in lower case, in the order in which their objects are made; other roles come after them."""
+    """Names of roles, in lower case, in the order in which their objects are created. Other roles follow."""
     lone: Sequence[str] = ()
-    """Of those, the ones that have one replica: two masters would be two jobs."""
+    """Roles that must have one replica: two masters would be two jobs."""
     fixed: bool = False
-    """Its processes are told at their start how many they are: the number cannot change while they run."""
+    """True if processes get their number when they start, so that it cannot change while they run."""
 
     def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
-        """The replica's pod carries the label job-role=master. `index`: None for the template of a ReplicaSet or batch
-        Job, whose pods get their ordinals when they run."""
+        """True if the replica's pod gets the label job-role=master. `index`: None for the template of a ReplicaSet or
+        batch Job, whose pods get their ordinals when they run."""
         return (role.name, index) == (self.ordered(job)[0].name, 0)
 
     def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
-        """The cluster spec, as the framework's launcher reads it. A variable that the container itself sets wins."""
+        """The variables that the framework's launcher reads. A variable of the container itself has priority."""
         return {}
 
     def files(self, job: TrainingJob, role: Role) -> Mapping[str, str]:
-        """Likewise, what it reads from files: their paths, all in one folder, and their text."""
+        """Path -> text of the files that the launcher reads. All paths are in one folder."""
         return {}
 
     def waits_for(self, job: TrainingJob, role: Role) -> Sequence[str]:
-        """Roles all of whose pods must be ready before one of this role is made."""
+        """Roles whose pods must all be ready before a pod of this role is created."""
         return ()
 
     def errors(self, job: TrainingJob) -> Iterator[FieldError]:
-        """What it cannot run and no schema can tell."""
+        """Errors of jobs that the framework cannot run, and that a schema cannot find."""
         for role in job.roles:
             if role.name.lower() in self.lone and role.replicas > 1:
                 yield FieldError(
@@ -74,24 +73,24 @@ class Framework:
                 )
 
     def ordered(self, job: TrainingJob) -> list[Role]:
-        """The roles that train, in the order in which their objects are made, and in which their replicas are
-        counted."""
+        """The roles that train, in the order in which their objects are created and their replicas are ranked."""
         places = {name: place for place, name in enumerate(self.first)}
         return sorted(job.trainers or job.roles, key=lambda role: places.get(role.name.lower(), len(places)))
 
     def order(self, job: TrainingJob) -> Sequence[str]:
-        """All roles, in the order in which their objects are made. Helpers come first: trainers may wait for them."""
+        """Names of all roles, in the order in which their objects are created."""
+        # Helpers first: trainers may wait for them.
         trainers = [role.name for role in self.ordered(job)]
         return [*(role.name for role in job.roles if role.name not in trainers), *trainers]
 
     def ports(self, role: Role) -> tuple[Port, ...]:
-        """By which the role's replicas are found: the counted ports of its template, else the one of the framework's
-        name, else the framework's own."""
+        """The ports by which other replicas find those of this role: the ports of its template that count, else its
+        port with the framework's name, else the framework's own."""
         named = self._named_port(role)
         return counted_ports(role.template) or (() if named is None else (named,))
 
     def added_port(self, role: Role) -> Port | None:
-        """The port that the template lacks."""
+        """The port to be added to the template; None if it needs none."""
         counted = counted_ports(role.template)
         return self.default_port if not counted and not _has(role, self.default_port) else None
 
@@ -99,7 +98,7 @@ class Framework:
         return _has(role, self.default_port) or self.default_port
 
     def ports_of(self, job: TrainingJob, role: Role, index: int) -> tuple[Port, ...]:
-        """Those on which this replica listens: of a job on the host network, its places in the job's block."""
+        """The ports on which this replica listens. On the host network they are its part of the job's block."""
         ports = self.ports(role)
         if job.host_ports is None:
             return ports
@@ -110,18 +109,20 @@ class Framework:
         return max((len(self.ports(role)) for role in job.roles), default=0)
 
     def port(self, job: TrainingJob, role: Role, index: int = 0) -> int:
-        found = self.ports_of(job, role, index)
-        return found[0].number if found else 0
+        """The replica's first port; 0 if it has none."""
+        ports = self.ports_of(job, role, index)
+        return ports[0].number if ports else 0
 
     def port_of(self, job: TrainingJob, role: Role) -> Callable[[int], int]:
-        """`port` by the index, found once where all are alike: a role may have thousands, in each of its pods."""
+        """index -> `port`."""
+        # Without the host network all replicas have the same port. Compute it once for thousands of replicas.
         if job.host_ports is not None:
             return partial(self.port, job, role)
-        alike = self.port(job, role)
-        return lambda _: alike
+        common = self.port(job, role)
+        return lambda _: common
 
     def rank(self, job: TrainingJob, role: Role, index: int) -> int:
-        """The place of a replica among all of the job."""
+        """The position of a replica among all replicas of the job."""
         before = 0
         for other in self.ordered(job):
             if other.name == role.name:
@@ -130,17 +131,18 @@ class Framework:
         return before + index
 
     def head(self, job: TrainingJob) -> Role:
-        """The role whose replica 0 is the one that the others look for."""
+        """The role whose replica 0 the other replicas look for."""
         return next((role for role in self.ordered(job) if role.replicas), job.roles[0])
 
 
 def host(job: TrainingJob, role: Role, index: int) -> str:
-    """By which the others find the replica: the name of its own service, or its place in the service of all."""
+    """The host name of a replica, from its own service, or from the one service of all pods."""
     name = service_name(job.name.name, role.name, index)
     return f"{name}.{job.subdomain}" if job.subdomain else name
 
 
 def world_size(job: TrainingJob) -> int:
+    """The number of replicas that train."""
     return sum(role.replicas for role in job.trainers)
 
 
@@ -155,7 +157,7 @@ def most_world(roles: Sequence[Role]) -> int:
 
 
 def _has(role: Role, wanted: Port | None) -> Port | None:
-    """The port of that name which the template has."""
+    """The template's port with that name."""
     for container in containers(role.template) if wanted is not None else ():
         for port in container.get("ports") or ():
             number = port.get("containerPort") if isinstance(port, Mapping) else None

@@ -1,6 +1,6 @@
-"""JAX: what `jax.distributed.initialize` takes (https://docs.jax.dev/en/latest/multi_process.html). It reads
-JAX_COORDINATOR_ADDRESS itself; the number of processes and the process' own a program hands to it, out of NUM_PROCESSES
-and PROCESS_ID. These, COORDINATOR_ADDRESS and COORDINATOR_PORT are training-operator's names of a JAXJob. Process 0 is
+"""JAX: the arguments of `jax.distributed.initialize` (https://docs.jax.dev/en/latest/multi_process.html). It reads
+JAX_COORDINATOR_ADDRESS itself. The program passes the number of processes and its own number, from NUM_PROCESSES and
+PROCESS_ID. These names, COORDINATOR_ADDRESS and COORDINATOR_PORT are those of training-operator's JAXJob. Process 0 is
 the coordinator."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Mars: MARS_TASK_DETAIL, the cluster and the process' own place in it, and what its workers measure themselves by
-(`mars.deploy.kubernetes.core`, K8SServiceMixin). The names are KubeDL's.
+"""Mars: MARS_TASK_DETAIL with the cluster and the process' place in it, and the variables by which workers know their
+resources (`mars.deploy.kubernetes.core`, K8SServiceMixin). The names are KubeDL's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FROM_THE_POD = {
 @dataclass(frozen=True, slots=True)
 class Mars(Framework):
     def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
-        """It has none."""
+        # Mars has no master.
         return False
 
     def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
@@ -33,7 +33,7 @@ class Mars(Framework):
         task: dict[str, object] = {"type": role.name.lower(), "index": index or 0}
         if role.name.lower() == WORKER:
             task["resources"] = {"cpu_procs": cpus, "phy_mem": size_bytes >> 20}
-        told = {"cluster": {each.name.lower(): self._ends(job, each) for each in self.ordered(job)}, "task": task}
+        detail = {"cluster": {each.name.lower(): self._ends(job, each) for each in self.ordered(job)}, "task": task}
         return {
             "MARS_CPU_TOTAL": str(cpus),
             "MARS_MEMORY_TOTAL": str(size_bytes),
@@ -42,7 +42,7 @@ class Mars(Framework):
             "MARS_BIND_PORT": str(self.port(job, role, index or 0)),
             "MARS_K8S_GROUP_LABELS": JOB_NAME,
             **{name: {"fieldRef": {"fieldPath": path}} for name, path in _FROM_THE_POD.items()},
-            "MARS_TASK_DETAIL": json.dumps(told),
+            "MARS_TASK_DETAIL": json.dumps(detail),
         }
 
     def _ends(self, job: TrainingJob, role: Role) -> list[str]:

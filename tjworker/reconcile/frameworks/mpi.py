@@ -1,12 +1,13 @@
-"""MPI: hostfiles for `mpirun` in the pod of the role launcher, which is made when every other pod is ready: it starts
-its processes there by ssh, or by another agent that the image has.
+"""MPI: hostfiles for `mpirun` in the launcher's pod. The pod is created when every other pod is ready: `mpirun` starts
+processes there by ssh, or by another agent in the image.
 
-/etc/mpi/hostfile is Open MPI's, with a host and its slots in a line
-(https://docs.open-mpi.org/en/v5.0.x/launching-apps/scheduling.html): one for each GPU of a worker, else one. Open MPI 5
-finds it by PRTE_MCA_prte_default_hostfile, up to 4 by OMPI_MCA_orte_default_hostfile. /etc/mpi/hydra_hostfile is that
-of MPICH and Intel MPI (HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE). Names and paths are the MPI operator's.
+/etc/mpi/hostfile is for Open MPI, with a host and its slots per line
+(https://docs.open-mpi.org/en/v5.0.x/launching-apps/scheduling.html): one slot for each GPU of a worker, at least one.
+Open MPI 5 finds it by PRTE_MCA_prte_default_hostfile, earlier versions by OMPI_MCA_orte_default_hostfile.
+/etc/mpi/hydra_hostfile is for MPICH and Intel MPI (HYDRA_HOST_FILE, I_MPI_HYDRA_HOST_FILE). Names and paths are the MPI
+operator's.
 
-An MPIJob, Kubeflow's or KubeDL's, has what its own operator gives it: `mpi_guest`.
+An MPIJob of Kubeflow or KubeDL gets what its own operator would give it: `mpi_guest`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tjworker.reconcile.frameworks.framework import Env, Framework, host
 LAUNCHER = "launcher"
 OPEN_MPI, HYDRA = "/etc/mpi/hostfile", "/etc/mpi/hydra_hostfile"
 MOST_OF_THE_HOSTFILES = 192 * 1024
-"""Bytes. They reach the pod as annotations, of which Kubernetes allows 256 KiB."""
+"""Bytes. The files are annotations of the pod, of which Kubernetes allows 256 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def _workers(job: TrainingJob) -> list[Role]:
 
 
 def _slots(role: Role) -> int:
-    """Whole GPUs of a worker."""
+    """The GPUs of a worker, at least 1."""
     count = 0
     for container in counted_containers(role.template):
         limits = (container.get("resources") or {}).get("limits") or {}

@@ -1,8 +1,8 @@
-"""What the launcher of an MPIJob finds: as the MPI operator gives it (Kubeflow's v2beta1: `newConfigMap`, `ompiEnvVars`
-...), training-operator (its v1: `newLauncher`) and KubeDL (`setupLauncherMainContainers`), the last two with our agent
-in the place of kubectl.
+"""Variables and files of an MPIJob's launcher, as in the MPI operator (Kubeflow's v2beta1: `newConfigMap`,
+`ompiEnvVars`), training-operator (v1: `newLauncher`) and KubeDL (`setupLauncherMainContainers`). For the last two this
+operator's agent replaces kubectl.
 
-Open MPI 5 reads PRTE_MCA_* where those before it read OMPI_MCA_*; their operators have the latter alone.
+Open MPI 5 reads PRTE_MCA_*, earlier versions OMPI_MCA_*. Those operators set only the latter.
 """
 
 from __future__ import annotations
@@ -66,23 +66,23 @@ def environment(how: MPILaunch, launches: bool) -> Env:
 def files(
     job: TrainingJob, how: MPILaunch, launchers: Sequence[Role], workers: Sequence[Role], role: Role
 ) -> Mapping[str, str]:
-    """`discover_hosts.sh` is what Horovod asks for its hosts."""
+    """Path -> text. Horovod runs `discover_hosts.sh` to find its hosts."""
     remote = {REMOTE: f'#!/bin/sh\nexec python3 {AGENT} "$@"\n', AGENT: _agent()} if how.agent else {}
     if role not in launchers:
         return remote
     hosts = [_host(job, launchers[0], 0)] if how.on_launcher else []
     hosts += [_host(job, each, i) for each in workers for i in range(each.replicas)]
     separator = " slots=" if how.implementation == "OpenMPI" else ":"
-    found = "\n".join(f"echo {name}{f':{how.slots}' if how.agent else ''}" for name in hosts)
+    echoes = "\n".join(f"echo {name}{f':{how.slots}' if how.agent else ''}" for name in hosts)
     return {
         HOSTFILE: "".join(f"{name}{separator}{how.slots}\n" for name in hosts),
-        DISCOVER: f"#!/bin/sh\n{found}\n",
+        DISCOVER: f"#!/bin/sh\n{echoes}\n",
         **remote,
     }
 
 
 def _host(job: TrainingJob, role: Role, index: int) -> str:
-    """With a subdomain, as a pod calls itself; so mpirun knows its own."""
+    # With a subdomain, use the name that a pod has for itself, so that mpirun recognizes its own host.
     if not job.subdomain:
         return host(job, role, index)
     pod = role.template["spec"].get("hostname") or service_name(job.name.name, role.name, index)

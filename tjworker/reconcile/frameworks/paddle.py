@@ -1,11 +1,11 @@
-"""PaddlePaddle: what `python -m paddle.distributed.launch` reads
+"""PaddlePaddle: the variables of `python -m paddle.distributed.launch`
 (https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/distributed/launch_en.html;
 paddle/distributed/launch/context/args_envs.py has the variable of each option).
 
-Replica 0 hosts the rendezvous. The launcher knows that it is the host by its IP only (HTTPMaster), so there
-PADDLE_MASTER is the pod's own. PADDLE_TRAINER_ENDPOINTS is left to the launcher: given from outside it would replace
-PADDLE_MASTER. With parameter servers (roles ps, pserver or master, as PaddleJob calls them) each pod has one server or
-one trainer. An elastic role needs an etcd for its rendezvous: PADDLE_MASTER=etcd://... in the template.
+Replica 0 hosts the rendezvous. Its launcher recognizes the host only by IP (HTTPMaster), so its PADDLE_MASTER has the
+pod's own IP. PADDLE_TRAINER_ENDPOINTS is left to the launcher: set from outside, it would replace PADDLE_MASTER. With
+parameter servers (roles ps, pserver or master, as in PaddleJob) each pod has one server or one trainer. An elastic role
+needs an etcd for its rendezvous: PADDLE_MASTER=etcd://... in the template.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Paddle(Framework):
         elastic = [each for each in job.roles if each.elastic]
         made: dict[str, str | Mapping[str, Any]] = {
             "PYTHONUNBUFFERED": "1",
-            # training-operator's name (`setPodEnv`). POD_IP cannot take its place: the template may set that.
+            # training-operator's name (`setPodEnv`). POD_IP cannot be used instead, because the template may set it.
             "POD_IP_DUMMY": {"fieldRef": {"fieldPath": "status.podIP"}},
             "POD_IP": Expanded("$(POD_IP_DUMMY)"),
             "PADDLE_MASTER": Expanded(

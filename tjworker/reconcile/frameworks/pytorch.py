@@ -1,17 +1,17 @@
-"""PyTorch: what `torch.distributed` (init method env://) and torchrun read.
+"""PyTorch: the variables of `torch.distributed` (init method env://) and torchrun.
 
-Static: MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE of one process a pod
-(https://docs.pytorch.org/docs/stable/distributed.html, "Environment variable initialization"), and the same as PET_*
-for a torchrun in the pod, which gives its processes their own. Every option of torchrun has a variable PET_<OPTION>
-(torch/distributed/argparse_util.py).
+Static jobs get MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE for one process per pod
+(https://docs.pytorch.org/docs/stable/distributed.html, "Environment variable initialization"). They also get them as
+PET_* for a torchrun in the pod, which gives its processes their own. Every option of torchrun has a variable
+PET_<OPTION> (torch/distributed/argparse_util.py).
 
-Elastic, when a role is, or when the kind asks for a rendezvous (`TrainingJob.rendezvous`): torchrun's rendezvous
-(https://docs.pytorch.org/docs/stable/elastic/quickstart.html) tells processes their rank. Its variables do not depend
-on the number of replicas, so a pod that is made later has what the others have. The first of its nodes hosts the
-rendezvous (`is_host`, C10dRendezvousBackend): torchrun would guess the host by its name, which is wrong on the host
-network. A change of members uses up a restart of torchrun's as a failure does, so there are many.
+Jobs with an elastic role, and kinds that ask for a rendezvous (`TrainingJob.rendezvous`), get the variables of
+torchrun's rendezvous (https://docs.pytorch.org/docs/stable/elastic/quickstart.html), which assigns the ranks. These do
+not depend on the number of replicas, so a pod that is created later has the same as the others. The first node hosts
+the rendezvous (`is_host`, C10dRendezvousBackend). torchrun would guess the host by its name, which is wrong on the host
+network.
 
-An elastic job of another operator's kind with a master has the static variables as well: training-operator and KubeDL
+An elastic job of another operator's kind with a master gets the static variables, too. training-operator and KubeDL
 set them whenever there is a master (`setPodEnv`, `SetClusterSpec`), for programs that torchrun does not start.
 """
 
@@ -24,8 +24,8 @@ from tjworker.api.model import Role, TrainingJob
 from tjworker.reconcile.frameworks.framework import Env, Framework, host, least_world, most_world, world_size
 
 MAX_RESTARTS = 100
-"""Of torchrun in each pod, where the role has no restartLimit. Its own default is 0: the job would end with the first
-pod that comes or goes."""
+"""Restarts of torchrun in each pod, for a role without restartLimit. A change of members uses one, as a failure does.
+torchrun's default is 0, with which the first new or lost pod would end the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class PyTorch(Framework):
         return {**common, **(static if has_master else {}), **self._rendezvous(job, nodes, role, index or 0)}
 
     def _nodes(self, job: TrainingJob) -> Sequence[Role]:
-        """Roles that take part in the rendezvous; none where the job has none."""
+        """Roles that take part in the rendezvous; empty if the job has no rendezvous."""
         if job.rendezvous:
             return [each for each in self.ordered(job) if each.name in job.rendezvous]
         return self.ordered(job) if any(each.elastic for each in job.roles) else ()

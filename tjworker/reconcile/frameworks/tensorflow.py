@@ -1,10 +1,10 @@
 """TensorFlow: TF_CONFIG, which tf.distribute reads (https://www.tensorflow.org/guide/distributed_training, "Setting up
 the TF_CONFIG environment variable"; tf.distribute.cluster_resolver.TFConfigClusterResolver).
 
-The roles chief, master, worker and ps are its cluster; an evaluator is told the cluster and is none of it, other roles
-(a data service) are told nothing. A job of one pod has no TF_CONFIG: it does not look for others. Of an elastic role
-each replica is told itself and the parameter servers alone, as training-operator has it for enableDynamicWorker: what
-it is told then does not depend on the number of replicas.
+The cluster has the roles chief, master, worker and ps. An evaluator gets TF_CONFIG, but is not in the cluster. Other
+roles, such as a data service, get none. A job of one pod has no TF_CONFIG, because there are no other pods. For a
+replica of an elastic role it names only the replica itself and the parameter servers, as with training-operator's
+enableDynamicWorker. So it does not depend on the number of replicas.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ EVALUATOR = "evaluator"
 @dataclass(frozen=True, slots=True)
 class TensorFlow(Framework):
     def is_master(self, job: TrainingJob, role: Role, index: int | None) -> bool:
-        """The chief, else the first worker: it saves checkpoints."""
-        found = [each.name for name in ("chief", "master", "worker") for each in job.roles if each.name.lower() == name]
-        return bool(found) and (role.name, index) == (found[0], 0)
+        """True for the replica that saves checkpoints: the chief, else the first worker."""
+        names = [each.name for name in ("chief", "master", "worker") for each in job.roles if each.name.lower() == name]
+        return bool(names) and (role.name, index) == (names[0], 0)
 
     def environment(self, job: TrainingJob, role: Role, index: int | None) -> Env:
         own = role.name.lower()
@@ -37,7 +37,7 @@ class TensorFlow(Framework):
         task = {"type": own, "index": index}
         dynamic = any(each.elastic for each in job.roles if each.name.lower() in CLUSTER)
         cluster = self._cluster(job, role, index)
-        # TensorFlow reads `cluster`, in either form; training-operator has the sparse one under a name of its own.
+        # TensorFlow reads `cluster` in either form. training-operator writes the sparse one under its own name.
         more = {"sparseCluster": {"worker": {}, "ps": []} | cluster} if dynamic else {"environment": "cloud"}
         return common | {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task, **more})}
 

@@ -1,11 +1,11 @@
-"""XGBoost: the tracker by which its collective finds its workers: the arguments dmlc_tracker_uri, dmlc_tracker_port and
-dmlc_task_id of `xgboost.collective.init`, in upper case as the variables of that name
-(https://xgboost.readthedocs.io/en/stable/python/python_api.html, xgboost.collective). XGBoost 1 and 2 read them by
-themselves; XGBoost 3 says so and does not, there a program hands them over. The program of the master starts the
+"""XGBoost: the tracker through which the workers of its collective find each other. The variables are the arguments
+dmlc_tracker_uri, dmlc_tracker_port and dmlc_task_id of `xgboost.collective.init` in upper case
+(https://xgboost.readthedocs.io/en/stable/python/python_api.html, xgboost.collective). XGBoost 1 and 2 read them
+themselves. XGBoost 3 claims to, but does not, so the program must pass them. The master's program starts the
 tracker (xgboost.tracker.RabitTracker) and trains as worker 0.
 
-MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, WORKER_ADDRS and WORKER_PORT are training-operator's names of an XGBoostJob,
-the last two for LightGBM, where Linux can pass so long a list to a program.
+MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE, WORKER_ADDRS and WORKER_PORT are the names of training-operator's
+XGBoostJob. The last two are for LightGBM, and are left out if the list is too long for Linux.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class XGBoost(Framework):
         }
 
     def _lightgbm(self, job: TrainingJob, head: Role) -> Env:
-        """Nothing of a job that is too big for one variable: its list is not built, in each of its pods."""
+        # Do not even build, for each pod, a list that is too long for one variable.
         least = sum(len(host(job, each, 0) + ",") * each.replicas for each in job.roles)
         if least - len(host(job, head, 0) + ",") > MOST_OF_A_VALUE + 1:
             return {}

@@ -1,5 +1,5 @@
-"""Gang schedulers: they start the pods of a job all together or not at all. `GANGS` is the one place: a scheduler is a
-file and a row here, and a value of the setting `gang_scheduler`. What a job does with one is in `reconcile.pod_group`.
+"""Gang schedulers, which start the pods of a job all together or not at all. Each is a file, a row of `GANGS` and a
+value of the setting `gang_scheduler`. `reconcile.pod_group` decides how a job uses them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ GANGS: Mapping[str, Gang] = {"kubernetes": KUBERNETES, "volcano": VOLCANO, "sche
 
 
 def find_gang(rules: Rules) -> Gang | None:
-    """None: each pod is scheduled by itself."""
+    """The gang scheduler of the settings; None if each pod is scheduled alone."""
     return GANGS.get(rules.gang)
 
 
 def not_acted_on(job: TrainingJob, rules: Rules) -> Iterator[str]:
-    """What of the job's scheduling policy does not come about, and why."""
+    """For people, the fields of the job's scheduling policy that have no effect, and why."""
     gang = find_gang(rules)
     if gang is None:
         fields = [*(["minAvailable"] if job.min_available is not None else []), *asked(job)]
@@ -38,8 +38,8 @@ def not_acted_on(job: TrainingJob, rules: Rules) -> Iterator[str]:
 
 
 def gang_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
-    """Of what its gang scheduler acts on: no schema has judged an annotation, nor all fields of other operators'
-    kinds."""
+    """Errors in the fields that the gang scheduler uses."""
+    # No schema has checked annotations, nor all fields of other operators' kinds.
     gang = find_gang(rules)
     acts_on = gang.acts_on if gang else frozenset()
     policy = job.gang
@@ -60,6 +60,7 @@ def gang_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
 
 
 def tell_what_is_missing(rules: Rules) -> str:
-    """To be added to the API server's word that it does not know the kind of what is made."""
+    """Advice that follows the API server's message that it does not know the kind of an object; '' without a gang
+    scheduler."""
     gang = find_gang(rules)
     return f"; TJ_GANG_SCHEDULER={rules.gang} needs {gang.needs}: install that, or choose another" if gang else ""

@@ -1,5 +1,4 @@
-"""What differs from one gang scheduler to another: the PodGroup it reads, and how a pod says that it belongs to one.
-Pure data and functions."""
+"""The differences between gang schedulers: the PodGroup that each reads, and how a pod becomes a member of it. Pure."""
 
 from __future__ import annotations
 
@@ -22,36 +21,36 @@ class Gang:
     resource: GroupResource
     api_version: str
     scheduler_name: str
-    """As it calls itself by default: the pods' `schedulerName`; '' where that is the cluster's default."""
+    """Its default name, for the pods' `schedulerName`; '' if it is the cluster's default scheduler."""
     needs: str
-    """What the cluster must have, for messages."""
+    """For messages, what the cluster must have."""
     spec: Callable[[TrainingJob, int], Json]
     """(job, how many pods start together) -> the PodGroup's spec."""
     join: Callable[[Json, Json, str], None]
-    """(metadata, spec, group): makes a pod or template a member."""
+    """(metadata, spec, group): makes a pod or template a member of the group, in place."""
     acts_on: frozenset[str]
     """Fields of the job's scheduling policy, by the names of `asked`, that this scheduler knows."""
     resize: Callable[[int], Json] | None = None
-    """The change of a PodGroup's spec to another number; None where the spec cannot be changed."""
+    """(number of pods) -> the change of a PodGroup's spec; None if the spec cannot be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Of the pods that a pass makes."""
+    """The gang that the pods of a pass join."""
 
     gang: Gang
     group: str
-    """Name of the PodGroup; '' for pods that are scheduled by themselves."""
+    """Name of the PodGroup; '' for pods that are scheduled alone."""
     scheduler_name: str
 
 
 def queue_of(job: TrainingJob) -> str:
-    """As its scheduling policy says, else the annotation that Volcano's users write."""
+    """The queue of the job's scheduling policy, else of Volcano's annotation."""
     return job.gang.queue or job.annotations.get(QUEUE_ANNOTATION, "")
 
 
 def asked(job: TrainingJob) -> dict[str, Any]:
-    """What a job asks of a gang scheduler beside the number, by the name of the field that says so."""
+    """The settings of the job for a gang scheduler except the number of pods, by field name."""
     policy = job.gang
     fields: Mapping[str, object] = {
         "queue": queue_of(job),
@@ -63,12 +62,12 @@ def asked(job: TrainingJob) -> dict[str, Any]:
 
 
 def asked_of(gang: Gang, job: TrainingJob) -> str:
-    """That of it which this scheduler acts on, as JSON."""
+    """The part of `asked` that this scheduler uses, as JSON."""
     return json.dumps({name: value for name, value in asked(job).items() if name in gang.acts_on}, sort_keys=True)
 
 
 def edited_spec(gang: Gang, job: TrainingJob, size: int, before: str) -> Json:
-    """The merge patch of the spec of a group that was asked for `before`: null takes back what is asked for no more."""
+    """The merge patch for a group's spec. `before`: its `asked_of` until now. null removes fields that are gone."""
     was, now, spec = _read(before), asked(job), gang.spec(job, size)
     for name in sorted(gang.acts_on & was.keys() - now.keys()):
         spec.setdefault(_SPEC_FIELDS.get(name, name), None)
@@ -78,11 +77,11 @@ def edited_spec(gang: Gang, job: TrainingJob, size: int, before: str) -> Json:
 
 
 _SPEC_FIELDS = {"priorityClass": "priorityClassName"}
-"""Of a PodGroup, where they have another name than in the job's policy."""
+"""Fields with another name in a PodGroup than in the job's policy."""
 
 
 def _read(text: str) -> Mapping[str, Any]:
-    """An annotation, in which anything may stand."""
+    """The object in an annotation; {} if it is none. A user may have changed it."""
     try:
         return _mapping(orjson.loads(text))
     except orjson.JSONDecodeError:

@@ -1,13 +1,13 @@
 """Kubernetes' own scheduler, from 1.36 on: `scheduling.k8s.io/v1alpha2` PodGroup. Pure.
 
-What it relies on (1.36.3; tests/e2e/control_plane/test_gang.py shows it):
+It relies on these facts (1.36.3; tests/e2e/control_plane/test_gang.py shows them):
 
 - The feature gates GenericWorkload (API server, controller manager, scheduler) and GangScheduling (scheduler), and the
-  API version switched on (`--runtime-config=scheduling.k8s.io/v1alpha2=true`). They are alpha and off by default.
+  API version (`--runtime-config=scheduling.k8s.io/v1alpha2=true`) are on. They are alpha, and off by default.
 - The spec of a PodGroup and a pod's `schedulingGroup` are immutable.
-- A finalizer keeps a PodGroup that is deleted until no pod in it lives: neither running nor waiting.
-- A pod is not looked at while its group has fewer pods than `minCount`; pods that have ended do not count.
-- `priorityClassName` of a PodGroup is dropped without the gate WorkloadAwarePreemption. The pods' own decides then.
+- A finalizer keeps a deleted PodGroup while a pod in it runs or waits.
+- The scheduler ignores a pod while its group has fewer pods than `minCount`. Ended pods do not count.
+- Without the gate WorkloadAwarePreemption, `priorityClassName` of a PodGroup is dropped, and that of the pods counts.
 """
 
 from __future__ import annotations

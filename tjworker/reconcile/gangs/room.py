@@ -1,8 +1,8 @@
-"""Whether the pods of a gang could ever start together on the nodes that there are. Pure.
+"""Judge whether the pods of a gang could ever start together on the existing nodes. Pure.
 
-Judged as if the nodes were empty, ready, and would take any pod: where even that is too little the gang waits for ever,
-unless nodes come. What is not said here may still be true, as of a gang that only tainted nodes have room for: then
-the scheduler's own words are all there is.
+The judgement takes the nodes as empty, ready and free for any pod. If even that is not enough, the gang waits until
+nodes are added. It does not find every reason: for a gang that only fits on tainted nodes, for example, the user has
+only the scheduler's message.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tjworker.api.observed import NodeRecord
 
 
 def why_too_large(roles: Sequence[Role], needed: int, nodes: Mapping[str, NodeRecord]) -> str:
-    """`needed` of the replicas of these roles start together or none does; '' where the cluster may have the room. A
-    cluster without nodes, or with one that has not said yet what it has, is not judged."""
+    """For people, why the cluster has no room for `needed` replicas of these roles together; '' if it may have room."""
+    # Not judged: a cluster without nodes, or with a node that has not reported its resources yet.
     has = [node.allocatable for node in nodes.values()]
     if not has or not all(has):
         return ""
@@ -37,7 +37,7 @@ def why_too_large(roles: Sequence[Role], needed: int, nodes: Mapping[str, NodeRe
 def _sums(
     roles: Sequence[Role], wants: Mapping[str, Amounts], needed: int, has: Sequence[Mapping[str, str]]
 ) -> Iterator[str]:
-    """By resource: of the pods that ask for least of it, as any `needed` may be the first."""
+    """Reasons by resource, for the pods that request least of it: any `needed` pods may start first."""
     nodes = "the only node has" if len(has) == 1 else f"all {len(has)} nodes have"
     for name in sorted({name for asked in wants.values() for name in asked}):
         least, left = 0, needed
@@ -52,7 +52,7 @@ def _sums(
 def _places(
     roles: Sequence[Role], wants: Mapping[str, Amounts], needed: int, has: Sequence[Mapping[str, str]]
 ) -> Iterator[str]:
-    """By role: the sum would do, but node by node it does not come out."""
+    """Reasons by role: the sum of all nodes would be enough, but the pods do not fit on single nodes."""
     total = sum(role.replicas for role in roles)
     for role in roles:
         among = needed - (total - role.replicas)

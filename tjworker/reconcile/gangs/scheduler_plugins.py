@@ -1,7 +1,7 @@
 """The scheduler-plugins' coscheduling: `scheduling.x-k8s.io/v1alpha1` PodGroup, which pods name in a label. Pure.
 
 The fields are those of sigs.k8s.io/scheduler-plugins (apis/scheduling/v1alpha1): minMember, minResources,
-scheduleTimeoutSeconds. It has neither queues nor a priority of a group: the pods' own decides.
+scheduleTimeoutSeconds. It has neither queues nor a group's priority: the pods' own priority counts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Volcano: `scheduling.volcano.sh/v1beta1` PodGroup, which pods name in an annotation. Pure.
 
 The fields are those of volcano.sh/apis (pkg/apis/scheduling/v1beta1): minMember, queue, priorityClassName,
-minResources. Where no queue is named Volcano takes `default`.
+minResources. Without a queue, Volcano uses `default`.
 """
 
 from __future__ import annotations

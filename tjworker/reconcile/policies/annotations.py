@@ -1,5 +1,5 @@
-"""Annotations on the job that end it: Preempted, Failed, NodeFail (trainingjob-operator has them). The value is the
-message. Pure."""
+"""Annotations that end the job: Preempted, Failed, NodeFail, as in trainingjob-operator. The value is the message.
+Pure."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
-"""A replica that fails again and again rests between its attempts, as kubelet's crash loop does. Pure.
+"""A replica that fails again and again rests between its attempts, as in the kubelet's crash loop. Pure.
 
-The first two restarts for failures of the program come at once; then 10 s, doubling to 5 minutes. A pod that ran for 10
-minutes begins anew. What a kubelet turns away rests from the first time, 20 s, doubling likewise: the scheduler would
-send the next one to the same node at once. What counts is data (`status.attempts.<role>.crashes`, `.rejections`), and
-so is until when (`.resting`), by the operator's own clock. The failed pod itself stays for that long (its log can be
-read meanwhile), and its deletion, which makes room for the next attempt, waits. A lost node, an eviction or a user's
-deletion neither rests nor counts; unless the third pod in a row goes before it has started (`.vanished`): then it is
-something in the cluster that deletes them, as fast as they are made.
+The first two restarts for failures of the program come at once. The next rest takes 10 s, and each further one twice
+as long, up to 5 minutes. A pod that ran for 10 minutes resets the count. A pod that a kubelet rejects rests from the
+first time, 20 s, doubling likewise: otherwise the scheduler would choose the same node again at once.
+
+The status holds the counts (`status.attempts.<role>.crashes`, `.rejections`) and the ends of the rests (`.resting`, by
+the operator's clock). Until then the failed pod stays, so that its log can be read.
+
+A lost node, an eviction or a deletion by a user neither rests nor counts. But when the third pod in a row vanishes
+before it has started (`.vanished`), the replica rests: something in the cluster deletes its pods.
 """
 
 from __future__ import annotations
@@ -24,30 +26,32 @@ from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.rests import CRASHED_SECONDS, LONGEST_SECONDS, TURNED_AWAY_SECONDS, rest_seconds
 
 AT_ONCE = 2
+"""Restarts for failures of the program that come without a rest."""
 VANISHES_WITHIN_SECONDS = 10.0
-"""A pod that is missing for longer since the status said that it is made may not have been made: its pass died (a lease
-is longer), or was cut off (`executor.PASS_SECONDS`). So seldom it may be made without a rest."""
+"""A pod that is still missing later than this after the status announced it may never have been created: its pass may
+have died (a lease is longer) or been cut off (`executor.PASS_SECONDS`). That is rare, so it needs no rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resting:
     pods: frozenset[str] = frozenset()
-    """By name: failed ones that stay for now, and such as are not made yet."""
+    """Names of failed pods that stay for now, and of pods that are not created yet."""
     next_seconds: float | None = None
+    """When the first rest is over."""
 
 
 def find_resting(views: Mapping[str, RoleView], now: float) -> Resting:
-    left: dict[str, float] = {}
+    waits: dict[str, float] = {}
     for view in views.values():
         until = ungroup_indices(view.attempts.resting, MAX_INDEX)
         for replica in view.replicas if until else ():
             seconds = (from_rfc3339(until.get(replica.index, "")) or 0.0) - now
-            if seconds > 0 and _waits(view, replica):
-                left[replica.name] = min(seconds, LONGEST_SECONDS)
-    return Resting(frozenset(left), min(left.values(), default=None))
+            if seconds > 0 and _is_waiting(view, replica):
+                waits[replica.name] = min(seconds, LONGEST_SECONDS)
+    return Resting(frozenset(waits), min(waits.values(), default=None))
 
 
-def _waits(view: RoleView, replica: Replica) -> bool:
+def _is_waiting(view: RoleView, replica: Replica) -> bool:
     pod = replica.pod
     if pod is None:
         return replica.state == "missing" and replica.index in view.unmade_until
@@ -55,33 +59,35 @@ def _waits(view: RoleView, replica: Replica) -> bool:
 
 
 def after_crash(crashes_before: int, now: float) -> str:
-    """Until when it rests; '' where it does not."""
+    """The end of the rest after this crash, in RFC 3339; '' if there is none."""
     return _until(CRASHED_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else ""
 
 
 def turn_away(draft: Draft, replica: Replica, p: Pass) -> None:
-    """A kubelet has turned its pod away before it started: it rests from the first time."""
+    """Begin a new attempt after a kubelet rejected the pod before it started, with a rest from the first time."""
     draft.rest(replica, after_rejection(draft.turn_away(replica), p.now), p.at)
 
 
 def vanish(draft: Draft, replica: Replica, p: Pass) -> None:
-    """A pod of it has gone before it started: somebody deletes them, maybe as fast as they are made."""
+    """Count a pod that vanished before it started. Something in the cluster may delete each new pod."""
     if until := after_crash(draft.vanish(replica), p.now):
         draft.rest(replica, until, p.at)
 
 
 def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
-    """Its pod was made a moment ago, and there is none. (Where the API server refuses one, none was made.)"""
-    told = from_rfc3339(p.job.status.last_reconcile_time)
-    if replica.state != "missing" or replica.index not in view.made or told is None:
+    """True if the replica's pod was created a moment ago and has vanished between two passes."""
+    announced = from_rfc3339(p.job.status.last_reconcile_time)
+    if replica.state != "missing" or replica.index not in view.made or announced is None:
         return False
-    if p.now - told >= VANISHES_WITHIN_SECONDS:
+    if p.now - announced >= VANISHES_WITHIN_SECONDS:
         return False
     running = p.job.status.condition("Running")
+    # If the API server refuses the pods, this one was never created.
     return running is None or running.reason != FAILED_CREATE
 
 
 def after_rejection(rejections_before: int, now: float) -> str:
+    """The end of the rest after this rejection, in RFC 3339."""
     return _until(TURNED_AWAY_SECONDS, rejections_before, now)
 
 

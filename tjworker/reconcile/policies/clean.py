@@ -1,5 +1,4 @@
-"""Which pods an end deletes: cleanPodPolicy, and where the job's kind has rules of its own beside it. It holds on every
-way to an end. Pure."""
+"""Which pods an end deletes: cleanPodPolicy, and the additional rules of some kinds. Holds for every end. Pure."""
 
 from __future__ import annotations
 
@@ -12,20 +11,20 @@ from tjworker.api.status import BACKOFF_LIMIT_EXCEEDED, DEADLINE_EXCEEDED
 from tjworker.reconcile.rules import keeps_all
 
 _FREES = frozenset({"Preempted", "Timeout", "NodeFail"})
-"""Ends that are to free what the job holds: a preemption that frees nothing is none."""
+"""Ends that must free the job's resources, whatever its policy: a preemption has to make room."""
 _LIMITS = frozenset({DEADLINE_EXCEEDED, BACKOFF_LIMIT_EXCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """Which pods an end deletes. All: every pod. Running: the pods that have not ended, so that the logs of the others
-    can still be read. None: no pod."""
+    """The policies of one end. All deletes every pod. Running deletes the pods that have not ended, so that the logs of
+    the others can still be read. None deletes no pod."""
 
     policy: CleanPodPolicy
     roles: Mapping[str, CleanPodPolicy] = field(default_factory=dict)
-    """The policy of single roles, where it differs."""
+    """Policies of roles that differ from `policy`."""
     by: str = ""
-    """What decides so, where that is not the job's cleanPodPolicy."""
+    """What decides, for people; '' if it is the job's cleanPodPolicy."""
 
     @property
     def takes_pods(self) -> bool:
@@ -36,7 +35,7 @@ class Cleaning:
         return {self.policy, *self.roles.values()} == {"All"}
 
     def goes(self, role: str, phase: str) -> bool:
-        """`phase`: of a pod of this role."""
+        """True if the end deletes a pod of this role that is in this phase."""
         policy = self.roles.get(role, self.policy)
         return policy == "All" or (policy == "Running" and phase not in ENDED_PHASES)
 
@@ -45,11 +44,11 @@ class Cleaning:
 
 
 def cleaning_at(job: TrainingJob | InvalidJob, phase: str, reason: str, autoclean: bool) -> Cleaning:
-    """At an end with this phase and reason: for the end itself, and for the orphan collector, which finds the pods that
-    were made since. The policy of a spec that cannot be used is unknown, and deletes only what such an end always
-    frees."""
+    """The cleaning at an end with this phase and reason. The orphan collector uses it, too, for pods that were created
+    since."""
     if keeps_all(job, autoclean):
         return Cleaning("None")
+    # The policy of an unusable spec is unknown, so only what such an end always frees is deleted.
     policy = job.clean_pod_policy if isinstance(job, TrainingJob) else "None"
     batch = job.batch_roles if isinstance(job, TrainingJob) else ()
     by = ""
@@ -63,6 +62,6 @@ def cleaning_at(job: TrainingJob | InvalidJob, phase: str, reason: str, autoclea
 
 
 def cleaning_after(job: TrainingJob | InvalidJob, autoclean: bool) -> Cleaning:
-    """Of a job that has ended."""
+    """The cleaning of a job that has ended."""
     reason = job.status.ending.reason if job.status.ending is not None else ""
     return cleaning_at(job, job.status.phase, reason, autoclean)

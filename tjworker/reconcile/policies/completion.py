@@ -1,4 +1,4 @@
-"""When a role is done, and when the job is: completePolicy and failPolicy of both. Complete goes before fail. Pure."""
+"""When a role and its job end: completePolicy and failPolicy of both. Success has priority over failure. Pure."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def end_by_completion(p: Pass) -> Pass:
 
 
 def end_by_failure(p: Pass) -> Pass:
-    """By replicas that have failed for good, else as a step before has proposed. The message is of the failure that no
-    restart follows, else of the last one before this pass."""
+    """End the job if its failPolicy is met, or else as an earlier step has proposed. The message is about the final
+    failure of this pass, or else about the last failure before it."""
     verdict = job_verdict(p.job, p.roles)
     if verdict.verdict != "failed":
         return p if p.proposed is None else replace(p, end=p.proposed)
@@ -55,10 +55,11 @@ def _met(policy: EndPolicy, indices: frozenset[int], all_met: bool) -> bool:
 
 
 def role_verdict(view: RoleView) -> Verdict:
-    """'failed' looks only at replicas that have failed for good; one that is to be restarted is not failed."""
+    """The role's own verdict. Only finally failed replicas count as failed, not those that are restarted."""
     role = view.role
     if not role.replicas:
-        return ""  # scaled to none: no replica has succeeded or failed
+        # Scaled to 0: no replica has succeeded or failed.
+        return ""
     if _met(role.complete_policy, view.indices("succeeded"), view.complete):
         return "complete"
     final = [r for r in view.replicas if r.state == "failed" and r.final]
@@ -67,8 +68,8 @@ def role_verdict(view: RoleView) -> Verdict:
         return "failed"
     if role.fails_when_evicted and any(r.pod is not None and r.pod.reason == EVICTED for r in final):
         return "failed"
-    # Every pod has ended and neither policy is met, for example two of three succeeded with failPolicy All: nothing
-    # will ever change that, and waiting would hang the job. With None the user has said "never by itself".
+    # Every pod has ended and neither policy is met: for example, two of three succeeded with failPolicy All. Waiting
+    # would hang the job. With None, the user wants that the role never ends the job.
     if failed and view.settled and "None" not in (role.fail_policy, role.complete_policy):
         return "failed"
     return ""
@@ -83,11 +84,13 @@ def _job_met(policy: JobEndPolicy, hit: list[str], relevant: list[str]) -> bool:
 
 
 def job_verdict(job: TrainingJob, views: Mapping[str, RoleView]) -> JobVerdict:
-    """A role whose own policy is None never ends by itself, so a job policy All does not wait for it: parameter servers
-    serve until the others are done. Nor for a role of no replicas; and a job that has only such roles just waits."""
-    if enough := _enough(job, views):
+    """The verdict on the job, from those on its roles. A job that has only roles with the policy None never ends by
+    itself."""
+    if enough := _describe_enough(job, views):
         return JobVerdict("complete", "Completed", enough)
     verdicts = {name: role_verdict(view) for name, view in views.items()}
+    # A role with the policy None never ends by itself, as parameter servers do. So the job policy All does not wait for
+    # it, nor for a role without replicas.
     complete = [n for n, v in verdicts.items() if v == "complete"]
     can_complete = [n for n, v in views.items() if v.role.complete_policy != "None" and v.role.replicas]
     if _job_met(job.complete_policy, complete, can_complete):
@@ -100,14 +103,14 @@ def job_verdict(job: TrainingJob, views: Mapping[str, RoleView]) -> JobVerdict:
 
 
 def _what_decided(job: TrainingJob, views: Mapping[str, RoleView], complete: Sequence[str]) -> str:
-    """The replicas whose success completes the job. `complete`: the roles that are."""
+    """For people, the replicas whose success completes the job. `complete`: the roles that are complete."""
     deciding = complete if job.complete_policy == "All" else complete[:1]
     if len(deciding) == len(views) and all(v.count("succeeded") == v.role.replicas for v in views.values()):
         return "all roles are complete"
-    return " and ".join(_who_succeeded(views[name]) for name in deciding)
+    return " and ".join(_describe_success(views[name]) for name in deciding)
 
 
-def _who_succeeded(view: RoleView) -> str:
+def _describe_success(view: RoleView) -> str:
     role, succeeded = view.role, view.count("succeeded")
     if role.complete_policy == "Rank0":
         return f"replica 0 of role {role.name} has succeeded"
@@ -119,7 +122,8 @@ def _who_succeeded(view: RoleView) -> str:
     return f"every replica of role {role.name} that started has succeeded; {idle} beyond minReplicas never started"
 
 
-def _enough(job: TrainingJob, views: Mapping[str, RoleView]) -> str:
+def _describe_enough(job: TrainingJob, views: Mapping[str, RoleView]) -> str:
+    """For people, that `job.enough` is reached; '' if it is not."""
     if job.enough is None:
         return ""
     done = sum(len(views[name].indices("succeeded")) for name in job.enough.roles if name in views)

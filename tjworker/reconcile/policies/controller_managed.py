@@ -1,20 +1,18 @@
-"""What the death of a pod means where a ReplicaSet or a batch Job replaces it: which deaths count, which end the job.
-Pure.
+"""Deaths of pods that a ReplicaSet or a batch Job replaces: which of them count, and which end the job. Pure.
 
-The controller replaces its pods in any case. This step decides what the death was (application, node, preemption,
-user), counts it once by raising the attempt of its slot, and says when the job is over:
+The controller replaces its pods in any case. This step finds the cause of a death (application, node, preemption,
+user), counts it once by raising the attempt of its slot, and decides when the job ends:
 
-- A trainer (batch Job) that fails ends the job, unless it is `fault_tolerant`. Then the job ends when no trainer is
-  left and each of them has failed by itself, as PaddlePaddle EDL's findFailedTrainerPods has it: a node that takes all
-  its trainers with it has not made a fault-tolerant job fail.
-- A trainer that is deleted has not failed: it is replaced, in every job. Nor has one that a kubelet has turned away
-  before it started: it rests, and is replaced. One that its controller takes away because there are too many counts as
-  nothing.
-- A server (ReplicaSet) runs for as long as the job does. One whose containers have been restarted as often as its
-  role's limit says fails the job (a parameter server; a master has no limit). What a node or a user does to a server
+- A failed trainer (batch Job) ends the job, unless the job is `fault_tolerant`. Then the job ends when no trainer is
+  left and each has failed by itself, as in PaddlePaddle EDL's findFailedTrainerPods. The loss of a node with all
+  trainers does not fail a fault-tolerant job.
+- A deleted trainer has not failed. It is replaced, in every job. A trainer that a kubelet rejected before it started
+  has not failed either: it rests, and is replaced. A surplus trainer that its controller deletes does not count.
+- A server (ReplicaSet) runs as long as the job. If its containers have been restarted as often as its role's limit
+  allows, the job fails. (That is for parameter servers; a master has no limit.) What a node or a user does to a server
   never counts.
 
-Safe to run twice: a death that was counted belongs to an older attempt from then on.
+Safe to run twice: a counted death belongs to an older attempt from then on.
 """
 
 from __future__ import annotations
@@ -36,12 +34,14 @@ from tjworker.reconcile.slots import ordinal_of
 
 @dataclass(slots=True)
 class _Found:
-    """What one look at the dead has come to."""
+    """What the step has decided about the roles so far."""
 
     draft: Draft
     failures: list[Failure] = field(default_factory=list)
     replaced: list[str] = field(default_factory=list)
+    """Log lines about replicas whose pods are replaced."""
     kept: list[str] = field(default_factory=list)
+    """Log lines about replicas that stay failed."""
     final: list[FinalFailure] = field(default_factory=list)
 
 
@@ -51,13 +51,13 @@ def count_deaths(p: Pass) -> Pass:
         return p
     p, found = _propose_end(p, managed), _Found(Draft(p.status))
     for view in managed:
-        _look(p, view, found)
+        _count_role(p, view, found)
     p = p.with_new_attempts(_count_restarts(found.draft.status(), managed)).log_decisions(*found.kept, *found.replaced)
     p = p.log_restarts(found.replaced).add_failures(found.failures)
     return replace(p, final=p.final or next(iter(found.final), None))
 
 
-def _look(p: Pass, view: RoleView, found: _Found) -> None:
+def _count_role(p: Pass, view: RoleView, found: _Found) -> None:
     job, now = p.job, p.at
     owner_failed = view.role.workload == "Job" and view.owner is not None and view.owner.condition == "Failed"
     over = _why_over(job, view, now)
@@ -66,7 +66,7 @@ def _look(p: Pass, view: RoleView, found: _Found) -> None:
         if owner_failed:
             _give_up(replica, FinalFailure(_of_owner(view, now), "its batch Job has failed"), found)
         elif pod is not None and _has_died(replica, pod):
-            _died(p, view, replica, over, found)
+            _count_death(p, view, replica, over, found)
         elif replica.state == "terminating" and pod is not None and _was_too_many(view, pod):
             found.draft.raise_pod(replica)
         elif replica.state == "terminating" or _has_vanished(job, view, replica):
@@ -80,8 +80,8 @@ def _look(p: Pass, view: RoleView, found: _Found) -> None:
             vanish(found.draft, replica, p)
 
 
-def _died(p: Pass, view: RoleView, replica: Replica, over: str, found: _Found) -> None:
-    """`over`: why a pod that fails now is not waited for."""
+def _count_death(p: Pass, view: RoleView, replica: Replica, over: str, found: _Found) -> None:
+    """Count the death of one pod. `over`: why the job does not wait for a replacement of a pod that fails now."""
     job = p.job
     assert replica.pod is not None  # noqa: S101  the caller has looked
     diagnosis = diagnose(replica.pod, p.at)
@@ -96,13 +96,13 @@ def _died(p: Pass, view: RoleView, replica: Replica, over: str, found: _Found) -
         return
     _give_up(replica, final_failure(diagnosis, over or spent, "" if over else BACKOFF_LIMIT_EXCEEDED), found)
     if job.fault_tolerant or spent:
-        # Those that failed before and still wait for a replacement have failed for good with it.
+        # Replicas that failed earlier and still wait for their replacement finally fail, too.
         for other in view.replicas:
             found.draft.fail(other)
 
 
 def _spent(job: TrainingJob, diagnosis: Diagnosis, found: _Found) -> str:
-    """Why the job's own failures are too many with this one; '' while they are not."""
+    """Why the job's limit forbids another restart; '' if it does not."""
     if job.backoff_limit is None or diagnosis.cause != "application":
         return ""
     used_up = found.draft.application_restarts() >= job.backoff_limit
@@ -114,27 +114,28 @@ def _has_died(replica: Replica, pod: PodRecord) -> bool:
 
 
 def _was_too_many(view: RoleView, pod: PodRecord) -> bool:
-    """Its controller takes it away, and nobody has lost it: as many others as its owner wants lived already when it was
-    asked to go. So it is after scaling down, until the owner is told of more again; and where the operator and the
-    controller have both made one. Times of the API server have whole seconds: what was made in the same second may be
-    its replacement."""
+    """True if the controller deleted a surplus pod: when the deletion came, as many others lived as its owner wants.
+
+    So it is after scaling down, until the owner's count rises again. It also happens if the operator and the controller
+    have both created a replacement."""
     owner = view.owner
     if owner is None:
         return False
     pods = [*view.surplus, *view.others, *(r.pod for r in view.replicas if r.pod is not None)]
     alive = [p for p in pods if not p.deleted_at and not p.lost and p.phase not in ENDED_PHASES]
+    # Times of the API server have whole seconds, so a pod created in the same second may be the replacement.
     before = sum(p.owner_uid == owner.uid and p.created_at < pod.deletion_asked_at for p in alive)
     return before >= owner.desired
 
 
 def _has_vanished(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
-    """The job ran, so each slot had its pod; now there is none, or one that was made since (its controller was faster
-    than our look)."""
+    """True if the slot had a pod, and has none now, or one that was created since."""
     if not was_there(job, view, replica):
         return False
     pod = replica.pod
     if pod is None:
         return replica.state == "missing"
+    # A controller may have replaced the pod before this pass. The new pod is younger than the condition Running.
     ran = job.status.condition("Running")
     return (
         ordinal_of(pod) is None
@@ -159,7 +160,7 @@ def _replaced(view: RoleView, replica: Replica, diagnosis: Diagnosis, found: _Fo
 
 
 def _why_over(job: TrainingJob, view: RoleView, now: str) -> str:
-    """Why a pod of this role that fails now is not waited for; '' when its controller's replacement is."""
+    """Why the job does not wait for a replacement of a pod that fails now; '' if it does."""
     if view.role.workload != "Job":
         return ""
     if not job.fault_tolerant:
@@ -168,8 +169,8 @@ def _why_over(job: TrainingJob, view: RoleView, now: str) -> str:
 
 
 def _all_failed(view: RoleView, now: str) -> bool:
-    """Each slot's last pod has failed by itself, and no replacement is there yet. A failed pod whose death was counted
-    is one attempt behind its slot."""
+    """True if each slot's last pod has failed by itself, and has no replacement yet."""
+    # A failed pod whose death is counted is one attempt behind its slot.
     before = {ordinal_of(p) for p in view.others if _by_itself(p, now)}
     return all(
         (r.state == "failed" and (r.pod is None or _by_itself(r.pod, now)))
@@ -192,8 +193,8 @@ def _of_owner(view: RoleView, now: str) -> Failure:
 
 
 def _count_restarts(status: JobStatus, managed: Iterable[RoleView]) -> JobStatus:
-    """A server's containers are restarted by the kubelet, which counts them on the pod. The status has what can be seen
-    now and never less than before: with its pod a count goes."""
+    """The status with the restarts of servers' containers, which the kubelet counts on the pod."""
+    # The count never falls: a deleted pod takes its own count with it.
     counts = dict(status.restart_counts)
     for view in managed:
         if view.role.workload == "ReplicaSet":

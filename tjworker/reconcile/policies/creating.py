@@ -1,8 +1,8 @@
-"""Pods whose containers cannot be created: made again for a while, then, if so set, the end of the job. Pure.
+"""Pods whose containers cannot be created: replaced for a while; then they wait, or fail the job. Pure.
 
-A pod that has been creating for `creating_duration_seconds` since it got its node is replaced (an image may be there on
-another node), for `creating_restart_seconds` in all; after that it is left waiting, or with `enable_creating_failed`
-the job fails with the container's reason. Replacements of this kind use up no limit: the application has not failed.
+A pod that is still creating `creating_duration_seconds` after it got its node is replaced: another node may have the
+image. After `creating_restart_seconds` of such replacements the pod waits. With `enable_creating_failed` the job fails
+instead, with the container's reason. These replacements count for no limit: the application has not failed.
 """
 
 from __future__ import annotations
@@ -34,26 +34,28 @@ Place = tuple[str, int]
 
 
 def replace_stuck_creating(p: Pass) -> Pass:
-    """`status.creating_since` remembers since when a replica has been tried, over the pods that were made for it."""
+    """Replace pods that are creating for too long. `status.creating_since` holds when a replica's first one began."""
     before, rules = _read(p.status), p.rules
     since: dict[Place, str] = {}
     draft, decisions = Draft(p.status), []
     for replica in (r for view in p.roles.values() for r in view.replicas):
         pod = replica.pod
         if pod is None and not before:
-            continue  # most of a big job that begins
+            # Quick exit for most replicas of a big job that begins.
+            continue
         place = (replica.role, replica.index)
         if place in before and replica.state not in ("running", "succeeded", "failed"):
             since[place] = before[place]
         stuck = stuck_container(pod) if pod is not None and replica.state == "scheduled" else None
         if stuck is None or pod is None:
             continue
-        began = pod.placed_at  # before that it waited for a node
+        # Waiting for a node does not count.
+        began = pod.placed_at
         tried_seconds = p.now - (from_rfc3339(began) or p.now)
-        left = rules.creating_duration_seconds - tried_seconds
+        seconds_left = rules.creating_duration_seconds - tried_seconds
         first = since.get(place) or began
-        if left > 0:
-            p = p.wake_within(left)
+        if seconds_left > 0:
+            p = p.wake_within(seconds_left)
         elif p.now - (from_rfc3339(first) or p.now) < rules.creating_restart_seconds:
             since[place] = first
             draft.raise_pod(replica)
@@ -76,14 +78,19 @@ def _read(status: JobStatus) -> dict[Place, str]:
 
 
 def _written(since: Mapping[Place, str]) -> dict[str, dict[str, str]]:
-    """By role and time, the indices as ranges: 10,000 pods that wait for one image must not fill the status."""
+    """Role -> time -> indices as ranges."""
+    # As ranges, so that 10,000 pods that wait for one image do not fill the status.
     groups: dict[str, dict[str, set[int]]] = {}
     for (role, index), time in sorted(since.items()):
         groups.setdefault(role, {}).setdefault(time, set()).add(index)
-    return {role: {time: format_indices(who) for time, who in sorted(times.items())} for role, times in groups.items()}
+    return {
+        role: {time: format_indices(indices) for time, indices in sorted(times.items())}
+        for role, times in groups.items()
+    }
 
 
 def stuck_container(pod: PodRecord) -> ContainerRecord | None:
+    """The first container that cannot be created; None if there is none."""
     return next((c for c in pod.containers if c.state == "waiting" and c.reason in CREATING_FAILURES), None)
 
 

@@ -1,8 +1,8 @@
-"""Passes over a job that die with their worker process (out of memory, killed, over the hard time limit) are told on
-the job, as nothing else of them can be seen there. Pure.
+"""Report passes over a job that died with their worker process: out of memory, killed, over the hard time limit. Pure.
 
-The work queue counts them and makes the key wait. `report_died_passes` is written before the pass that may die as well;
-the step keeps it, and takes it back in the first pass after one that came to its end.
+Without the condition Stalled, the job would show nothing of them. The work queue counts them and delays the key. The
+plan of `report_died_passes` is written before a pass that may die, too. The step keeps the condition, and clears it in
+the first pass after one that ended.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ DIED = "PassDied"
 
 def tell_died_passes(p: Pass) -> Pass:
     if p.observed.died_passes:
-        return p.with_status(_told(p.job, p.status, p.observed.died_passes, p.at))
+        return p.with_status(_with_stalled(p.job, p.status, p.observed.died_passes, p.at))
     over = "passes over this job come to their end again"
     return p.with_status(clear_condition(p.status, "Stalled", "PassEnded", over, now=p.at, generation=p.job.generation))
 
 
 def report_died_passes(job: TrainingJob | InvalidJob, died: int, now: float) -> Plan:
-    """The condition alone, with an event when it begins. Nothing for a job that asks for no pods."""
+    """A plan with only the condition, and an event when it begins. Empty for a job that wants no pods."""
     if isinstance(job, InvalidJob) or job.status.ended or job.deleted_at:
         return Plan()
     at = to_rfc3339(now)
-    status = _told(job, job.status, died, at)
+    status = _with_stalled(job, job.status, died, at)
     if status == job.status:
         return Plan()
     begins = all(c.type != "Stalled" or c.status != "True" for c in job.status.conditions)
@@ -39,7 +39,7 @@ def report_died_passes(job: TrainingJob | InvalidJob, died: int, now: float) -> 
     return Plan(status.model_copy(update={"last_reconcile_time": at}).summarised(), events=events)
 
 
-def _told(job: TrainingJob, status: JobStatus, died: int, at: str) -> JobStatus:
+def _with_stalled(job: TrainingJob, status: JobStatus, died: int, at: str) -> JobStatus:
     return set_condition(status, "Stalled", True, DIED, _message(died), now=at, generation=job.generation)
 
 

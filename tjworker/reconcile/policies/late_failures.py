@@ -1,14 +1,14 @@
-"""Deaths that no pass had looked at when a batch Job turned out to be Complete. Pure.
+"""Deaths of pods that no pass had seen when a batch Job became Complete. Pure.
 
-The operator may have been away, or a trainer may fail while another finds the work done. The role is done either way,
-and restartCounts must not depend on when a pass ran. What is counted stands on pods that are still there. The Job's own
-`status.failed` does not help: it also counts deleted pods, and says of none why it died.
+The operator may have been down, or a trainer may fail while another finds the work done. The role is done either way,
+and restartCounts must not depend on when a pass ran. So the failed pods that still exist are counted. The Job's own
+`status.failed` does not help: it also counts deleted pods, and does not say why a pod died.
 
-Pods and batch Jobs come by different watches, and one may be a minute behind the other (a half-open connection). A Job
-is Complete after its pods have ended, so a view in which they have not is older than the Job: the end waits for the
-pods.
+Pods and batch Jobs come through different watches. With a half-open connection one may be a minute behind the other. A
+Job is Complete only after its pods have ended. So if they have not ended in the view, the pods of the view are older
+than its Job, and the end waits for them.
 
-Counts once: only the pass that decides the end asks, and an end is decided once.
+Counts each death once: only the pass that decides the end calls `count_late_failures`, and an end is decided once.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from tjworker.reconcile.replicas import Replica, RoleView, attempt_of, stopped
 from tjworker.reconcile.slots import ordinal_of
 
 LATE_SECONDS = 90.0
-"""A silent watch is noticed after this long at the latest. A success whose pod was deleted never shows."""
+"""How long the end waits at most: a silent watch is noticed by then. A success whose pod was deleted never shows."""
 LOOK_SECONDS = 5.0
+"""Until the next look at the pods."""
 
 
 def pods_are_late(p: Pass) -> bool:
-    """A Complete batch Job has finished pods that have not been observed yet, and they may still come."""
+    """True if the view lacks ended pods of a Complete batch Job, and may still get them."""
     late = {
         view.owner.uid: view.owner
         for view in p.roles.values()
@@ -47,23 +48,23 @@ def pods_are_late(p: Pass) -> bool:
 
 
 def count_late_failures(p: Pass) -> Pass:
-    """For a pass that ends the job: a later one does not ask."""
+    """Count the deaths that no pass has seen. Call it only in the pass that ends the job."""
     draft = Draft(p.status)
-    failures, told = [], []
+    failures, decisions = [], []
     for view in p.roles.values():
-        for replica, pod in _late(view):
+        for replica, pod in _uncounted(view):
             diagnosis = diagnose(pod, p.at)
             if replica is not None:
                 draft.raise_pod(replica)
             draft.count(view.role.name, diagnosis.cause)
             failures.append(diagnosis.failure)
-            told.append(f"{describe(diagnosis.failure)}; it was found after its batch Job was complete")
+            decisions.append(f"{describe(diagnosis.failure)}; it was found after its batch Job was complete")
     failures.sort(key=lambda f: (f.time, f.pod))
-    return p.with_status(draft.status()).add_failures(failures).log_decisions(*told)
+    return p.with_status(draft.status()).add_failures(failures).log_decisions(*decisions)
 
 
-def _late(view: RoleView) -> Iterator[tuple[Replica | None, PodRecord]]:
-    """(the replica whose slot it has, if any; a failed pod that is of no attempt that has been counted)."""
+def _uncounted(view: RoleView) -> Iterator[tuple[Replica | None, PodRecord]]:
+    """(replica in whose slot the pod is, or None; failed pod whose death is not counted)."""
     if view.role.workload != "Job" or view.owner is None or view.owner.condition != "Complete":
         return
     in_slots = [(replica, replica.pod) for replica in view.replicas if replica.pod is not None and not replica.final]

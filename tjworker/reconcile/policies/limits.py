@@ -1,5 +1,5 @@
-"""Limits of time: timeLimit from the first Running, activeDeadlineSeconds from the start. Each counts from a moment of
-its own, and stands still in the suspensions after that moment alone. Pure."""
+"""Time limits: timeLimit counts from the first Running, activeDeadlineSeconds from the start. A suspension after that
+moment does not count. Pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def end_by_deadline(p: Pass) -> Pass:
 
 
 def seconds_to_deadline(job: TrainingJob, status: JobStatus, now: float) -> float | None:
+    """Seconds until the first of the two limits; None if there is none."""
     return min((left for left in time_left(job, status, now) if left is not None), default=None)
 
 
 def time_left(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | None, float | None]:
-    """Seconds left of (timeLimit, activeDeadlineSeconds); None for what is not set or has not begun."""
+    """Seconds left of (timeLimit, activeDeadlineSeconds); None for a limit that is not set or has not begun."""
     suspended_since_running = status.suspended_seconds - status.suspended_seconds_before_running
     running = _left(job.time_limit_seconds, status.start_running_time, suspended_since_running, now)
     if job.deadline_begins_anew:
@@ -34,13 +35,13 @@ def time_left(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | 
 
 
 def _active_since(status: JobStatus) -> str | None:
-    """When the job last began: at its start, or with its last resume."""
+    """When the job last began: its last resume, or else its start."""
     suspended = status.condition("Suspended")
     resumed = suspended is not None and suspended.status == "False"
     return suspended.last_transition_time if suspended is not None and resumed else status.start_time
 
 
 def _left(limit: int | None, since: str | None, suspended: int, now: float) -> float | None:
-    """`suspended`: seconds that the job was suspended since then."""
+    """`suspended`: seconds for which the job was suspended after `since`."""
     started = from_rfc3339(since)
     return None if limit is None or started is None else started + limit + suspended - now

@@ -1,8 +1,7 @@
-"""Pods whose deletion does not come to its end: the grace period is over, and they are still there. Pure.
+"""Pods whose deletion does not finish: they still exist after their grace period. Pure.
 
-The operator cannot hurry them: a finalizer holds the pod, or no kubelet confirms that its containers have ended. What
-waits for the pod (an end, a suspension, a replacement) would wait without a word; so the job names the pod that has
-been stuck longest.
+The operator cannot speed it up: a finalizer holds the pod, or no kubelet confirms that its containers have ended. An
+end, a suspension or a replacement waits for the pod. So the job reports the pod that has been stuck longest.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from tjworker.reconcile.phase import and_more
 from tjworker.reconcile.plan import Delete, Patch, Write
 
 CONFIRM_SECONDS = 10.0
-"""A kubelet needs a moment after the grace period to kill, to look and to tell."""
+"""After the grace period a kubelet needs this long to kill the containers and to confirm it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StuckDeletions:
     message: str = ""
-    """'' while every deletion goes its way."""
+    """For people; '' if no deletion is stuck."""
     next_seconds: float | None = None
-    """When the next one would be stuck."""
+    """Until the next deletion counts as stuck."""
 
 
 def find_stuck_deletions(pods: Iterable[PodRecord], now: float) -> StuckDeletions:
@@ -37,9 +36,9 @@ def find_stuck_deletions(pods: Iterable[PodRecord], now: float) -> StuckDeletion
         over = from_rfc3339(pod.deleted_at)
         if over is None:
             continue
-        left = over + CONFIRM_SECONDS - now
-        if left > 0:
-            waits.append(left)
+        seconds_left = over + CONFIRM_SECONDS - now
+        if seconds_left > 0:
+            waits.append(seconds_left)
         else:
             stuck.append(pod)
     wait = min(waits, default=None)
@@ -64,11 +63,11 @@ def report_deletions(
     message: str,
     at: str,
 ) -> JobStatus:
-    """In the condition Running of a job that waits for its pods to go: what holds them. What the API server said to a
-    delete or a patch stays for as long as there is one in `writes`; with the object it goes. Where neither is so any
-    more, the condition has `reason` and `message`."""
+    """The status of a job that waits for its pods to be deleted. The condition Running names the stuck pod. If it named
+    a pod or an error before and neither is left, it gets `reason` and `message`."""
     running = status.condition("Running")
     old = running.reason if running is not None else ""
+    # The API server's refusal of a delete or a patch stays as long as the pass tries one.
     if old == FAILED_DELETE and any(isinstance(w, Delete | Patch) for w in writes):
         return status
     if stuck.message:

@@ -1,7 +1,8 @@
-"""Who makes a role's pods, and how. `WORKLOADS` is the one place: a workload is a file and a row here.
+"""How a role's pods are created: by the operator, a ReplicaSet or a batch Job. Each workload is a file and a row of
+`WORKLOADS`.
 
-A workload turns the difference between what a role should be and what is observed into writes. It decides nothing about
-ends, restarts or phases: the steps have, as data in the status.
+A workload turns the difference between the wanted and the observed state of a role into writes. The steps of
+`reconcile.core` have decided about ends, restarts and phases before, as data in the status.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from tjworker.reconcile.workloads import job, pod, replicaset
 @dataclass(frozen=True, slots=True)
 class WorkloadRules:
     shape: Callable[[Pass, RoleView, bool], Iterator[Write]]
-    """(pass, view, may_create) -> the writes that bring the role's objects to what is wanted, each made when it is
-    asked for: a pass takes no more than it may write."""
+    """(pass, view, may_create) -> the writes that bring the role's objects to the wanted state. Lazy: a pass takes no
+    more than it may write."""
     next_seconds: Callable[[RoleView, float], float | None] = lambda _view, _now: None
-    """(view, now) -> how soon it has more to write though nothing changes; None: it waits for news."""
+    """(view, now) -> seconds until it has more to write although nothing changes; None: it waits for an event."""
 
 
 WORKLOADS: Mapping[Workload, WorkloadRules] = {

@@ -1,8 +1,8 @@
-"""The environment that the operator writes into every container: how replicas find each other. Pure.
+"""The environment that the operator writes into every container, by which replicas find each other. Pure.
 
-The names are trainingjob-operator's. In our own kinds they are reserved: they replace the user's variables. A job of
-another operator's kind was written for an operator that sets none of them, so there every variable of the template
-stays as it is. A framework's variables yield to the template's in every kind.
+The names are trainingjob-operator's. In the operator's own kinds they are reserved: they replace the user's variables.
+A job of another operator's kind was written for an operator that sets none of them. So there the template's variables
+stay. In every kind, the template's variables replace those of a framework.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from tjworker.reconcile.peers import ListKind, left_out, role_counts, role_list
 
 ORDER: tuple[ListKind, ...] = ("INSTANCES", "PORTS", "HOSTS")
 Env = dict[str, str | Mapping[str, Any]]
-"""Name -> value, or where Kubernetes takes it from (`valueFrom`)."""
+"""Name -> value, or its source (`valueFrom`)."""
 
 
 def role_environment(job: TrainingJob) -> dict[str, str]:
-    """For every role R of the job: R_INSTANCES, R_PORTS, R_HOSTS and their _NUM. The same for each pod of a pass. Of a
-    big job, only the _NUM of some (`peers.left_out`)."""
+    """R_INSTANCES, R_PORTS, R_HOSTS and their _NUM for every role R of the job. All pods of a pass have the same. Big
+    jobs get only the _NUM of some (`peers.left_out`)."""
     env: dict[str, str] = {}
     without = left_out(job)
     for role in job.roles:
@@ -46,9 +46,11 @@ def replica_environment(job: TrainingJob, role: Role, index: int, attempt: int) 
 
 
 def template_environment(job: TrainingJob, role: Role) -> Env:
-    """Of all pods of a ReplicaSet or batch Job: what differs from pod to pod comes out of the labels that the operator
-    gives them when they run. So it is empty in a container's first start and there from its second; a program that
-    needs its ordinal from the beginning mounts the labels (a downwardAPI volume follows them)."""
+    """The variables of all pods of a ReplicaSet or batch Job.
+
+    Values that differ between pods come from labels that the operator sets once the pods run. So they are empty at a
+    container's first start and set from its second. A program that needs its ordinal from the beginning mounts the
+    labels: a downwardAPI volume follows them."""
     return {
         **_common(job, role),
         "TRAININGJOB_REPLICA_INDEX": _label(labels.REPLICA_INDEX),
@@ -67,7 +69,7 @@ def _common(job: TrainingJob, role: Role) -> dict[str, str]:
 
 
 def container_environment(container: Mapping[str, Any]) -> dict[str, str]:
-    """What differs between the containers of a pod."""
+    """The variables that differ between the containers of a pod."""
     return {"TRAININGJOB_PORTS": ",".join(str(p.number) for p in container_ports(container))}
 
 
@@ -76,13 +78,13 @@ def _label(name: str) -> Mapping[str, Any]:
 
 
 def list_env(job: TrainingJob, container: Mapping[str, Any], ours: Env, framework: FrameworkEnv) -> list[object]:
-    """The container's `env`: the operator's variables, the framework's, then those of the template, which may therefore
-    refer to the others as $(NAME). Of two variables with one name, one is kept. `ours` lacks what differs between the
-    containers of a pod; it is added here."""
+    """The container's `env`: the variables of the operator, of the framework, then of the template, which may therefore
+    refer to the others as $(NAME). Of two variables with one name, one is kept. `ours`: the operator's variables
+    without those of `container_environment`, which are added here."""
     own, template = {**ours, **container_environment(container)}, container.get("env")
     written: list[object] = template if isinstance(template, list) else []
     if job.is_guest:
-        # training-operator's own variables go before what it does not know (`framework` before `own`).
+        # The framework's variables, which training-operator sets, have priority over the operator's, which it does not.
         reserved, added = frozenset[str](), {**own, **framework}
     else:
         reserved, added = frozenset(own), {**framework, **own}
@@ -95,5 +97,5 @@ def list_env(job: TrainingJob, container: Mapping[str, Any], ours: Env, framewor
 def _env_entry(name: str, value: str | Mapping[str, Any]) -> object:
     if not isinstance(value, str):
         return {"name": name, "valueFrom": value}
-    # Kubernetes expands $(NAME) in values: a `$` of ours means itself.
+    # Kubernetes expands $(NAME) in values. A `$` in the operator's values is literal.
     return {"name": name, "value": str(value) if isinstance(value, Expanded) else value.replace("$", "$$")}

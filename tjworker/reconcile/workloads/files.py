@@ -1,7 +1,7 @@
 """Files of a framework in its pods, such as MPI's hostfile. Pure.
 
-A file is an annotation of the pod, which a downwardAPI volume shows: no object beside the pod has to be made, to follow
-the job or to be collected. All files of a pod lie in one folder.
+A file is an annotation of the pod, shown by a downwardAPI volume. So no further object has to be created, updated and
+deleted. All files of a pod are in one folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def file_annotations(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def add_files(spec: dict[str, Any], files: Mapping[str, str]) -> None:
-    """Into the pod's own copy of its spec. A container that mounts something there itself keeps it."""
+    """Add the files to the pod's own copy of its spec. A container that already has a mount there keeps it."""
     if not files:
         return
     folder = str(PurePosixPath(next(iter(files))).parent)

@@ -1,19 +1,20 @@
-"""The workload Job: trainers as a batch Job; its parallelism says how many. Pure.
+"""The workload Job: trainers as a batch Job, whose parallelism is their number. Pure.
 
-It relies on these facts of the batch Job controller (1.34); tests/e2e/control_plane shows each of them:
+It relies on these facts of the batch Job controller (1.34). tests/e2e/control_plane shows each of them:
 
-- Without `completions` (a work queue), parallelism alone is the count of pods, and scaling fails no pod. With them the
-  controller never runs more pods than are still to complete, so that scaling up does nothing: only a trainer whose
-  count is fixed (edlPolicy Never) has them. They cannot be changed later.
+- Without `completions` (a work queue), only parallelism decides the number of pods, and scaling fails no pod. With
+  them, the controller never runs more pods than completions are open, so that scaling up has no effect. They cannot be
+  changed later. So only trainers with a fixed number (edlPolicy Never) have completions.
 - A pod that fails or is deleted counts as failed, and `backoffLimit` (default 6) ends the whole Job. The operator
-  itself decides in `policies.controller_managed` which deaths end a job, so the limit is out of reach.
-- After a failure the controller waits before it makes the next pod, longer with each, up to 10 minutes; a pod that
-  succeeds resets that. `replacements` makes such a pod in its stead. Scaling down is no failure and delays nothing.
-- `podReplacementPolicy` stays at its default: the replacement of a deleted trainer is made at once. With `Failed`, a
-  trainer that is deleted, saves its state and exits with 0 would count as a success, and a work queue that has one
-  makes no pods any more. By default, too, where it exits within a second: so its finalizer goes first (`_uncount`).
-- The selector is the operator's: a generated one demands a label `job-name` with the name of the batch Job, and that
-  label has the job's name.
+  decides in `policies.controller_managed` which deaths end a job, so the limit is out of reach.
+- After each failure the controller waits longer before it creates the next pod, up to 10 minutes. A success resets
+  that. `replacements` creates such a pod instead. Scaling down is no failure and delays nothing.
+- `podReplacementPolicy` keeps its default, so that a deleted trainer is replaced at once. With `Failed`, a trainer that
+  is deleted, saves its state and exits with 0 would count as a success, and a work queue with a success gets no more
+  pods. With the default, too, that happens if the trainer exits within a second. So its finalizer is removed first
+  (`_uncount`).
+- The selector is the operator's. A generated one requires a label `job-name` with the name of the batch Job, but that
+  label holds the job's name.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
 
 
 def _uncount(view: RoleView) -> Iterator[Patch]:
-    """A trainer that is asked to go is neither a success of its Job nor a failure, however it exits: without its
-    finalizer the controller counts it as nothing, and makes the next one at once. It looks a second after the news."""
+    """Remove the finalizer of deleted trainers. The controller, which looks one second after the event, then counts
+    them neither as success nor as failure, and creates the next pod at once."""
     for pod in (*(r.pod for r in view.replicas if r.pod is not None), *view.surplus, *view.others):
         kept = view.owner is not None and pod.owner_uid == view.owner.uid and pod.uncounted and bool(pod.deleted_at)
         if kept and (pod.phase not in ENDED_PHASES or stopped(pod)):
@@ -65,7 +66,7 @@ def next_seconds(view: RoleView, now: float) -> float | None:
 
 def _replacement(job: TrainingJob, owner: WorkloadRecord, name: str, replica: Replica, template: Json) -> Create:
     metadata = template["metadata"]
-    # Not blockOwnerDeletion: some clusters ask for a permission on the Job's finalizers then.
+    # Without blockOwnerDeletion, for which some clusters require a permission on the Job's finalizers.
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": owner.name, "uid": owner.uid, "controller": True}
     body = {
         "apiVersion": "v1",
@@ -84,12 +85,13 @@ def _replacement(job: TrainingJob, owner: WorkloadRecord, name: str, replica: Re
 
 
 def _count(view: RoleView) -> int:
-    """Without those that have succeeded under an earlier Job of this name, since deleted. Those that have succeeded
-    under this one stay in its count: it makes no pod for them. Its status may tell of one later than the pod does."""
+    """How many pods the batch Job must keep: all but those that succeeded under an earlier Job of this name."""
+    # Successes under this Job stay in its count: it creates no pod for them.
     done, here = sum(r.final for r in view.replicas), 0
     if view.owner is not None:
-        mine = sum(p.phase == "Succeeded" and p.owner_uid == view.owner.uid for p in view.others)
-        here = max(view.owner.succeeded, mine)
+        # The Job's status may show a success later than the pod does.
+        succeeded_pods = sum(p.phase == "Succeeded" and p.owner_uid == view.owner.uid for p in view.others)
+        here = max(view.owner.succeeded, succeeded_pods)
     return view.role.replicas - max(0, done - here)
 
 

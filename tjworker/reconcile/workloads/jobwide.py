@@ -1,8 +1,7 @@
-"""What a job has once, beside its pods: one headless service for all of them, a Secret and claims that they mount.
-Pure.
+"""Objects that a job has once: one headless service for all its pods, and a Secret and claims that they mount. Pure.
 
-No watch shows a Secret or a claim. That it is there a pod proves that runs, as it has mounted it: until then each pass
-asks for it again, and so does one that makes a pod. A second create does nothing.
+No watch shows Secrets or claims. A running pod proves that they exist, because it has mounted them. Until then, and
+whenever a pass creates a pod, it creates them again. A second create does nothing.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ STARTING: tuple[State, ...] = ("missing", "pending", "scheduled")
 
 
 def creates(p: Pass, held: Container[str]) -> Iterator[Create]:
-    """Before the pods. `held`: roles whose pods are not made yet."""
+    """The creates of these objects, to be written before the pods. `held`: roles whose pods are not created yet."""
     job = p.job
     serves = any(needs_service(replica) for view in p.roles.values() for replica in view.replicas)
     if job.subdomain and serves and job.subdomain not in {service.name for service in p.observed.services}:
         yield Create(SERVICES, job.subdomain, _service(p))
     proved = any(view.count("running") for view in p.roles.values())
     begun = [view for name, view in p.roles.items() if name not in held]
-    to_make, starting = any(view.count("missing") for view in begun), any(view.count(*STARTING) for view in begun)
-    if not (to_make or (starting and not proved)):
+    creates_pods, starting = any(view.count("missing") for view in begun), any(view.count(*STARTING) for view in begun)
+    if not (creates_pods or (starting and not proved)):
         return
     for claim in job.claims:
         yield Create(CLAIMS, claim.name, _claim(job, claim), needed=True)
@@ -40,7 +39,7 @@ def creates(p: Pass, held: Container[str]) -> Iterator[Create]:
 
 
 def _service(p: Pass) -> Json:
-    """Pods are found before they are ready: the launcher of an MPI job looks for its own name, too."""
+    # It publishes pods that are not ready: the launcher of an MPI job looks up its own name, too.
     metadata = child_metadata(p.job, p.job.subdomain)
     own = {name: metadata["labels"][name] for name in (labels.GROUP_NAME, labels.JOB_NAME, labels.JOB_UID)}
     return {
@@ -52,7 +51,7 @@ def _service(p: Pass) -> Json:
 
 
 def _claim(job: TrainingJob, claim: JobClaim) -> Json:
-    """With the labels of JobSet alone: it may outlive the job, and be the next one's of that name."""
+    # Only JobSet's labels: the claim may outlive the job, and serve the next job of that name.
     metadata: Json = {"name": claim.name, "namespace": job.name.namespace, "labels": dict(claim.labels)}
     if claim.annotations:
         metadata["annotations"] = dict(claim.annotations)

@@ -1,8 +1,9 @@
-"""What the workloads ReplicaSet and Job have in common: an owner object made once, its count moved by patches, and the
-pods that its controller makes, which get their ordinals from the operator and are otherwise left alone. Pure.
+"""The common part of the workloads ReplicaSet and Job. Pure.
 
-Deletes such a pod only where its controller does not: on a lost node, or to replace it. (What makes one: `job`.) A
-count is patched with the owner's uid and resourceVersion, an ordinal with the pod's. Safe to run twice.
+The operator creates the owner object once, and changes its count by patches. The owner's controller creates the pods.
+They get their ordinals from the operator, and are otherwise left alone. It deletes such a pod only if the controller
+does not: on a lost node, or to replace the pod. (`job` has the case in which it creates one.) Patches carry the uid and
+resourceVersion of their object. Safe to run twice.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ COUNT_FIELDS: Mapping[GroupResource, str] = {REPLICASETS: "replicas", BATCH_JOBS
 def shape_owner(
     p: Pass, view: RoleView, *, resource: GroupResource, api_version: str, spec: Spec, restart_policy: str, count: int
 ) -> Iterator[Write]:
-    """`count`: of the pods that the owner is to keep."""
+    """The writes for a role's owner object and its pods. `count`: how many pods the owner must keep."""
     job, role, owner = p.job, view.role, view.owner
     if owner is None:
         if role.makes_pods and not _name_taken(job, role, p.observed, resource):
             yield _create(p, view, resource, api_version, spec, restart_policy)
         return
     if owner.deleted_at:
-        return  # it is being deleted; once it is gone it is made again
+        # Once it is gone, a later pass creates it again.
+        return
     if view.misled and owner.condition and role.makes_pods:
-        yield _make_again(resource, owner)
+        yield _delete_misled(resource, owner)
         return
     if owner.desired != count and not owner.condition:
         yield _scale(p.now, resource, owner, count, f"role {role.name} is to have {count} pods")
@@ -54,26 +56,27 @@ def shape_owner(
             yield delete_pod(replica.pod, f"attempt {replica.attempt} replaces it")
         elif _needs_ordinal(replica):
             yield _give_ordinal(job, replica)
-    yield from _take_surplus(view, owner, f"role {role.name} is to have {count} pods")
+    yield from _delete_surplus(view, owner, f"role {role.name} is to have {count} pods")
     for pod in (*view.others, *(r.pod for r in view.replicas if r.pod is not None)):
         if pod.lost and to_delete(pod):
             yield delete_pod(pod, pod.lost)
 
 
-def _make_again(resource: GroupResource, owner: WorkloadRecord) -> Delete:
+def _delete_misled(resource: GroupResource, owner: WorkloadRecord) -> Delete:
     why = "it is complete by pods that were asked to go, and is made again for those that have not succeeded"
     return Delete(resource, owner.name, owner.uid, None, why, owner.rv, owner.owner_uid)
 
 
-def _take_surplus(view: RoleView, owner: WorkloadRecord, why: str) -> Iterator[Write]:
-    """Of a batch Job that has seen a success: see `left_running`."""
+def _delete_surplus(view: RoleView, owner: WorkloadRecord, why: str) -> Iterator[Write]:
+    # After a success the controller of batch Jobs deletes no pod itself: see `left_running`.
     for pod in view.surplus if owner.succeeded and not owner.condition else ():
         if pod.owner_uid == owner.uid and to_delete(pod):
             yield delete_pod(pod, why)
 
 
 def _name_taken(job: TrainingJob, role: Role, observed: Observed, resource: GroupResource) -> bool:
-    """By an object of an earlier job of the same name that is still going. (A stranger's is told by the API server.)"""
+    """True if an object of an earlier job of the same name still exists."""
+    # The API server reports an object of another owner, when it refuses the create.
     name = owner_name(job.name.name, role.name)
     return any(w.name == name for w in (observed.replicasets if resource == REPLICASETS else observed.jobs))
 
@@ -93,7 +96,7 @@ def _create(
             "metadata": {
                 "name": name,
                 "namespace": job.name.namespace,
-                # Those of the template too (`paddle-job`): scripts select the owners by them, not only the pods.
+                # With the template's labels (`paddle-job`): scripts select owners by them, and not only pods.
                 "labels": {**template["metadata"]["labels"], **_counted_since(p.now, resource)},
                 "ownerReferences": [owner_reference(job)],
             },
@@ -103,10 +106,11 @@ def _create(
 
 
 def owned_template(p: Pass, role: Role, restart_policy: str) -> Json:
-    """Of the pods of a ReplicaSet or batch Job, whoever makes them."""
+    """The template of all pods of a ReplicaSet or batch Job, also of those that the operator creates for it."""
     env = {**template_environment(p.job, role), **role_environment(p.job)}
     template = pod_template(p.job, role, env, index=None, restart_policy=restart_policy, gang=p.gang)
-    template["metadata"]["labels"][labels.JOB_KIND] = p.job.kind  # the owner reference of such a pod names no job
+    # The owner reference of such a pod does not name the job.
+    template["metadata"]["labels"][labels.JOB_KIND] = p.job.kind
     return template
 
 
@@ -122,18 +126,19 @@ def _scale(now: float, resource: GroupResource, owner: WorkloadRecord, count: in
 
 
 def _counted_since(now: float, resource: GroupResource) -> dict[str, str]:
-    """`replacements` gives the Job's controller a head start after each change of the count."""
+    # `replacements` gives the Job's controller a head start after each change of the count.
     return {labels.COUNTED_SINCE: str(int(now))} if resource == BATCH_JOBS else {}
 
 
 def _needs_ordinal(replica: Replica) -> bool:
-    """It runs, has run, or will not come to run by itself (then it may have to be replaced), and its ordinal is not
-    that of its slot. Before that a pod changes too often: the resourceVersion would nearly always be an old one."""
+    """True if the pod lacks the ordinal of its slot and must get it now."""
     pod = replica.pod
     if pod is None or replica.final or replica.state in ("outdated", "terminating", "lost"):
         return False
     if ordinal_of(pod) == (replica.index, replica.attempt):
         return False
+    # A pod that is starting changes too often: the resourceVersion would nearly always be outdated. One that cannot
+    # start may have to be replaced, and needs its ordinal for that.
     return pod.phase != "Pending" or stuck_container(pod) is not None
 
 
@@ -145,7 +150,7 @@ def _give_ordinal(job: TrainingJob, replica: Replica) -> Patch:
 
 
 def unjudged(view: RoleView) -> bool:
-    """Some pod has ended before it had an ordinal: it gets one in this pass, and the next one judges it by that."""
+    """True if a pod ended before it got an ordinal. This pass gives it one, and the next pass judges it."""
     return any(
         r.pod is not None and not r.final and r.pod.phase in ENDED_PHASES and ordinal_of(r.pod) is None
         for r in view.replicas
@@ -156,7 +161,7 @@ def unjudged(view: RoleView) -> bool:
 
 
 def release(p: Pass, why: str) -> list[Write]:
-    """ReplicaSets to 0, parallelism to 0: their controllers then take the pods that live."""
+    """Patches that set replicas or parallelism of every owner to 0. Their controllers then delete the live pods."""
     return [
         _scale(p.now, resource, w, 0, why)
         for resource, w in own_workloads(p.job, p.observed)
@@ -165,7 +170,7 @@ def release(p: Pass, why: str) -> list[Write]:
 
 
 def unreleased(job: TrainingJob, observed: Observed) -> bool:
-    """Some owner still wants pods, or its controller has not seen yet that it wants none: it might make one more."""
+    """True if an owner still wants pods, or its controller has not seen the 0 yet and might create one more."""
     return any(
         not w.deleted_at and (w.desired > 0 or 0 < w.observed_generation < w.generation)
         for _, w in own_workloads(job, observed)
@@ -173,7 +178,7 @@ def unreleased(job: TrainingJob, observed: Observed) -> bool:
 
 
 def delete_owners(job: TrainingJob, observed: Observed, roles: set[str], why: str) -> list[Write]:
-    """ReplicaSets and batch Jobs of roles that the spec no longer has; their pods go with them."""
+    """Deletes of ReplicaSets and batch Jobs whose role is no longer in the spec. Their pods are deleted with them."""
     known = {owner_name(job.name.name, role) for role in roles}
     return [
         Delete(resource, w.name, w.uid, None, why, w.rv, w.owner_uid)
@@ -183,11 +188,11 @@ def delete_owners(job: TrainingJob, observed: Observed, roles: set[str], why: st
 
 
 def left_running(job: TrainingJob, observed: Observed) -> set[str]:
-    """UIDs of batch Jobs that have seen a success: their controller takes no pod away then, whatever parallelism says
-    (without `completions`, Kubernetes' rule), and makes none for those that go."""
+    """UIDs of batch Jobs with a success. Without `completions`, their controller then neither deletes surplus pods nor
+    replaces deleted ones, whatever parallelism is."""
     return {w.uid for resource, w in own_workloads(job, observed) if resource == BATCH_JOBS and w.succeeded}
 
 
 def goes_by_itself(job: TrainingJob, pod: PodRecord, left: Collection[str]) -> bool:
-    """Its controller takes it once it is released. `left`: as `left_running` has it."""
+    """True if the pod's controller deletes it once the owner is released. `left`: the result of `left_running`."""
     return pod.owner_uid not in (job.uid, *left) and pod.phase not in ENDED_PHASES and not pod.lost

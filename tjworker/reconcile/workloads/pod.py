@@ -1,6 +1,6 @@
-"""The workload Pod: each replica is a pod of a fixed name that the operator makes and replaces itself, by index. Pure.
+"""The workload Pod: the operator itself creates and replaces a pod with a fixed name for each index. Pure.
 
-Fixed names are what makes a second create harmless (409), a UID what makes a second delete harmless. Safe to run twice.
+Safe to run twice: fixed names make a second create harmless (409), and UIDs a second delete.
 """
 
 from __future__ import annotations
@@ -40,18 +40,19 @@ def _pod_deletes(view: RoleView) -> Iterator[Delete]:
 
 
 def _failed_with_its_node(replica: Replica) -> bool:
-    """For good: should the node come back, its processes must not go on for a job that counts them as failed."""
+    # If the node comes back, its processes must not go on for a job that counts them as finally failed.
     pod = replica.pod
     return replica.final and pod is not None and bool(pod.lost) and pod.phase in ("Pending", "Running")
 
 
 def to_delete(pod: PodRecord) -> bool:
-    """Not on its way yet, or for ever on its way: on a lost node no kubelet confirms a deletion. One that was already
-    asked for with grace 0 hangs on a finalizer: asking again does not help."""
+    """True if the pod must be deleted, or deleted again because no kubelet can confirm the first deletion."""
+    # A deletion on a lost node that had grace 0 already waits for a finalizer. Another one does not help.
     return not pod.deleted_at or (bool(pod.lost) and pod.deletion_grace_seconds > 0)
 
 
 def delete_pod(pod: PodRecord, why: str) -> Delete:
+    """The delete of a pod; without a grace period if its node is lost."""
     grace_seconds = 0 if pod.lost else None
     return Delete(PODS, pod.name, pod.uid, grace_seconds, why, pod.rv, pod.owner_uid)
 
@@ -68,7 +69,7 @@ def label_pod(pod: PodRecord, changed: Mapping[str, str], why: str) -> Patch:
 
 def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> Iterator[Delete]:
     wanted = {r.name: r for r in view.replicas}
-    alike = role_ports(job, view.role) if job.host_ports is None else None
+    common = role_ports(job, view.role) if job.host_ports is None else None
     for service in own_services(job, observed):
         if service.labels.get(labels.REPLICA_NAME) != view.role.name:
             continue
@@ -76,17 +77,17 @@ def _service_deletes(job: TrainingJob, view: RoleView, observed: Observed) -> It
         if replica is None:
             yield delete_service(service, f"index is not below replicas {view.role.replicas}")
             continue
-        found = replica_ports(job, view.role, replica.index) if alike is None else alike
-        ports = [port.number for port in found]
+        wanted_ports = replica_ports(job, view.role, replica.index) if common is None else common
+        ports = [port.number for port in wanted_ports]
         if replica.state == "missing" and sorted(service.ports) != sorted(ports):
-            # An edited template holds for pods that are made from now on, and so for their services. Its pod runs: it
-            # stays.
+            # An edited template applies to pods that are created from now on, and to their services. The service of an
+            # existing pod stays.
             yield delete_service(service, f"ports of the template are {ports} now")
 
 
 def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
-    """Labels of ours that were taken off or changed: without them a replica's service does not find it, nor
-    does `tj logs`. A pod whose attempt has become unreadable is taken for one of the first, see `pod_attempt`."""
+    """Restore the operator's labels where they were removed or changed. A replica's service and `tj logs` find the pod
+    by them. A pod whose attempt is unreadable counts as one of the first attempt (`pod_attempt`)."""
     for replica in view.replicas:
         pod = replica.pod
         if pod is None or replica.state not in ("pending", "scheduled", "running"):
@@ -99,7 +100,7 @@ def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
 
 
 def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
-    """Bodies are made as they are asked for: a pass makes those that it writes, however many are missing."""
+    # Lazy: a pass builds only the bodies that it writes, however many pods are missing.
     job = p.job
     role_env = None
     serves = has_services(job, view.role)
@@ -115,5 +116,5 @@ def _creates(p: Pass, view: RoleView) -> Iterator[Create]:
 
 
 def needs_service(replica: Replica) -> bool:
-    """A pod of it can be looked for, or is about to be there."""
+    """True if other pods may look for the replica's pod now or soon."""
     return replica.state not in ("succeeded", "failed", "blocked")

@@ -1,7 +1,7 @@
-"""The bodies of a replica's pod and service: the user's template with what the operator adds. Pure.
+"""The bodies of a replica's pod and service: the user's template and the operator's additions. Pure.
 
-Never touches the template it is given. The owner reference makes the API server's garbage collector take the objects
-with the job; the job's UID stands in a label, so that a whole set can be selected without meeting an earlier job's.
+Never changes the template in place. With the owner reference, Kubernetes' garbage collector deletes the objects with
+the job. A label holds the job's UID, so that a selection of the job's objects has none of an earlier job.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def owner_reference(job: TrainingJob) -> Json:
 
 
 def child_metadata(job: TrainingJob, name: str) -> Json:
-    """Of an object that is no role's."""
+    """The metadata of an object that belongs to no role."""
     own = job_labels(job)
     return {
         "name": name,
@@ -55,13 +55,14 @@ def _master_label(job: TrainingJob, role: Role, index: int | None) -> dict[str, 
 def pod_body(
     job: TrainingJob, role: Role, index: int, attempt: int, role_env: Mapping[str, str], gang: Membership | None = None
 ) -> Json:
-    """`role_env` is `environment.role_environment(job)`, computed once a pass."""
+    """The body of a replica's pod. `role_env`: `environment.role_environment(job)`, computed once per pass."""
     env: Env = {**replica_environment(job, role, index, attempt), **role_env}
-    # The operator restarts replicas itself, by policy and with its own count: kubelet must not do so behind its back.
+    # The operator restarts replicas itself, by policy and with its own count. The kubelet must not.
     template = pod_template(job, role, env, index=index, restart_policy="Never", gang=gang)
     metadata, name = template["metadata"], pod_name(job.name.name, role.name, index)
     if job.subdomain:
-        template["spec"].setdefault("hostname", name)  # DNS has no pod of a subdomain without it
+        # DNS does not resolve a pod of a subdomain without a hostname.
+        template["spec"].setdefault("hostname", name)
     if job.guest_labels is not None and job.guest_labels.index_annotation:
         # The downward API of the other operator's pods reads their index from here.
         own = {job.guest_labels.index_annotation: str(index)}
@@ -83,9 +84,8 @@ def pod_body(
 def pod_template(
     job: TrainingJob, role: Role, env: Env, *, index: int | None, restart_policy: str, gang: Membership | None
 ) -> Json:
-    """The role's template with what each of its pods gets: environment, the labels and annotations of the job that
-    children inherit where the template sets none, scheduler, priority class, restartPolicy; and the labels of
-    `role_labels`, that say whose the pods are."""
+    """The role's template with the additions for all its pods: environment, scheduler, priority class, restartPolicy,
+    the labels of `role_labels`, and those labels and annotations of the job that the template does not set."""
     meta = _mapping(role.template.get("metadata"))
     spec = dict(_mapping(role.template.get("spec")))
     framework = find_framework(job)
@@ -128,20 +128,20 @@ def _join(job: TrainingJob, gang: Membership, metadata: Json, spec: Json) -> Non
 
 
 def _add_default_port(job: TrainingJob, role: Role, spec: Json) -> None:
-    """The framework's port, where the template has none that counts."""
-    made, every = find_framework(job), spec.get("containers")
-    added = made.added_port(role)
+    """Add the framework's port if the template has no port that counts."""
+    framework, every = find_framework(job), spec.get("containers")
+    added = framework.added_port(role)
     if added is None or not every:
         return
-    chosen = next((i for i, c in enumerate(every) if c.get("name") == made.default_container), 0)
+    chosen = next((i for i, c in enumerate(every) if c.get("name") == framework.default_container), 0)
     port = {"name": added.name, "containerPort": added.number}
     with_port = {**every[chosen], "ports": [*(every[chosen].get("ports") or ()), port]}
     spec["containers"] = [*every[:chosen], with_port, *every[chosen + 1 :]]
 
 
 def _use_own_ports(job: TrainingJob, role: Role, index: int | None, spec: Json) -> None:
-    """Of a pod on the host network: its own number in the place of each port by which it is found. As a hostPort, which
-    keeps it off a node where another pod has it."""
+    """Give a pod on the host network its own number for each port by which other pods find it."""
+    # As a hostPort, so that the scheduler keeps the pod off a node where another pod has that port.
     if job.host_ports is None or index is None:
         return
     own = {p.number: of.number for p, of in zip(role_ports(job, role), replica_ports(job, role, index), strict=True)}
@@ -156,8 +156,8 @@ def _on_host(port: Json, own: Mapping[int, int]) -> Json:
 
 
 def service_body(job: TrainingJob, role: Role, index: int) -> Json:
-    """Headless, of the pod's own name, so that `<job>-<role>-<index>.<namespace>` resolves to the pod, ready or not:
-    replicas look for each other while they start."""
+    """The headless service of one replica, with the pod's name, so that `<job>-<role>-<index>.<namespace>` resolves to
+    the pod. Also before the pod is ready: replicas look for each other while they start."""
     own = {**role_labels(job, role.name), labels.REPLICA_INDEX: str(index)}
     ports = [{"name": p.name, "port": p.number, "targetPort": p.number} for p in replica_ports(job, role, index)]
     return {

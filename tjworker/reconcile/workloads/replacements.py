@@ -1,15 +1,16 @@
-"""Pods that a batch Job lacks because its controller waits: the operator makes them in the Job's name. Pure.
+"""Pods that the operator creates for a batch Job while the Job's controller waits. Pure.
 
-After each pod that fails, is deleted or is lost, the controller of batch Jobs waits longer before it makes the next: 10
-s, 20 s, 40 s, up to ten minutes (kubernetes v1.36 `pkg/controller/job/backoff_utils.go`). But it only asks how many of
-the Job's pods are active, not who made them. So a replacement is made here as the controller would make it, owned by
-the Job and with its finalizer; and with its ordinal from the start, under a name that slot and attempt fix (where a pod
-of another slot has it, that one's UID, too), so that a second create is harmless (409). Why: docs/adr/0017.
+After each pod that fails, is deleted or is lost, the controller of batch Jobs waits longer before it creates the next:
+10 s, 20 s, 40 s, up to ten minutes (kubernetes v1.36 `pkg/controller/job/backoff_utils.go`). But it only counts the
+Job's active pods, and does not ask which client created them. So the operator creates a replacement as the controller
+would, owned by the Job and with its finalizer. The pod has its ordinal from the start. Slot and attempt fix its name;
+if a pod of another slot has that name, so does that pod's UID. So a second create is harmless (409). docs/adr/0017 has
+the reasons.
 
-Only where the Job's own status tells that it has fewer than it wants: its controller has seen the loss then, and waits.
-None for a work queue that a trainer has found empty; nor more than a Job with completions has left of them, for its
-controller would take them away. Should both make one in the same moment, the controller takes away
-the one that is too many, and counts no failure; nor does `policies.controller_managed`.
+The operator creates pods only if the Job's own status shows fewer than it wants: its controller has seen the loss then,
+and waits. It creates none for a work queue that a trainer has found empty, and no more than the open completions of a
+Job that has them: the controller would delete them. If both create a pod at the same moment, the controller deletes the
+surplus one. Neither it nor `policies.controller_managed` counts that as a failure.
 """
 
 from __future__ import annotations
@@ -27,84 +28,89 @@ from tjworker.reconcile.rests import CRASHED_SECONDS, ran_long, rest_seconds
 from tjworker.reconcile.slots import ordinal_of
 
 HEAD_START_SECONDS = 2.0
-"""After a change of the count, which a Job's status does not confirm: a Job has no observedGeneration."""
+"""The controller gets this time after a change of the count. A Job has no observedGeneration to confirm the change."""
 _SUFFIX_LENGTH = 5
 SILENT_SECONDS = 3.0
-"""A controller that has counted failures, lacks pods and has made none for so long waits."""
+"""A controller that has counted failures, lacks pods and has created none for this long is waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacements:
     due: tuple[tuple[str, Replica], ...] = ()
-    """Slots whose pod is to be made now, each with the pod's name."""
+    """(pod name, slot) of each pod to be created now."""
     next_seconds: float | None = None
-    """Until the next one is due."""
+    """Until the next pod is due."""
 
 
 def find_replacements(view: RoleView, wanted: int, now: float) -> Replacements:
-    """`wanted`: pods that the batch Job is to keep; until it says so itself, its controller goes first."""
+    """The replacements that are due. `wanted`: how many pods the batch Job must keep."""
     owner = view.owner
     if owner is None or owner.deleted_at or owner.condition:
         return Replacements()
-    if owner.desired != wanted:  # this pass tells the Job; the echo of an own write is no news
+    if owner.desired != wanted:
+        # This pass patches the count, and the controller goes first. The echo of an own write begins no pass.
         waits_long = owner.failed or view.attempts.pods
         return Replacements(next_seconds=SILENT_SECONDS if waits_long and wanted > owner.desired else None)
     pods = [*view.surplus, *view.others, *(r.pod for r in view.replicas if r.pod is not None)]
-    mine = [p for p in pods if p.owner_uid == owner.uid]
-    active = sum(not p.deleted_at and p.phase not in ENDED_PHASES for p in mine)
+    owned = [p for p in pods if p.owner_uid == owner.uid]
+    active = sum(not p.deleted_at and p.phase not in ENDED_PHASES for p in owned)
     room = owner.desired - (owner.succeeded if view.role.edl_policy == "Never" else 0) - active
-    # The Job tells of more than we see: its controller has not seen the loss yet, or we have not seen its pods.
-    if room <= 0 or active < owner.active or _found_empty(view, owner, mine):
+    # If the Job reports more active pods than are observed, its controller has not seen the loss yet, or the operator
+    # has not seen its pods.
+    if room <= 0 or active < owner.active or _is_empty_queue(view, owner, owned):
         return Replacements()
-    fresh = _fresh_seconds(view, owner, mine, now)
-    waits = [(_seconds_left(view, r, owner, fresh, now), r) for r in view.replicas if r.state == "missing"]
-    due = [r for left, r in waits if left is not None and left <= 0][:room]
-    later = [left for left, _ in waits if left is not None and left > 0]
+    without_loss = _seconds_without_loss(view, owner, owned, now)
+    waits = [(_seconds_left(view, r, owner, without_loss, now), r) for r in view.replicas if r.state == "missing"]
+    due = [r for seconds, r in waits if seconds is not None and seconds <= 0][:room]
+    later = [seconds for seconds, _ in waits if seconds is not None and seconds > 0]
     held = {pod.name: pod.uid for pod in pods}
     return Replacements(tuple((_name(owner, r, held), r) for r in due), min(later, default=None))
 
 
 def _name(owner: WorkloadRecord, replica: Replica, held: Mapping[str, str]) -> str:
-    """A pod keeps its name when it takes another slot. Whoever finds the name held goes on to one that the holder's UID
-    fixes, so that a second create is harmless there, too."""
+    # A pod keeps its name when it takes another slot, so the name may be taken. The holder's UID then fixes the next
+    # one, so that a second create is harmless there, too.
     name = f"{owner.name}-{replica.index}-{replica.attempt}"
     while name in held:
         name = f"{name}-{hashlib.sha256(held[name].encode()).hexdigest()[:_SUFFIX_LENGTH]}"
     return name
 
 
-def _found_empty(view: RoleView, owner: WorkloadRecord, mine: Iterable[PodRecord]) -> bool:
-    """A work queue in which a trainer has succeeded gets no more of them: the Job is complete when the others end."""
+def _is_empty_queue(view: RoleView, owner: WorkloadRecord, owned: Iterable[PodRecord]) -> bool:
+    """True for a work queue in which a trainer has succeeded: the Job is complete when the other trainers end."""
     if view.role.edl_policy == "Never" or view.misled:
         return False
-    return bool(owner.succeeded) or any(p.phase == "Succeeded" and not stopped(p) for p in mine)
+    return bool(owner.succeeded) or any(p.phase == "Succeeded" and not stopped(p) for p in owned)
 
 
 def _seconds_left(
-    view: RoleView, replica: Replica, owner: WorkloadRecord, fresh: float | None, now: float
+    view: RoleView, replica: Replica, owner: WorkloadRecord, without_loss: float | None, now: float
 ) -> float | None:
-    """Until the operator makes this slot's pod; None: it is the controller's to make."""
+    """Seconds until the operator creates this slot's pod; None if the controller creates it."""
     if str(replica.index) not in view.attempts.pods:
-        return fresh
+        return without_loss
     head_start = _counted_since(owner) + HEAD_START_SECONDS
     unmade_until = from_rfc3339(view.unmade_until.get(replica.index, "")) or 0.0
     return max(head_start, _rested_at(view, replica), unmade_until) - now
 
 
-def _fresh_seconds(view: RoleView, owner: WorkloadRecord, mine: Iterable[PodRecord], now: float) -> float | None:
-    """As `_seconds_left`, of a slot that has lost no pod: after scaling up or resuming, while the controller still
-    waits for failures of before, or makes none any more. Or another pod, which had no ordinal yet, has taken the place
-    of one that failed: then this slot rests for it, as after a first failure."""
+def _seconds_without_loss(
+    view: RoleView, owner: WorkloadRecord, owned: Iterable[PodRecord], now: float
+) -> float | None:
+    """`_seconds_left` of slots that have lost no pod."""
+    # After scaling up or resuming, the controller may still wait because of earlier failures, or create no more pods.
     if not owner.failed and not owner.succeeded:
         return None
-    made = (from_rfc3339(p.created_at) for p in mine if not _by_us(owner, p))
+    made = (from_rfc3339(p.created_at) for p in owned if not _is_replacement(owner, p))
     last = max((t for t in made if t is not None), default=0.0)
+    # A pod without ordinal may have taken the slot of a failed one. Then this slot rests for it, as after a first
+    # failure.
     rested = max(_failures_passed_on(view), default=0.0) + CRASHED_SECONDS + HEAD_START_SECONDS
     return max(last + SILENT_SECONDS, _counted_since(owner) + SILENT_SECONDS, rested) - now
 
 
 def _failures_passed_on(view: RoleView) -> Iterator[float]:
-    """When those trainers failed by themselves whose slot has a pod that was there before."""
+    """The times of failures of trainers whose slot now has an older pod, in Unix seconds."""
     holders = {replica.index: replica.pod for replica in view.replicas}
     for pod in view.others:
         ordinal, ended = ordinal_of(pod), ended_at(pod)
@@ -115,20 +121,21 @@ def _failures_passed_on(view: RoleView) -> Iterator[float]:
             yield ended
 
 
-def _by_us(owner: WorkloadRecord, pod: PodRecord) -> bool:
-    return "-" in pod.name.removeprefix(f"{owner.name}-")  # the controller's names end in five letters or digits
+def _is_replacement(owner: WorkloadRecord, pod: PodRecord) -> bool:
+    # The names that the controller gives end in five letters or digits.
+    return "-" in pod.name.removeprefix(f"{owner.name}-")
 
 
 def _counted_since(owner: WorkloadRecord) -> float:
-    """Since when the Job has its count of pods; long ago, where an older operator has set it."""
+    """When the Job got its count of pods, in Unix seconds; 0 if an older operator set it."""
     text = owner.labels.get(labels.COUNTED_SINCE, "")
     return float(text) if text.isascii() and text.isdigit() else 0.0
 
 
 def _rested_at(view: RoleView, replica: Replica) -> float:
-    """A trainer that fails by itself again and again rests before its next attempt, 10 s, doubling to 5 minutes: as
-    long as the controller makes it wait for its first, so that the others that fail with it are seen to. What nodes,
-    preemption and users take comes back at once."""
+    """When the slot's rest after failures of the program is over, in Unix seconds; 0 if there is no rest. Rests take
+    10 s, doubling to 5 minutes. Losses by nodes, preemption and users cause none."""
+    # The first rest is as long as the controller's first wait, so that the operator sees all pods that fail together.
     before = {}
     for pod in view.others:
         ordinal = ordinal_of(pod)

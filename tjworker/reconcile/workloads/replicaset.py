@@ -1,7 +1,7 @@
-"""The workload ReplicaSet: pods that are kept alive for as long as the job runs (master, pserver). Pure.
+"""The workload ReplicaSet: pods that are kept alive as long as the job runs (master, pserver). Pure.
 
-Kubelet restarts their containers, the ReplicaSet controller replaces pods that are gone; `policies.controller_managed`
-says when that is too much.
+The kubelet restarts their containers, and the ReplicaSet controller replaces missing pods.
+`policies.controller_managed` limits the restarts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
 
 
 def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
-    # A ReplicaSet takes no other restartPolicy than Always.
+    # Always is the only restartPolicy that a ReplicaSet accepts.
     return shape_owner(
         p,
         view,

@@ -1,8 +1,7 @@
-"""Restart policies. `RESTART_POLICIES` is the one place: a policy is a file and a row here, and its name in
-`api.model.RestartPolicy`. docs/lifecycle.md shows what each one replaces.
+"""Restart policies. Each is a file, a row of `RESTART_POLICIES` and a name in `api.model.RestartPolicy`.
+docs/lifecycle.md shows which failures each of them replaces.
 
-The limits that hold for every policy (restartLimit, backoffLimit) and the reach of a restart are in
-`policies.restart_failed`.
+`policies.restart_failed` holds the limits for every policy (restartLimit, backoffLimit) and the scope of a restart.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ExitCode: pods that failed with retryable exit codes alone are replaced, and those that were evicted or preempted."""
+"""ExitCode: pods that failed only with retryable exit codes are replaced, and evicted or preempted pods."""
 
 from tjworker.reconcile.policies.restart.rule import Failed, Refusal, by_policy, policy_words
 
@@ -14,7 +14,7 @@ def refuse(failed: Failed) -> Refusal | None:
 
 
 def _not_retryable(failed: Failed) -> str:
-    """What of the failure is not retryable; '' where all of it is."""
+    """For people, the part of the failure that is not retryable; '' if there is none."""
     diagnosis, job = failed.diagnosis, failed.job
     if diagnosis.cannot_start:
         return "a command that cannot be started"
@@ -22,5 +22,5 @@ def _not_retryable(failed: Failed) -> str:
         return "" if job.retries_unknown_exit else "a failure without an exit code"
     if diagnosis.exit_codes and diagnosis.exit_codes <= job.retryable_exit_codes:
         return ""
-    # Without a code, every counted container has ended with 0, and another container has failed the pod.
+    # Without a code, every container that counts has exited with 0, and another one made the pod fail.
     return f"exit code {', '.join(map(str, sorted(diagnosis.exit_codes))) or '0'}"

@@ -1,5 +1,5 @@
-"""OnFailure: pods that failed as pods are replaced, also those that were evicted or preempted. A node that is lost or a
-GPU at fault is for the OnNodeFail policies."""
+"""OnFailure: pods that failed by themselves are replaced, and evicted or preempted pods. The OnNodeFail policies cover
+lost nodes and faulty GPUs."""
 
 from tjworker.reconcile.policies.restart.rule import Failed, Refusal, by_policy
 

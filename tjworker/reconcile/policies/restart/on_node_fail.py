@@ -1,4 +1,4 @@
-"""OnNodeFail: pods whose node or GPU has failed are replaced, also those that were evicted or preempted."""
+"""OnNodeFail: pods whose node or GPU has failed are replaced, and evicted or preempted pods."""
 
 from tjworker.reconcile.policies.restart.rule import Failed, Refusal, by_policy
 

@@ -1,4 +1,4 @@
-"""OnNodeFailWithExitCode: what OnNodeFail replaces, and what ExitCode does."""
+"""OnNodeFailWithExitCode: pods that OnNodeFail or ExitCode replaces."""
 
 from tjworker.reconcile.policies.restart import exit_code, on_node_fail
 from tjworker.reconcile.policies.restart.rule import Failed, Refusal

@@ -1,4 +1,4 @@
-"""What a restart policy is asked, and what it answers. Pure."""
+"""The argument and the result of a restart policy. Pure."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class Failed:
     replica: Replica
     diagnosis: Diagnosis
     attempts: RoleAttempts
-    """The role's restarts and results before this pass: what the status remembers."""
+    """The role's restarts and results before this pass, from the status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a failure is not followed by a restart."""
+    """Why no restart follows a failure."""
 
     why: str
     """For people."""
     reason: str = ""
-    """Of the job's end, where a limit of the policy's own is reached; '' for that of the role's verdict."""
+    """Reason of the job's end, if a limit of the policy is reached; '' for the reason of the role's verdict."""
 
 
 Rule = Callable[[Failed], Refusal | None]
-"""None: the replica is restarted."""
+"""Returns None if the replica is restarted."""
 
 
 def policy_words(role: Role) -> str:
-    """The restart policy as the manifest has it."""
+    """The restart policy as the manifest writes it."""
     return role.restart_words or role.restart_policy
 
 
