@@ -18,6 +18,10 @@ from tests.support.paths import ROOT
 
 ROOMS = (
     "tjworker/api/needs.py",
+    "tjworker/beat.py",
+    "tjworker/broker.py",
+    "tjworker/child.py",
+    "tjworker/clock.py",
     "tjworker/collector.py",
     "tjworker/controllers/concurrent.py",
     "tjworker/controllers/facts.py",
@@ -27,6 +31,7 @@ ROOMS = (
     "tjworker/controllers/live_nodes.py",
     "tjworker/controllers/observing.py",
     "tjworker/controllers/optional_objects.py",
+    "tjworker/controllers/orphans.py",
     "tjworker/controllers/pass_end.py",
     "tjworker/controllers/release.py",
     "tjworker/controllers/resync.py",
@@ -39,6 +44,8 @@ ROOMS = (
     "tjworker/reconcile/one_pass.py",
     "tjworker/reconcile/outcome.py",
     "tjworker/reconcile/plan.py",
+    "tjworker/references.py",
+    "tjworker/runtime.py",
     "tjworker/store/projection.py",
     "tjworker/store/redis_commands.py",
     "tjworker/store/redis_projection.py",
