@@ -71,6 +71,7 @@ class Watcher:
     def run(self) -> None:
         """Returns after `stop`."""
         while not self.stopped.is_set():
+            # Without an election the time serves as fencing token: it grows with each term.
             token = self._elector.acquire() if self._elector else int(time.time() * 1000)
             if token is None:
                 return

@@ -63,6 +63,7 @@ class Gauges:
             yield from _read_jobs(self._each_job(), self._most_jobs)
         yield metrics.STORE_FULL, {}, report.store_full
         try:
+            # The writer knows already that Redis is away: a scrape must not wait for it.
             if report.store_away:
                 raise Transient("Redis is away")
             stats, cluster = self._store.queue.stats(), self._store.projection.cluster()

@@ -155,6 +155,7 @@ class Historian:
         phase, before = text(status.get("phase")), self._live.get(where)
         if kind == DELETED:
             self._live.pop(where, None)
+            # Its pods may be deleted later, and then need the job's summary.
             self._gone[where] = summary_of(resource, obj, deleted_at=at)
             while len(self._gone) > MOST_GONE:
                 self._gone.popitem(last=False)
@@ -231,6 +232,7 @@ class Historian:
             entries = [self._entry(where, changes) for where, changes in news.items()]
             self._store.put(entries, self._now())
             HISTORY_ENTRIES.inc(len(entries), result="written")
+            # If `_mark_unseen` fails, these entries must not wait for another write.
             news = {}
             self._mark_unseen(listed)
         except OperatorError as error:
@@ -241,6 +243,7 @@ class Historian:
             with self._lock:
                 self._listed = list(dict.fromkeys([*listed, *self._listed]))
         except Exception:
+            # Another try would meet the same bug, so what was taken is not put back.
             log.exception("the history has met a bug; what waited for it is lost", jobs=len(news))
             HISTORY_ENTRIES.inc(len(news), result="lost")
         else:
@@ -262,6 +265,7 @@ class Historian:
 
     def _keep_until(self, summary: Summary | None) -> float:
         at = from_rfc3339(summary.at) if summary is not None and summary.at else None
+        # A job that lives is kept from its last change on, any other job from its end.
         return self._now() + max(LIVE_SECONDS, self._seconds) if at is None else at + self._seconds
 
     def _take_back(self, news: dict[tuple[str, str], _News]) -> None:

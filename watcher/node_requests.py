@@ -47,6 +47,7 @@ class RequestBook:
 
     def put(self, identity: Identity, pod: Json, rv: int) -> None:
         known = self._entries.get(identity)
+        # Lists and watches may show an older state, or the same state twice.
         if known is not None and rv <= known.rv:
             return
         node = _node(pod)

@@ -143,6 +143,7 @@ class Viewers:
     def viewer(self, authorization: str) -> Viewer:
         """The viewer of a request. Raises NotAllowed if the token is missing, or the password is missing or wrong."""
         if self._own is not None:
+            # Compared in constant time, so that the delay of the answer reveals nothing of the password.
             if self._password and not hmac.compare_digest(authorization.encode(), self._password.encode()):
                 raise NotAllowed(401, "user or password is wrong; TJ_PAGE_BASIC_AUTH of the page has both")
             return self._own

@@ -166,6 +166,7 @@ class Reader:
             def read(part: Sequence[JobKey] = part) -> list[Any]:
                 pipe = client.pipeline(transaction=False)
                 for job in part:
+                    # The pods of a finished job are not shown, so its record is enough.
                     if job in unfinished:
                         pipe.hgetall(key("job", job))
                     else:
@@ -208,6 +209,7 @@ class Reader:
             queued, delayed, running, oldest, unfinished, failing = self._redis.read(lambda: self._redis.run("stats"))
             return QueueStats(queued, delayed, running, float(oldest), unfinished, failing)
         except (OperatorError, ValueError):
+            # The page shows jobs and nodes without the figures of the queue, too.
             return None
 
     def _running(self) -> dict[JobKey, str]:

@@ -345,6 +345,7 @@ class Stream(RequestHandler):
         for name, value in HEADERS.items():
             self.set_header(name, value)
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+        # nginx would otherwise buffer the stream.
         self.set_header("X-Accel-Buffering", "no")
 
     def on_connection_close(self) -> None:
@@ -393,6 +394,7 @@ class Watch(Stream):
                 state: tuple[str, object] = ("change", now)
             except OperatorError as error:
                 state = ("away", printable(error.message))
+            # The browser has just loaded the view, so the first state is no change.
             if state != last and (last is not None or state[0] == "away"):
                 await self.say(*state)
                 beat = loop.time()
@@ -432,6 +434,7 @@ class Logs(Stream):
             return
 
         def emit(label: str, line: str) -> None:
+            # A slow browser makes the follower wait, until the connection is closed.
             while not self.gone.is_set():
                 with suppress(queue.Full):
                     lines.put((label, views.shown(line, LOG_LINE_CHARS, "\t")), timeout=1)
@@ -530,6 +533,7 @@ class PageServer:
         self.port = port
         self._server = HTTPServer(
             application(site),
+            # Requests to the page have no body.
             max_body_size=0,
             max_header_size=64 << 10,
             body_timeout=10.0,
@@ -547,5 +551,6 @@ class PageServer:
     async def close(self) -> None:
         self._server.stop()
         await self._server.close_all_connections()
+        # Without waiting: a silent Redis may hold a thread for long.
         for threads in (self._site.threads, self._site.side):
             threads.shutdown(wait=False, cancel_futures=True)

@@ -104,6 +104,7 @@ def job_list(board: Board, may_list: Iterable[tuple[str, str]], filters: Filters
     list."""
     allowed = frozenset(may_list)
     every = [row for row in board.jobs.values() if (row.resource, row.namespace) in allowed]
+    # Sorts are stable: the last one decides, and the earlier ones order equal rows.
     every.sort(key=lambda row: row.name)
     every.sort(key=lambda row: row.created_at or row.ended_at, reverse=True)
     every.sort(key=lambda row: row.phase in END_PHASES)
@@ -123,6 +124,7 @@ def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
         return [row for row in every if asked.takes(row.namespace, row.kind, phase_of(row), row.name)]
 
     matching = taken(but_phase=False)
+    # The filter of phases shows the number of each phase, so its own choice does not apply to the numbers.
     counts = Counter(phase_of(row) or NEW for row in taken(but_phase=True))
     pages = max(1, -(-len(matching) // ROWS_A_PAGE))
     page = min(max(1, filters.page), pages)

@@ -265,6 +265,7 @@ class Desk:
             except Conflict as error:
                 if error.reason == NOT_FOUND:
                     break
+                # Another process wrote the status first: read it again.
                 continue
             except OperatorError as error:
                 log.warning("progress cannot be written", job=name.key, error=error.message)

@@ -51,6 +51,7 @@ def why_not(job: TrainingJob, pod: Json, owner_uid: str) -> str:  # noqa: PLR091
     if index >= role.replicas:
         return f"pod {meta['name']} is no longer wanted: role {role.name} has {role.replicas} replicas"
     attempt = attempt_of(status.attempts.roles.get(role.name, RoleAttempts()), index)
+    # A pod of an earlier attempt may live until its deletion, but the job has started again.
     if pod_attempt(record) < attempt:
         return f"pod {meta['name']} is of attempt {pod_attempt(record)}, and the job is at attempt {attempt}"
     if role.workload == "Pod" and meta["name"] != pod_name(job.name.name, role.name, index):

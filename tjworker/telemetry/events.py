@@ -182,6 +182,7 @@ class EventRecorder:
         self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float
     ) -> dict[str, Any]:
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        # All combined events of one reason share one Event object.
         about = "" if message.startswith(COMBINED) else message
         digest = hashlib.sha256("\0".join((job.uid, event_type, reason, about)).encode()).hexdigest()[:16]
         # A name has at most 253 characters.

@@ -46,6 +46,7 @@ def project_job(resource: GroupResource, obj: Json) -> Projected:
     try:
         return _project(resource, obj, meta, status)
     except orjson.JSONEncodeError:
+        # orjson refuses objects that are nested too deep.
         return _project(resource, {**obj, "spec": readable(obj.get("spec")) or {}, UNREADABLE: TOO_DEEP}, meta, status)
 
 
