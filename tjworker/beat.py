@@ -1,7 +1,7 @@
-"""Celery's scheduler, which says whether it ticks. What is sent, and when, stays Celery's; the app selects it with the
-setting `beat_scheduler`.
+"""Celery's scheduler, with a report of whether it ticks. The app selects it with the setting `beat_scheduler`.
 
-Beat runs a thread for probes and one for metrics; its own thread is the one that ticks, and only it sets the time.
+The tasks and their times remain Celery's. Beat has a thread for probes and a thread for metrics, which only read. Its
+main thread ticks and sets the times.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tjworker.telemetry.metrics import BEAT_SENT, BEAT_TICK, Sample
 from tjworker.telemetry.redis_outage import RedisOutage
 
 TICK_LIMIT_SECONDS = 60.0
-"""It ticks every 5 s at least (`beat_max_loop_interval`). With a Redis that is silent one tick takes up to 22 s: two
-tries, each with the time-outs of connecting and sending (`app.transport_options`)."""
+"""Beat ticks at least every 5 s (`beat_max_loop_interval`). While Redis is silent, a tick takes up to 22 s: two tries,
+each with the time-outs of connecting and sending (`app.transport_options`)."""
 RECONNECT_MOST_SECONDS = 1.0
 SEND_AGAIN_SECONDS = 1.0
 CELERYS_LOGGERS = ("celery.beat", "kombu.transport.redis", "kombu.transport.virtual.base", "kombu.connection")
@@ -37,14 +37,14 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.sign_at = self.now()
-        """When it last ticked, or tried to reach Redis."""
+        """When beat last ticked, or tried to reach Redis."""
         self.worked_at = time.time()
-        """Of the last tick at which Redis took what was due."""
+        """When beat last ticked and Redis took the tasks that were due, in Unix seconds."""
         self.sends = False
         """The last task could be sent."""
         self._unsent: dict[str, Any] = {}
-        """Name -> entry of each periodic task that could not be sent when it was due. Celery waits for its next period:
-        30 s without a resync after Redis is back."""
+        """Name -> entry of each periodic task that could not be sent when it was due. Celery would wait for its next
+        period: 30 s without a resync after Redis is back."""
         self._again_at = 0.0
         self._outage = RedisOutage(CELERYS_LOGGERS, self.now)
         super().__init__(*args, **options)
@@ -54,14 +54,15 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
         if self._unsent:
             wait = min(wait, self._send_again())
         self.sign_at = self.now()
-        if self.sends:  # a beat that is cut off from Redis is alive, and as good as dead to whoever waits for its tasks
+        # The metric must grow old while Redis is away: beat is alive then, but no worker gets its tasks.
+        if self.sends:
             self.worked_at = time.time()
         return wait
 
     def _send_again(self) -> float:
         """Try one unsent task, SEND_AGAIN_SECONDS after the last failure. Returns the seconds until the next try."""
         if self.now() >= self._again_at:
-            # One that fails again goes to the end of the row.
+            # A task that fails again goes to the end of `_unsent`.
             self.apply_entry(self._unsent.pop(next(iter(self._unsent))), producer=self.producer)
         return max(0.0, self._again_at - self.now())
 
@@ -70,7 +71,7 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
         try:
             result = super().apply_async(entry, *args, **options)
         except Exception as error:
-            # Celery logs it with a traceback, each of the periodic tasks at each of its times.
+            # One log line for the outage. Celery would log a traceback for each task, each time that it is due.
             self._outage.fails(error)
             self._unsent[entry.name] = entry
             self._again_at = self.now() + SEND_AGAIN_SECONDS
@@ -82,7 +83,7 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
         return result
 
     def _ensure_connected(self) -> Any:
-        """For as long as it takes, as Celery does; but each try is a sign, and waits stay short."""
+        """Connect, however long it takes, as Celery does. Each try counts as a sign of life, and waits are short."""
         self.sends = False
         return self.connection.ensure_connection(self._is_away, None, interval_max=RECONNECT_MOST_SECONDS)
 
@@ -99,7 +100,7 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Beat, at one moment."""
+    """The state of beat."""
 
     sign_age_seconds: float
     sends: bool
@@ -111,7 +112,7 @@ class Report:
 
     @property
     def ready(self) -> bool:
-        """Redis takes its tasks."""
+        """True if beat ticks and Redis takes its tasks."""
         return self.sends and not self.problems()
 
     def body(self) -> dict[str, Any]:
@@ -119,16 +120,17 @@ class Report:
 
 
 def leave_at_signals(leave: Callable[[int], object]) -> None:
-    """From now on SIGTERM and SIGINT end the process by `leave(0)`, at once. Beat keeps nothing: a task that it has not
-    sent is sent by the next beat. Celery raises SystemExit in whatever the main thread does, and in a call of a silent
-    Redis that is caught and told as one more error of the call: beat then runs on until it is killed."""
+    """Make SIGTERM and SIGINT end the process at once, by `leave(0)`. Beat keeps no state: the next beat sends a task
+    that this one has not sent."""
+    # Celery would raise SystemExit in whatever the main thread does. A call of a silent Redis catches it and reports it
+    # as one more error of the call, and beat runs on until it is killed.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: leave(0))
 
 
 @beat_init.connect  # type: ignore[untyped-decorator,unused-ignore]
 def _open(sender: Any, **_: Any) -> None:
-    """Celery sends this signal where `celery beat` has the process to itself."""
+    """Celery sends this signal only from the command `celery beat`, which owns its process."""
     leave_at_signals(os._exit)
     settings, scheduler = load_settings(), sender.scheduler
     if isinstance(scheduler, Scheduler):

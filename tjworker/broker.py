@@ -1,10 +1,10 @@
-"""kombu's Redis transport with one client a connection pool instead of one a command, with messages that are refused
-before anything of them is decoded, and with deliveries that no message can end.
+"""kombu's Redis transport with three changes: one client per connection pool instead of one per command; a foreign
+message is refused before any of it is decoded; no message can end the worker.
 
-What is sent, where to, and what happens when Redis goes away stay kombu's. A worker's main process takes 1.7 ms a no-op
-task instead of 2.4 (docs/internals/performance.md). The app selects it with `amqp="tjworker.broker:AMQP"`. The setting
-`broker_transport` would select it too, but then kombu prints the class where the URL's scheme belongs, and Flower,
-which reads the scheme, has no broker page.
+The messages, their queues and the behaviour without Redis remain kombu's. A no-op task costs a worker's main process
+1.7 ms instead of 2.4 (docs/internals/performance.md). The app selects the transport with `amqp="tjworker.broker:AMQP"`.
+The setting `broker_transport` would select it too, but then kombu prints the class instead of the URL's scheme, and
+Flower, which reads the scheme, has no broker page.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from tjworker.store.connect import PrimaryConnection, PrimarySSLConnection
 log = structlog.get_logger(__name__)
 
 LONGEST_BYTES = 1 << 20
-"""Of a message as it stands in Redis. This operator's longest are groups of 24 events, some 30 KB. A process holds a
-message several times over while it reads it: as bytes, text, JSON, base64, and JSON again."""
+"""Length of a message in Redis. This operator's longest messages are groups of 24 events, some 30 KB. A process that
+reads a message holds it several times: as bytes, text, JSON, base64, and JSON again."""
 LARGEST_INTEGER = 2**63
 DEEPEST_HEADER = 2
-"""Lists and objects inside the headers, inside each other. Celery's own have one (`timelimit`, `stamps`)."""
+"""Levels of nested lists and objects in the headers. Celery's own headers have one (`timelimit`, `stamps`)."""
 
 
 class Refused(DecodeError):  # type: ignore[misc,unused-ignore]
-    """A message that no process of this operator sends. Its text names the rule, never what the message says."""
+    """A message that no process of this operator sends. The text names the rule and never quotes the message."""
 
 
 class Message(virtual.Message):  # type: ignore[misc,unused-ignore]
-    """A message in the one form in which this operator's processes send theirs: JSON in UTF-8, not compressed. Raises
-    Refused for any other, before its body is decoded: kombu inflates a body while it makes the Message, and a body of
-    800 bytes may become 600 MB."""
+    """A message in the only form that this operator's processes send: JSON in UTF-8, not compressed. Raises Refused for
+    any other message."""
 
     def __init__(self, payload: Any, channel: Any = None, **options: Any) -> None:
+        # Before kombu's constructor: it inflates the body, and 800 bytes may become 600 MB.
         if wrong := find_fault(payload):
             raise Refused(wrong)
         super().__init__(payload, channel=channel, **options)  # type: ignore[no-untyped-call]
@@ -57,7 +57,7 @@ class Message(virtual.Message):  # type: ignore[misc,unused-ignore]
 
 
 def find_fault(message: Any) -> str:
-    """What of a raw message is not as this operator's processes send it; empty for a good one."""
+    """What is wrong with a raw message; '' for a message that this operator's processes would send."""
     headers, properties = (message.get("headers") or {}, message.get("properties")) if type(message) is dict else (0, 0)
     if not isinstance(headers, dict) or not isinstance(properties, dict):
         return "it is no object with headers and properties"
@@ -75,7 +75,8 @@ def find_fault(message: Any) -> str:
 
 
 def _find_bad_number(value: Any, deepest: int | None = None) -> str:
-    """JSON as Python reads it has NaN and infinities, which no timer and no clock survives."""
+    """What is wrong with the numbers or the nesting in `value`; '' if nothing is. Python reads NaN and infinities in
+    JSON, and they break timers and clocks."""
     level: list[Any] = [value]
     depth = 0
     while level:
@@ -96,10 +97,11 @@ def _find_bad_number(value: Any, deepest: int | None = None) -> str:
 
 
 class QoS(virtual.QoS):  # type: ignore[misc,unused-ignore]
-    """Messages that were fetched and not begun. kombu puts them back when a channel closes, and writes those that Redis
-    does not take into a pickle in /tmp, which nobody reads. A message is a hint here: the resync sends another."""
+    """Messages that were fetched and not begun. kombu puts them back when a channel closes."""
 
     def restore_unacked(self) -> list[Any]:
+        # kombu would write the messages that Redis does not take into a pickle in /tmp, which no process reads. They
+        # may be lost: a message is a hint here, and the resync sends another.
         lost: list[Any] = super().restore_unacked()  # type: ignore[no-untyped-call]
         if lost:
             log.warning("messages could not be put back into the queue; the resync sends others", messages=len(lost))
@@ -107,7 +109,7 @@ class QoS(virtual.QoS):  # type: ignore[misc,unused-ignore]
 
 
 class Client(redis.Redis):
-    """Looks at the length of a message that it takes from a queue, before anything reads what the message says."""
+    """Checks the length of a message from a queue before any code reads its content."""
 
     def parse_response(self, connection: Any, command_name: Any, **options: Any) -> Any:
         answer = super().parse_response(connection, command_name, **options)  # type: ignore[no-untyped-call]
@@ -129,15 +131,16 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)  # type: ignore[no-untyped-call]
-        self.QoS: Any = QoS  # it chooses its own by the option `ack_emulation`
+        # kombu's constructor sets its own class, by the option `ack_emulation`.
+        self.QoS: Any = QoS
 
     @contextmanager
     def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
         yield self._client_of_pool() if client is None else client
 
     def _client_of_pool(self) -> Any:
-        # A client of redis-py is a view of a connection pool without a state of its own, but making one copies 170
-        # entries (0.15 ms). After a fork, and after every lost connection, kombu replaces the pool.
+        # A client of redis-py is a stateless view of a connection pool, but making one copies 170 entries (0.15 ms).
+        # kombu replaces the pool after a fork and after each lost connection.
         pool = self.pool
         kept = self._client_kept
         if kept is None or kept.connection_pool is not pool:
@@ -148,7 +151,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
         return Client
 
     def _handle_message(self, client: Any, answer: Any) -> Any:
-        """Of a channel: events, and commands of the remote control."""
+        """Handle a message of a channel: an event, or a command of the remote control."""
         _refuse_long(answer[-1])
         return super()._handle_message(client, answer)  # type: ignore[no-untyped-call]
 
@@ -156,7 +159,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
         try:
             return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
         except (Refused, ValueError, RecursionError) as error:
-            # Too long, or no JSON. Redis has handed it out: nothing is left to be acknowledged.
+            # The message is too long, or not JSON. Redis has removed it from the queue, so it needs no acknowledgement.
             log_refusal(describe_refusal(error))
             return True
 
@@ -181,19 +184,19 @@ class Transport(kombu_redis.Transport):  # type: ignore[misc,unused-ignore]
     Channel = Channel
 
     def _deliver(self, message: Any, queue: str) -> None:
-        """A message that cannot be read costs itself. kombu and Celery let such errors end the worker, and at its end
-        it puts the message back for the next one."""
+        """Deliver a message, or refuse it if it cannot be read."""
+        # kombu and Celery would let the error end the worker, which then puts the message back for the next worker.
         try:
             super()._deliver(message, queue)  # type: ignore[no-untyped-call]
         except Exception as error:
-            # kombu counts a KeyError as a lost connection; here it is a field that a message lacks.
+            # kombu takes a KeyError for a lost connection. Here it means that the message lacks a field.
             if isinstance(error, self.connection_errors) and not isinstance(error, KeyError):
                 raise
             log_refusal(describe_refusal(error), queue=queue)
             self._forget(message)
 
     def _forget(self, message: Any) -> None:
-        """Give back the place of the message among those that are fetched and not acknowledged."""
+        """Remove the message from the fetched messages that wait for their acknowledgement."""
         properties = message.get("properties") if isinstance(message, dict) else None
         tag = properties.get("delivery_tag") if isinstance(properties, dict) else None
         for channel in tuple(self.channels or ()):
@@ -202,12 +205,12 @@ class Transport(kombu_redis.Transport):  # type: ignore[misc,unused-ignore]
 
 
 def log_refusal(error: str, **where: str) -> None:
-    """One line for a message that was thrown away."""
+    """Log one line for a message that is thrown away."""
     log.warning("refused a message of the broker", error=error, **where)
 
 
 def describe_refusal(error: BaseException) -> str:
-    """Without the message: anybody may have written it."""
+    """Why a message is refused. A Refused never quotes the message: any client of Redis may have written it."""
     if isinstance(error, Refused):
         return str(error)
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
@@ -225,10 +228,10 @@ class AMQP(amqp.AMQP):  # type: ignore[misc,unused-ignore]
 
 
 class Node(pidbox.Node):  # type: ignore[misc,unused-ignore]
-    """A worker's end of the remote control. After a command that it cannot read, Celery closes the mailbox and opens
-    another: what is sent meanwhile is lost."""
+    """A worker's end of the remote control. Ignores commands that it cannot read."""
 
     def handle_message(self, body: Any, message: Any = None) -> Any:
+        # Celery would close the mailbox and open another, and lose the commands that are sent meanwhile.
         try:
             return super().handle_message(body, message)  # type: ignore[no-untyped-call]
         except (AttributeError, LookupError, TypeError, ValueError) as error:
@@ -241,22 +244,22 @@ class Mailbox(control.Mailbox):  # type: ignore[misc,unused-ignore]
 
 
 class Control(control.Control):  # type: ignore[misc,unused-ignore]
-    """Celery's factory of what sends and receives commands of the remote control."""
+    """Celery's factory of senders and receivers of the remote control's commands."""
 
     Mailbox = Mailbox
 
 
 class EventDispatcher(dispatcher.EventDispatcher):  # type: ignore[misc,unused-ignore]
-    """Tries each event once; what cannot be sent is kept, and sent over the next connection. Celery repeats a heartbeat
-    until Redis takes it. The worker's main process then waits there for as long as Redis is away: it says nothing, does
-    not look at SIGTERM, reads nothing of its children, and notices only afterwards that it must begin to consume
-    again."""
+    """Tries each event once. An event that cannot be sent is kept, and sent over the next connection."""
 
     def _publish(self, event: Any, producer: Any, routing_key: str, retry: bool = False, **options: Any) -> None:
+        # Celery repeats a heartbeat until Redis takes it. The worker's main process would wait here while Redis is
+        # away: it would log nothing, ignore SIGTERM and its children's messages, and notice only afterwards that it
+        # must begin to consume again.
         super()._publish(event, producer, routing_key, retry=False, **options)
 
 
 class Events(events.Events):  # type: ignore[misc,unused-ignore]
-    """Celery's factory of what sends and receives events."""
+    """Celery's factory of senders and receivers of events."""
 
     dispatcher_cls = "tjworker.broker:EventDispatcher"

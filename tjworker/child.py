@@ -1,12 +1,12 @@
-"""What surrounds each task in a worker's child: it ends in time, and what it tells the main process fits a pipe.
+"""Ends each task of a worker's child in time, and keeps its messages to the main process small enough for a pipe.
 
-Both are done here, and not by Celery's soft limit, because the main process reads nothing while it tries to reach
-Redis. A child that writes more than its pipe holds then waits in the middle of a message, and Celery's soft limit, a
-timer and a signal of the main process, would hit that child there: it writes the next message into the first, and the
-main process reads rubbish until it is killed.
+The main process reads nothing while it tries to reach Redis. A child that writes more than its pipe holds then blocks
+in the middle of a message. Celery's soft limit, a timer and a signal of the main process, would interrupt the child
+there: the child writes its next message into the first, and the main process reads garbage until it is killed. So the
+child has a timer of its own.
 
-A message of at most PIPE_BUF bytes is written whole or not at all, whatever signal comes (POSIX, `write`), and read
-whole. `register` sees to it for errors, `BoundedTask` for results; Celery's hard limit stays, as a watchdog.
+A message of at most PIPE_BUF bytes is written completely or not at all, whatever signal comes (POSIX, `write`), and is
+read completely. `register` bounds errors, `BoundedTask` bounds results. Celery's hard limit remains as a watchdog.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from tjworker.settings import load_settings
 
 PIPE_BYTES = select.PIPE_BUF
 RESULT_BYTES = 2_800
-"""Of a task's words, in UTF-8. Celery sends their `repr`, in which quotes and backslashes may double, cut to 1,024
-characters (`Task.resultrepr_maxsize`); around it come some 100 bytes."""
+"""Limit of a task's text, in UTF-8. Celery sends its `repr`, in which quotes and backslashes may double, cut to 1,024
+characters (`Task.resultrepr_maxsize`), with some 100 bytes around it."""
 ERROR_BYTES, TRACEBACK_BYTES = 900, 2_400
 LEAVE_SECONDS = 2.0
 
 
 class End(Exception):
-    """How a task ended that did not do its work, in words; it has been logged."""
+    """A task has not done its work. The message says how it ended; the cause has been logged."""
 
     def __repr__(self) -> str:
-        """Flower shows this."""
+        # Flower shows the repr.
         return str(self)
 
 
 class Failed(End):
-    """Red."""
+    """Red in Flower."""
 
 
 class TriedAgain(End):
-    """Yellow: the work queue gives the key out again."""
+    """Yellow in Flower: the work queue gives the key out again."""
 
 
 class Crashed(End):
-    """Red, and nobody expected it: an error that is no word for people. The child has logged all of it."""
+    """Red in Flower: a bug. The child has logged the whole error."""
 
 
 class BoundedTask(Task):  # type: ignore[misc,unused-ignore]
-    """Returns a text. Raises Failed, Retry, Terminal, or what a bug raises."""
+    """A task that returns a text for Flower. Raises Failed, Retry, Terminal, or whatever a bug raises."""
 
     abstract = True
 
@@ -66,21 +66,22 @@ class BoundedTask(Task):  # type: ignore[misc,unused-ignore]
             with time_limit(seconds):
                 return cut(self.run(*args, **named), RESULT_BYTES)
         except Transient as error:
-            # Redis is away. Two errors of the client library lie behind it, which say the same at greater length.
+            # Redis is away. Without the chain of errors: the client library's two errors only repeat it at length.
             again(error.message)
         except SoftTimeLimitExceeded:
             raise Failed(f"took longer than TJ_TASK_SOFT_TIME_LIMIT_SECONDS={seconds:g}") from None
 
 
 def again(words: str) -> NoReturn:
-    """End the task as one that is tried again. Not Task.retry, which would send a message: the work queue says when."""
+    """End the task as one that is retried. Raises Retry."""
+    # Not Task.retry, which would send a message: the work queue decides when the next pass begins.
     raise Retry(words, TriedAgain(words)) from None
 
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raises SoftTimeLimitExceeded in the block once it has taken so long, and never after it. Without effect outside
-    of the main thread, to which alone Python brings signals (Celery's pool `threads`)."""
+    """Raises SoftTimeLimitExceeded in the block after `seconds`, and never after the block. Has no effect outside of
+    the main thread, as in Celery's pool `threads`: Python delivers signals only to the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -101,18 +102,19 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def cut(text: str, most_bytes: int) -> str:
-    """The beginning of a text, in one line without control characters, of at most so many bytes of UTF-8."""
+    """The beginning of `text`, at most `most_bytes` of UTF-8, in one line without control characters."""
     return printable(text).encode(errors="replace")[:most_bytes].decode(errors="ignore")
 
 
 def register() -> None:
-    """From now on an error crosses billiard's pipes as a few lines. Billiard sends the error itself, however long, with
-    every frame of its traceback and those of the errors behind it: 31 KB for the smallest, when a pipe holds 64.
-
-    And a child leaves soon. Before it ends it waits until the main process has counted the results of all its tasks,
-    30 s at most. The main process counts none of a task that was handed over as Redis went, so that after an outage
-    every child would wait in vain; what is left in a pipe is read after the child's end as well."""
+    """Shorten errors that cross billiard's pipes, and the wait of a child before its end, in this process and its
+    children."""
+    # Billiard sends the error itself with every frame of its traceback, and of the errors behind it: 31 KB for the
+    # smallest one, and a pipe holds 64.
     ForkingPickler.register(ExceptionInfo, _shorten)
+    # Before a child ends, it waits up to 30 s until the main process has counted the results of all its tasks. The main
+    # process does not count a task that was handed over as Redis went away, so after an outage each child would wait in
+    # vain. The main process reads the rest of a pipe after the child's end, too.
     pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_LIMIT = round(
         LEAVE_SECONDS / pool.GUARANTEE_MESSAGE_CONSUMPTION_RETRY_INTERVAL
     )
@@ -129,7 +131,8 @@ def _shorten(info: ExceptionInfo) -> tuple[Any, ...]:
         made, words = Failed, str(error)
     else:
         made, words = Crashed, f"{type(error).__name__}: {error}"
-    lines = ""  # of an end they lead to the line that raises it, which says nothing
+    lines = ""
+    # The traceback of an End only leads to the line that raises it.
     if made is Crashed:
         lines = str(info.traceback or "").encode(errors="replace")[-TRACEBACK_BYTES:].decode(errors="ignore")
     return _restore, (made, cut(words, ERROR_BYTES), lines)

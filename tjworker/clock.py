@@ -1,12 +1,11 @@
-"""The time on which decisions rest: the same in every process, whatever the clock of its machine says.
+"""The time on which decisions rest: the same in every process, whatever the machine's clock shows.
 
-It is Redis' time. A process reads it with each claim of keys and carries it on with its monotonic clock. The API
-server's `Date` checks it: where the two differ, the earlier time counts, since a limit that ends a job late does less
-harm than a limit that ends it early. A `Date` must be fresh for that: after a machine has slept, which its monotonic
-clock does not count, an old one would be hours behind. The local wall clock only serves until the first reading, for
-log lines; how far it is off is reported.
+It is Redis' time. A process reads it with each claim of keys, and extrapolates it with its monotonic clock. The API
+server's `Date` checks it. If the two differ, the earlier time counts: ending a job late does less harm than ending it
+early. The `Date` must be recent: a monotonic clock does not count the time for which a machine sleeps, so an old `Date`
+would be hours behind. The local wall clock serves only for log lines before the first reading; its error is reported.
 
-Thread-safe. Does no I/O but what it is given (`ask_date`).
+Thread-safe. Does no I/O except `ask_date`.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ import structlog
 log = structlog.get_logger(__name__)
 
 TOLERANCE_SECONDS = 5.0
-"""Two clocks that are closer agree: `Date` has whole seconds, and an answer is on its way for a while."""
+"""Clocks that differ by less agree: `Date` has whole seconds, and an answer takes a while to arrive."""
 DATE_PERIOD_SECONDS = 10.0
-"""Between two readings of `Date`: to parse one takes longer than the rest of a small answer."""
+"""Between two readings of `Date`: parsing one takes longer than the rest of a small answer."""
 DATE_LASTS_SECONDS = 600.0
-"""A `Date` that was read earlier is read again before it is used: clocks drift, and some are set right."""
+"""An older `Date` is read again before it is used: clocks drift, and some are corrected."""
 REPORT_PERIOD_SECONDS = 600.0
 """Between two log lines about the same clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """How far clocks are ahead of the time that counts, in seconds; None while unknown."""
+    """How far each clock is ahead of the time that counts, in seconds; None while unknown."""
 
     process: float | None = None
     """The wall clock of this process' machine."""
@@ -41,7 +40,7 @@ class Offsets:
 
 
 class ClusterClock:
-    """One a process."""
+    """One per process."""
 
     def __init__(
         self,
@@ -51,8 +50,8 @@ class ClusterClock:
         wrong: Callable[[str], None] = lambda clock: None,
         ask_date: Callable[[], object] = lambda: None,
     ) -> None:
-        """`wrong` is called with `process`, `redis` or `api_server` whenever the log names that clock. `ask_date` has
-        the API server answer something, so that `see_date` is called. It must not raise because the API server is
+        """`wrong` is called with `process`, `redis` or `api_server` each time the log names that clock. `ask_date`
+        makes the API server answer anything, so that `see_date` is called. It must not raise while the API server is
         away."""
         self._wall = wall
         self._monotonic = monotonic
@@ -67,17 +66,18 @@ class ClusterClock:
         self._report_due = 0.0
 
     def __call__(self) -> float:
-        """Unix seconds."""
+        """The time that counts, in Unix seconds."""
         offset = self._offset()
         return self._wall() if offset is None else self._monotonic() + offset
 
     def see_redis(self, seconds: float) -> None:
-        """Redis has just answered that it is `seconds`, in Unix time. Asks for a `Date` where that on record does not
-        tell whether Redis is right."""
+        """Take Redis' time, in Unix seconds, from an answer that has just arrived. Asks for a `Date` if the last one is
+        too old to check it."""
         now = self._monotonic()
         before, self._redis = self._redis, seconds - now
         if before is not None and abs(self._redis - before) > TOLERANCE_SECONDS:
-            # Redis' clock was set, another machine has become Redis, or this one has slept: only a new Date tells.
+            # Redis' clock was set, another machine has become Redis, or this machine has slept. Only a new Date can
+            # show whether Redis is right.
             self._date_due = self._ask_due = self._date_expires = 0.0
         if now >= max(self._date_expires, self._ask_due):
             self._ask_due = now + DATE_PERIOD_SECONDS
@@ -85,20 +85,20 @@ class ClusterClock:
         self._report()
 
     def see_date(self, header: str) -> None:
-        """The API server has just sent this `Date`; '' for none. One that cannot be read is passed over."""
+        """Take the `Date` header of an answer that has just arrived; '' if it has none. An invalid one is ignored."""
         now = self._monotonic()
         if not header or now < self._date_due:
             return
         self._date_due = now + DATE_PERIOD_SECONDS
         try:
-            # In the middle of its second.
+            # The header has whole seconds, so assume the middle of its second.
             self._api_server = parsedate_to_datetime(header).timestamp() + 0.5 - now
             self._date_expires = now + DATE_LASTS_SECONDS
         except (ValueError, TypeError, OverflowError):
             return
 
     def offsets(self) -> Offsets:
-        """Of the clocks that have been read."""
+        """The offsets of the clocks that have been read."""
         right = self._offset()
         if right is None:
             return Offsets()
@@ -109,14 +109,14 @@ class ClusterClock:
         )
 
     def _offset(self) -> float | None:
-        """Of the time that counts; None before the first reading."""
+        """The time that counts minus the monotonic clock; None before the first reading."""
         redis, api_server = self._redis, self._api_server
         if redis is None or (api_server is not None and redis - api_server > TOLERANCE_SECONDS):
             return api_server
         return redis
 
     def _report(self) -> None:
-        """A clock that is off is logged when that begins, and from time to time while it lasts."""
+        """Log clocks that are wrong, at most every REPORT_PERIOD_SECONDS."""
         now = self._monotonic()
         if now < self._report_due:
             return

@@ -1,16 +1,15 @@
 """Celery's consumer (the loop of a worker's main process), with these changes. The app selects it with the setting
 `worker_consumer`.
 
-- Task events go out in groups. The events, their order and their times stay Celery's. A worker's main process takes
-  1.1 ms a no-op task instead of 1.7 (docs/internals/performance.md).
-- The wait between two tries to reach Redis stays short, and so does that for the other workers at each start. What the
-  children have sent meanwhile is read before the hard time limit is held against them. An outage is logged once.
-- A message that no process of this operator would send is refused before it takes a slot, and a slot that was taken is
-  given back whatever Celery raises. Of the remote control only the commands that ask are left.
-- A thread of its own asks Redis whether messages wait. Probes and metrics answer from memory, and a worker that takes
-  no task although Redis answers ends itself.
-
-What a task's request tells Flower of an end that was no success differs from Celery's, too.
+- Task events go out in groups. The events, their order and their times remain Celery's. A no-op task costs a worker's
+  main process 1.1 ms instead of 1.7 (docs/internals/performance.md).
+- The waits between two tries to reach Redis, and for the other workers at each start, are short. Messages of the
+  children are read before a hard time limit ends a task. An outage is logged once.
+- A message that no process of this operator would send is refused before it takes a slot. A slot is given back whatever
+  error Celery raises. The remote control keeps the commands that ask, and few others.
+- A thread asks Redis whether messages wait. Probes and metrics answer from memory. A worker that takes no task although
+  Redis answers ends itself.
+- Flower gets more facts about a task that did not succeed (`TaskRequest`).
 """
 
 from __future__ import annotations
@@ -49,24 +48,24 @@ from tjworker.telemetry.worker_health import USELESS_LIMIT_SECONDS, Ignored, Las
 log = structlog.get_logger(__name__)
 
 EVENTS_GATHER_SECONDS = 0.2
-"""Flower shows a task that much later, with its true times, which the events carry. Celery's dispatcher sends a full
-buffer (24 events) at once."""
+"""Delay before events are sent. Flower shows a task later, with its true times, which the events carry. Celery's
+dispatcher sends a full buffer (24 events) at once."""
 
 RECONNECT_MOST_SECONDS = 1.0
-"""Between two tries to reach the broker. Celery's own waits grow to 30 s without a setting for it: after some minutes
-without Redis a worker would take no task for that long. With the time-out of connecting (3 s, `transport_options`), in
-which the kernel sends the first packet again after 1 s, a network that comes back is noticed within 3 s."""
+"""Between two tries to reach the broker. Celery's own waits grow to 30 s, and no setting bounds them: after a long
+outage of Redis a worker would take no task for that long. The time-out of connecting is 3 s (`transport_options`), and
+the kernel repeats the first packet after 1 s, so a worker notices within 3 s that the network is back."""
 LOOK_SECONDS = 2.0
 STALE_SECONDS = 2.5 * LOOK_SECONDS
-"""Redis has not answered for so long: it is away, though the call under way has not failed yet (8 s)."""
+"""Redis counts as away when it has not answered for longer, although the present call has not failed yet (8 s)."""
 LOOP_GAP_SECONDS = 20.0
-"""Between two looks of the watchdog lies a call of Redis, 11 s at most. A longer gap is a process that was stopped."""
+"""Between two looks the watchdog calls Redis once, for at most 11 s. After a longer gap the process was stopped."""
 STOP_SECONDS = 10.0
-"""More than the hard limit of a task: so long after SIGTERM a worker that still runs ends at once, within its grace
+"""A worker that still runs this long after SIGTERM and the hard limit of a task ends at once. That is within its grace
 period (`terminationGracePeriodSeconds`, 75 s)."""
 STOP_WITHOUT_REDIS_SECONDS = 5.0
-"""After SIGTERM, while Redis does not answer. Celery looks at the signal between two tries to reach Redis, and while
-packets are dropped it does not return from them: it took 71 s and ended by the limit above."""
+"""Until a worker ends after SIGTERM while Redis does not answer. Celery checks for the signal between two tries to
+reach Redis, and a try does not return while packets are dropped: a worker took 71 s and ended by the limit above."""
 CELERYS_LOGGERS = (
     "celery.worker.consumer.consumer",
     "celery.worker.consumer.connection",
@@ -89,28 +88,29 @@ CELERYS_LOGGERS = (
 MINGLE_SECONDS = 0.1
 SIGN_SECONDS = 1.0
 REQUEST = "tjworker.consumer:TaskRequest"
-"""The option `Request` of a task, as text: only a worker loads it."""
+"""The option `Request` of a task. It is text, so that only a worker loads the class."""
 ENDED_BADLY = frozenset({"task-failed", "task-retried"})
 _TEXTS = ("shadow", "root_id", "parent_id", "argsrepr", "kwargsrepr", "expires", "group", "lang", "origin")
 _NUMBERS = ("retries", "replaced_task_nesting", "group_index", "ignore_result")
 _NONE = ("eta", "stamped_headers", "stamps")
-"""Headers that no task here has: a time to begin, and stamps, by which Celery revokes tasks."""
+"""Headers that no task here has: a start time, and stamps, by which Celery revokes tasks."""
 
 
 class TaskRequest(Request):  # type: ignore[misc,unused-ignore]
-    """A message as a worker of this app sends it, or it is refused. Celery finds out later that one cannot be run, when
-    it holds a slot of the pool, and never gives that back."""
+    """A task's message. Raises InvalidTaskError for a message that no process of this app would send."""
 
     def __init__(self, message: Any, **options: Any) -> None:
+        # Celery would find the fault only when the message holds a slot of the pool, and would never free that slot.
         if wrong := _find_fault(message, options):
             raise InvalidTaskError(wrong)
         super().__init__(message, **options)
 
     def send_event(self, type: str, **fields: Any) -> None:  # noqa: A002  the base class names it so
-        """Flower searches results and shows them in its list, errors only on the task's page: here they are both."""
+        """Send an event of the task; of a periodic task only a bad end."""
         ended_badly = type in ENDED_BADLY
         if ended_badly:
-            # A periodic task has told of nothing before.
+            # Flower searches results and lists them, but shows errors only on the task's page. So the error is sent as
+            # the result, too. Name and arguments: a periodic task has sent no event before.
             fields |= {"result": fields.get("exception"), "name": self.name, "args": self.argsrepr}
         eventer = self._eventer
         if eventer and eventer.enabled and (self.task.send_events or ended_badly):
@@ -118,7 +118,7 @@ class TaskRequest(Request):  # type: ignore[misc,unused-ignore]
 
 
 def _find_fault(message: Any, options: Mapping[str, Any]) -> str:
-    """What of a task's message is not as this operator's processes send it; empty for a good one."""
+    """What is wrong with a task's message; '' for a message that this operator's processes would send."""
     headers = options.get("headers") or message.headers
     if options.get("decoded") or not isinstance(headers, dict):
         return "it is of an older protocol"
@@ -135,7 +135,7 @@ def _find_fault(message: Any, options: Mapping[str, Any]) -> str:
 
 
 def _find_fault_of_call(body: Any, limits: Any, hard_limit: float | None) -> str:
-    # The app's own hard limit is in a message that Celery has written in a process that knows the task.
+    # Celery writes the app's own hard limit into the message if the sending process knows the task.
     if limits not in (None, [None, None], [hard_limit, None]):
         return "its time limits are not this operator's"
     match body:
@@ -151,14 +151,14 @@ def wall_clock(_: Any) -> dict[str, float]:
 
 
 KEPT_CONTROLS = frozenset({"enable_events", "disable_events", "heartbeat", "election"})
-"""Commands that change something and are kept: Flower asks for events, workers elect one of them. The others
-(cancel_consumer, shutdown, rate_limit, time_limit, pool_shrink, revoke ...) would let whoever can write to Redis stop
-every worker while it still answers pings; Kubernetes stops and scales them."""
+"""Commands that change something and are kept: Flower asks for events, and workers elect a leader. With the others
+(cancel_consumer, shutdown, rate_limit, time_limit, pool_shrink, revoke ...) any client that can write to Redis could
+stop every worker while it still answers pings. Kubernetes stops and scales workers."""
 
 
 def only_asking(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) -> None:
-    """Take out of the remote control what is neither a question nor kept."""
-    # `kinds` has no aliases; `commands` has, as further names of the same function.
+    """Remove the commands that neither ask nor are in KEPT_CONTROLS."""
+    # `commands` also has aliases, as further names of a function; `kinds` has none.
     kept = [commands[name] for name, kind in kinds.items() if kind.type == "inspect" or name in KEPT_CONTROLS]
     for name in [name for name, command in commands.items() if command not in kept]:
         del commands[name]
@@ -168,25 +168,25 @@ only_asking(Panel.data, Panel.meta)
 
 
 def hello(consumer: Any) -> Any:
-    """What the other workers answer at each start, by their names: their logical clocks, by which Flower orders events.
-    Gossip brings those of who answers too late. Celery waits for a second, whoever answers, and takes no task before.
-    The other thing that it asks for, revoked tasks, does not exist here.
-
-    By a connection of its own, whose wait for answers Redis ends as soon: the consumer's waits for a second, and would
-    not ask for tasks before. Nobody answers while Redis is away, which the next step meets in its own way."""
+    """Worker -> its answer, with the logical clock by which Flower orders events; {} while Redis is away. Called at
+    each start. Gossip adds the clocks of workers that answer too late."""
+    # Celery's own step waits for a full second, and takes no task meanwhile. It also asks for revoked tasks, which do
+    # not exist here. This one uses a connection of its own, on which Redis ends the wait after MINGLE_SECONDS: the
+    # consumer's connection waits for a second, and could not ask for tasks before.
     try:
         with consumer.app.connection_for_read(transport_options={"max_retries": 0}) as connection:
             connection.transport.brpop_timeout = MINGLE_SECONDS
             inspect = consumer.app.control.inspect(timeout=MINGLE_SECONDS, connection=connection)
             answers = inspect.hello(consumer.hostname, []) or {}
     except (KombuError, RedisError, OSError):
+        # Redis is away. The next step of the start handles that.
         return {}
     answers.pop(consumer.hostname, None)
     return answers
 
 
 def give_slots_back(controller: Any) -> None:
-    """Celery gives a slot of its pool back when a task has ended, and none whose task could not be begun."""
+    """Give a slot of the pool back if its task could not be started. Celery does so only when a task has ended."""
     begin = getattr(controller, "_process_task", None)
     if begin is None:
         return
@@ -204,11 +204,11 @@ def give_slots_back(controller: Any) -> None:
 
 
 def read_before_killing(pool: Any) -> None:
-    """Before a hard time limit is held against a task, read what the children have sent. Nobody did while this process
-    was in a call of a Redis that is silent, or tried to reach it; the timers come first afterwards, and a child would
-    be killed for a task that has ended."""
+    """Read what the children have sent before a hard time limit ends a task."""
     if not isinstance(pool, AsynPool):
         return
+    # This process reads nothing while it tries to reach Redis or waits for a silent one. Afterwards its timers run
+    # first, and would kill a child whose task has ended.
     kill = pool._on_hard_timeout
 
     def read_and_kill(job: Any) -> None:
@@ -220,8 +220,8 @@ def read_before_killing(pool: Any) -> None:
 
 
 def ask(redis: Any, queue: str) -> int:
-    """Messages that wait. Raises RedisError while Redis does not answer, or takes no writes: then nothing can be taken
-    from a queue, and a restart cures nothing."""
+    """The number of waiting messages. Raises RedisError while Redis does not answer or takes no writes: then no message
+    can be taken, and a restart cures nothing."""
     pipe = redis.pipeline(transaction=False)
     pipe.llen(queue)
     pipe.rpop(f"{queue}.nothing")  # a write without effect
@@ -229,14 +229,14 @@ def ask(redis: Any, queue: str) -> int:
 
 
 Leave = Callable[[int], object]
-"""Ends the process at once with this exit code, and its children with it: Celery has the kernel kill them with their
-parent. What hangs does not end in order."""
+"""Ends the process at once with this exit code: a process that hangs cannot end in order. Its children end too, as
+Celery makes the kernel kill them with their parent."""
 
 
 @celeryd_after_setup.connect  # type: ignore[untyped-decorator,unused-ignore]
 def own_process(**_: Any) -> None:
-    """Celery sends this signal from the command `celery worker` alone, which has the process to itself. A worker inside
-    another process (a test's) must not end that process."""
+    """Celery sends this signal only from the command `celery worker`, which owns its process. A worker inside another
+    process (a test's) must not end that process."""
     Consumer.leave = staticmethod(os._exit)
 
 
@@ -245,11 +245,12 @@ def start_thread(target: Callable[[], None]) -> None:
 
 
 class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
-    """Three events a task, each its own message, are a third of the main process's work. Here they share a message."""
+    """The consumer of a worker. Celery sends three events per task, each in its own message, which is a third of the
+    main process's work. Here events share messages."""
 
     _flush_at_seconds = 0.0
     _sign_at = 0.0
-    """When its loop last turned, or it last tried to reach Redis."""
+    """When the loop last turned, or the worker last tried to reach Redis."""
     _reaching = True
     _ignoring_seconds = 0.0
     leave: Leave | None = None
@@ -261,7 +262,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         give_slots_back(self.controller)
 
     def start(self) -> None:
-        """After the pool has forked: a thread does not survive that."""
+        """Start threads and the loop. Celery calls this after the pool has forked: a thread would not survive that."""
         self._sign_at, self._ignored, self._answers = monotonic(), Ignored(), Lasting(STALE_SECONDS)
         settings = load_settings()
         try:
@@ -273,18 +274,20 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         read_before_killing(getattr(self.pool, "_pool", None))
         start_thread(partial(self._look_on, settings))
         for step in self.steps:
-            if isinstance(step, Mingle):  # other steps name the class, so that it cannot be another one
+            # Other steps refer to the class Mingle, so a subclass cannot replace it.
+            if isinstance(step, Mingle):
                 step.send_hello = hello
         super().start()
 
     def register_with_event_loop(self, hub: Any) -> None:
-        """At each connection; the timer goes when that is lost."""
+        """Celery calls this at each connection. The timer ends with the connection."""
         super().register_with_event_loop(hub)
         hub.call_repeatedly(SIGN_SECONDS, self._turn)
 
     def _turn(self) -> None:
-        """The loop turns, and has for a second: a Redis that takes the connection may still refuse to be read (one that
-        is read-only, say), which is an outage that goes on."""
+        """Note that the loop turns."""
+        # The first call comes a second after connecting. A Redis that accepts connections may still refuse to be read,
+        # for example a read-only one: then the outage goes on, and this is not called.
         self._give_sign()
         self._reaching = False
         self._outage.works()
@@ -295,7 +298,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     # -- health ------------------------------------------------------------------------------------
 
     def report(self) -> WorkerReport:
-        """From memory, for probes and metrics."""
+        """The worker's health, from memory, for probes and metrics."""
         queue, consumed, now = self.app.conf.task_default_queue, self.task_consumer, monotonic()
         consuming = consumed is not None and bool(consumed.consuming_from(queue))
         answers = self._answers.seconds(now)
@@ -305,32 +308,33 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         return [(CONSUMING, {}, int(self.report().ready))]
 
     def _look_on(self, settings: Settings) -> None:
-        """The watchdog's thread. Whatever supervises the worker starts another after an end with exit code 1."""
+        """The watchdog's thread. The supervisor starts another worker after exit code 1."""
         redis, queue = client(settings.redis_url), self.app.conf.task_default_queue
         useless, stopping = Lasting(LOOP_GAP_SECONDS), Lasting(LOOP_GAP_SECONDS)
         wait = threading.Event().wait
         while True:
             self.look(monotonic(), lambda: ask(redis, queue))
             now = monotonic()
-            told = any(flag is not None and flag is not False for flag in (state.should_stop, state.should_terminate))
-            if end := self._find_end_of_stop(stopping.look(now, told), settings.task_soft_time_limit_seconds):
+            stops = any(flag is not None and flag is not False for flag in (state.should_stop, state.should_terminate))
+            if end := self._find_end_of_stop(stopping.look(now, stops), settings.task_soft_time_limit_seconds):
                 return self._end(*end)
             report = self.report()
-            takes_nothing = not told and self._answers.seconds(now) > 0 and not report.ready
+            takes_nothing = not stops and self._answers.seconds(now) > 0 and not report.ready
             if useless.look(now, takes_nothing) > USELESS_LIMIT_SECONDS:
                 why = "; ".join(report.problems()) or "it has not begun to consume"
                 why = f"it takes no task, although Redis has answered for {USELESS_LIMIT_SECONDS:.0f} s: {why}"
                 return self._end(1, why)
             wait(LOOK_SECONDS)
 
-    def _find_end_of_stop(self, told_seconds: float, soft_limit_seconds: float) -> tuple[int, str] | None:
-        """(exit code, why) once a worker that was told to stop so long ago must not wait for Celery any more."""
+    def _find_end_of_stop(self, stopping_seconds: float, soft_limit_seconds: float) -> tuple[int, str] | None:
+        """(exit code, reason) if the worker must not wait for Celery any more, `stopping_seconds` after the request to
+        stop; else None."""
         hangs_seconds = 2 * soft_limit_seconds + STOP_SECONDS
-        if told_seconds > hangs_seconds:
+        if stopping_seconds > hangs_seconds:
             return 1, f"it was told to stop and has not within {hangs_seconds:.0f} s"
-        # A pass that still runs ends itself at the soft limit. Celery cannot say that it has ended: it does not listen.
+        # A pass that still runs ends at the soft limit. Celery does not notice its end: it reads nothing meanwhile.
         most_seconds = STOP_WITHOUT_REDIS_SECONDS + (soft_limit_seconds if state.active_requests else 0)
-        if told_seconds > most_seconds and not self._answers.seconds(monotonic()):
+        if stopping_seconds > most_seconds and not self._answers.seconds(monotonic()):
             return 0, "it was told to stop, and Redis does not answer; its keys are worked on once their leases lapse"
         return None
 
@@ -340,7 +344,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
             self.leave(exit_code)
 
     def look(self, now: float, count_waiting: Callable[[], int]) -> None:
-        """Whether Redis answers, and for how long messages have waited that this worker does not take."""
+        """Note whether Redis answers, and for how long messages have waited that this worker does not take."""
         try:
             waiting = count_waiting()
         except RedisError:
@@ -407,6 +411,6 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         message.reject_log_error(get_logger(__name__), self.connection_errors)
 
     def shutdown(self) -> None:
-        """After the last task has ended."""
+        """Celery calls this after the last task has ended."""
         self._flush_events()
         super().shutdown()

@@ -1,8 +1,8 @@
-"""The objects that jobs name in their specs, such as a ClusterTrainingRuntime: read by name, and kept. Changes nothing.
+"""Reads and caches the objects that jobs name in their specs, such as a ClusterTrainingRuntime. Changes nothing.
 
-No job meets an older object than its user saw when the job was created: what is kept answers for jobs that are not
-newer than its reading, by the resourceVersion that came with it. So a burst of jobs costs one request, and so does the
-first job after a pause. What is not there is not kept: it may come at any moment.
+A job never gets an older object than its user saw when creating the job: a cached object serves only jobs whose
+resourceVersion is not newer than that of its reading. A burst of jobs costs one request, and so does the first job
+after a pause. A missing object is not cached, as it may be created at any moment.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _Key = tuple[GroupResource, str, str]
 
 
 class References:
-    """One a process."""
+    """One per process."""
 
     def __init__(self, kube: KubeClient) -> None:
         self._kube = kube
         self._kept: dict[_Key, tuple[int, Json]] = {}
-        """With the version of the cluster at which it was read."""
+        """Name of an object -> (the cluster's resourceVersion at the reading, the object)."""
 
     def known(self, job: InvalidJob) -> Json | None:
-        """What the job names, where that was read after the job was last written; None: `find` must ask."""
-        read_at, found = self._kept.get(_key(job), (0, None))
-        return found if read_at >= job.resource_version else None
+        """The object that the job names, if it was read after the job's last write; None if `find` must read it."""
+        read_at, cached = self._kept.get(_key(job), (0, None))
+        return cached if read_at >= job.resource_version else None
 
     def find(self, job: InvalidJob) -> Json | None:
-        """What the job names, as it is now; None when it is not there. Raises Transient, and Terminal where it may not
-        be read."""
+        """The object that the job names, as it is now; None if it does not exist. Raises Transient, and Terminal if the
+        operator may not read it."""
         key = resource, namespace, name = _key(job)
-        # A list, although of one object: its version is that of the cluster at this moment.
+        # A list of one object instead of a GET: a list's resourceVersion is the cluster's present one.
         page = self._kube.list_page(resource, namespace, field_selector=f"metadata.name={name}")
-        found = next((one for one in page.items if one.get("metadata", {}).get("name") == name), None)
+        found = next((item for item in page.items if item.get("metadata", {}).get("name") == name), None)
         self._kept.pop(key, None)
         if found is not None:
             if len(self._kept) >= MOST_CACHED:
@@ -51,5 +51,5 @@ class References:
 
 def _key(job: InvalidJob) -> _Key:
     named = job.missing
-    assert named is not None  # noqa: S101  the caller has looked
+    assert named is not None  # noqa: S101  callers pass only jobs that miss an object
     return named.resource, job.name.namespace if RESOURCES[named.resource].namespaced else "", named.name

@@ -1,7 +1,7 @@
-"""What the tasks of one process work with, put together in one place: settings, ports, controllers.
+"""Builds what the tasks of one process work with: settings, ports and controllers.
 
-`assemble` wires given ports; production, scenarios, simulation and benchmarks all use it. `connect` opens the real
-ports. Neither connects to anything yet: the first request does.
+`assemble` wires given ports. Production, scenarios, simulation and benchmarks all use it. `connect` opens the real
+ports. Neither connects to anything: the first request does.
 
 Connections, threads and locks do not survive a fork, so a Runtime belongs to the process that made it.
 """
@@ -62,8 +62,7 @@ def assemble(
     monotonic: Callable[[], float] = time.monotonic,
     threads: bool = True,
 ) -> Runtime:
-    """`owner` names this process in the leases that it takes. Without `threads` (tests, simulations) one thing comes
-    after another."""
+    """`owner` names this process in its leases. Without `threads` (tests, simulations) all work is sequential."""
     clock = clock or ClusterClock(monotonic=monotonic)
     events = EventRecorder(kube, clock=clock, background=threads)
     executor = Executor(kube, events, settings)
@@ -85,13 +84,14 @@ def assemble(
 
 
 def connect(settings: Settings) -> Runtime:
-    """The real Runtime of this process. Raises Terminal, logged in one line, for a Kubernetes configuration that cannot
-    be used, and without a record key."""
+    """The real Runtime of this process. Raises Terminal, logged in one line, if the Kubernetes configuration cannot be
+    used or the record key is missing."""
     try:
-        # One connection for each pass, one for each further write beside it, one for the events.
+        # One connection per pass, one per further concurrent write, one for the events.
         connections = settings.keys_per_task + settings.write_concurrency + 1
 
         def ask_date() -> None:
+            # Every answer of the API server carries a Date.
             kube.alive()
 
         clock = ClusterClock(wrong=lambda name: WRONG_CLOCKS.inc(clock=name), ask_date=ask_date)
@@ -110,8 +110,7 @@ def connect(settings: Settings) -> Runtime:
 class ProcessRuntime:
     """The one Runtime of a process, made on first use. Thread-safe.
 
-    A Runtime that cannot be made is not remembered: the next call tries again, with a kubeconfig that may have been
-    corrected meanwhile.
+    A failure to make it is not remembered: the next call tries again, as the kubeconfig may have been corrected.
     """
 
     def __init__(self, make: Callable[[], Runtime]) -> None:
@@ -126,14 +125,14 @@ class ProcessRuntime:
             return self._runtime
 
     def use(self, make: Callable[[], Runtime]) -> None:
-        """From now on make the Runtime with `make`. A worker's children inherit it."""
+        """Make the Runtime with `make` from now on. A worker's children inherit it."""
         with self._lock:
             self._make, self._runtime = make, None
 
     def close(self) -> None:
-        """Send the events that wait, remove the files that the kubernetes package keeps credentials in."""
+        """Send the waiting events, and remove the files in which the kubernetes package keeps credentials."""
         with self._lock:
-            made, self._runtime = self._runtime, None
-        if made is not None:
-            made.events.flush()
+            runtime, self._runtime = self._runtime, None
+        if runtime is not None:
+            runtime.events.flush()
         remove_temporary_files()

@@ -1,6 +1,6 @@
-"""The watcher's process: wait to lead, lead for a term, again, until stopped. Never exits by itself.
+"""The watcher's process: wait to lead, lead for a term, and repeat until stopped. Never exits by itself.
 
-Everything it needs comes in from outside, so that tests run it against any API server and any store.
+All dependencies are arguments, so that tests run it with any API server and any store.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ log = structlog.get_logger(__name__)
 
 BETWEEN_TERMS_SECONDS = 1.0
 LEAPS = 4
-"""So many terms in a row that Redis lets write nothing, though each holds the Lease: the token there is nobody's."""
+"""After this many terms in a row that held the Lease and were fenced before their first write, the watcher ignores the
+token in Redis: no watcher wrote it."""
 
 
 class Watcher:
-    """`name`: who it is in the Lease."""
+    """`name`: the holder's identity in the Lease. `now`: monotonic seconds."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -68,8 +69,9 @@ class Watcher:
             )
 
     def run(self) -> None:
-        """Until `stop`."""
+        """Returns after `stop`."""
         while not self.stopped.is_set():
+            # Without an election the time serves as fencing token: it grows with each term.
             token = self._elector.acquire() if self._elector else int(time.time() * 1000)
             if token is None:
                 return
@@ -77,8 +79,8 @@ class Watcher:
             self.stopped.wait(BETWEEN_TERMS_SECONDS)
 
     def _lead(self, token: int) -> None:
-        # The Lease was won a moment ago, by a write to the API server, which alone says who leads. Leaping ahead of a
-        # token that somebody wrote into Redis would never end.
+        # The Lease decides which watcher leads, and this watcher has just won it. A higher token would not help: other
+        # software that writes tokens into Redis can always write a higher one.
         outright = self._elector is not None and self._refused >= LEAPS
         if outright:
             log.warning("takes the lead whatever token stands in Redis: no watcher has written it", token=token)
@@ -93,6 +95,7 @@ class Watcher:
         )
         term.outright = outright
         self.term = term
+        # `stop` may have run before `self.term` was set, and so have missed this term.
         if self.stopped.is_set():
             term.over.set()
         term.start()
@@ -109,14 +112,14 @@ class Watcher:
         if self._elector and term.fenced:
             self._elector.fenced(token)
         if self._elector and why in ("over", "stopped"):
-            # A standby may lead at once. After a failed renewal there is nothing to give back.
+            # A standby can then lead at once. After a failed renewal there is no Lease to release.
             self._elector.release(token)
         if not self.stopped.is_set():
             log.warning("leadership ended, standing for it again", reason=term.why or why)
 
     def stop(self) -> None:
-        """Leave in order: the term ends, the lease is given back. Returns at once. Not for a signal handler, which
-        could interrupt a thread that holds the lock of an event that this sets."""
+        """Ask `run` to end the term, release the Lease and return. Returns at once. Do not call it in a signal handler:
+        that may interrupt a thread that holds the lock of an event that `stop` sets."""
         self.stopped.set()
         term = self.term
         if term is not None:
@@ -127,7 +130,7 @@ class Watcher:
         return term.report() if term is not None else Report(leading=False, synced=False)
 
     def samples(self) -> Iterable[Sample]:
-        """For a scrape."""
+        """The values for one scrape."""
         return self._gauges.samples()
 
     def _jobs(self) -> JobCounts:

@@ -1,5 +1,6 @@
-"""Which cluster this is: the UID of the namespace kube-system, as is the custom; '' where it may not be read (an
-install for one namespace). Shared by all reflectors of a term; thread-safe. Reads at most once in a while.
+"""The id of the cluster: the UID of the namespace kube-system, as is the custom.
+
+All reflectors of a term share one `ClusterId`. Thread-safe.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NAMESPACE_GONE, NO_PERMISSION
 
 FRESH_SECONDS = 10.0
-"""The reflectors of a term list at about the same time: one answer serves them all."""
+"""How long an answer is used. The reflectors of a term list at about the same time, so one answer serves them all."""
 
 
 class ClusterId:
@@ -25,18 +26,19 @@ class ClusterId:
         self._read_at: float | None = None
 
     def read(self) -> str:
-        """Raises Transient when the API server does not answer."""
+        """The id; '' if the operator may not read the namespace, as in an install for one namespace. Raises Transient
+        when the API server does not answer."""
         with self._lock:
             if self._read_at is None or self._now() >= self._read_at + FRESH_SECONDS:
-                self._known = self._ask()
+                self._known = self._read_uid()
                 self._read_at = self._now()
             return self._known
 
-    def _ask(self) -> str:
+    def _read_uid(self) -> str:
         try:
-            found = self._api.get(NAMESPACES, "", "kube-system")
+            namespace = self._api.get(NAMESPACES, "", "kube-system")
         except OperatorError as error:
             if error.status in NO_PERMISSION or error.reason == NAMESPACE_GONE:
                 return ""
             raise
-        return str(found["metadata"]["uid"]) if found else ""
+        return str(namespace["metadata"]["uid"]) if namespace else ""

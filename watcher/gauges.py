@@ -1,6 +1,6 @@
-"""What the leading watcher shows of the whole operator: read at each scrape, counted by nobody else. Decides nothing.
+"""The gauges of the whole operator. Only the leading watcher exports them, and reads them at each scrape.
 
-A watcher that stands by shows that it does, and nothing more: each value is exported once in a cluster.
+A standby exports only that it does not lead, so that a cluster has each value once.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from watcher.health import Report
 
 NEW = "New"
 UNWATCHED = frozenset({"missing", "forbidden", "starting"})
-"""A kind that is not installed, or may not be listed, has no watch that could be old."""
+"""States of a source without a watch: its kind is not installed, or may not be listed."""
 UNITS = {"cpu": "core", "memory": "byte"}
 
 
 class Gauges:
-    """`most_jobs`: of so many jobs each has series of its own; 0: none has."""
+    """`most_jobs`: how many jobs have series of their own; 0 for none."""
 
     def __init__(
         self,
@@ -48,26 +48,28 @@ class Gauges:
         self._certificate_ends: float | None = None
 
     def samples(self) -> Iterator[Sample]:
-        """Of this moment. While Redis is away, of what it must be asked for the end of its certificate alone."""
+        """The present values. While Redis is away, its part consists of `STORE_UP` 0 and the last known end of its
+        certificate."""
         report = self._report()
         yield metrics.LEADING, {}, report.leading
         if not report.leading:
             return
         yield metrics.SYNCED, {}, report.synced
-        yield from _of_watches(report)
+        yield from _read_watches(report)
         for (resource, phase), count in self._jobs().items():
             kind = KINDS[resource].kind if resource in KINDS else resource
             yield metrics.JOBS, {"kind": kind, "phase": phase or NEW}, count
         if self._most_jobs:
-            yield from _of_each(self._each_job(), self._most_jobs)
+            yield from _read_jobs(self._each_job(), self._most_jobs)
         yield metrics.STORE_FULL, {}, report.store_full
         try:
+            # The writer knows already that Redis is away: a scrape must not wait for it.
             if report.store_away:
                 raise Transient("Redis is away")
             stats, cluster = self._store.queue.stats(), self._store.projection.cluster()
             ends = self._store.queue.certificate_ends()
         except Transient:
-            # A certificate that has run out is why Redis cannot be reached: the alert about it must not end with that.
+            # An expired certificate makes Redis unreachable. The alert about the certificate must then continue.
             if self._certificate_ends is not None:
                 yield metrics.CERTIFICATE_ENDS, {}, self._certificate_ends
             yield metrics.STORE_UP, {}, 0
@@ -80,12 +82,12 @@ class Gauges:
             yield metrics.QUEUE, {"state": state}, getattr(stats, state)
         yield metrics.QUEUE_AGE, {}, stats.oldest_seconds
         if cluster.synced:
-            yield from _of_cluster(cluster)
+            yield from _read_cluster(cluster)
 
 
-def _of_each(jobs: EachJob, most: int) -> Iterator[Sample]:
-    """Live jobs come first, and of these the ones that were seen first: a crowd of new jobs takes no series away."""
-    ordered = sorted(jobs.items(), key=lambda one: one[1][0] in END_PHASES)
+def _read_jobs(jobs: EachJob, most: int) -> Iterator[Sample]:
+    # Live jobs come first, in the order in which they were seen, so that new jobs take no series from older ones.
+    ordered = sorted(jobs.items(), key=lambda item: item[1][0] in END_PHASES)
     for key, (phase, restarts) in ordered[:most]:
         name = parse_key(key)
         labels = {"kind": KNOWN_KINDS[name.resource].kind, "job_namespace": name.namespace, "job_name": name.name}
@@ -94,7 +96,7 @@ def _of_each(jobs: EachJob, most: int) -> Iterator[Sample]:
     yield metrics.JOBS_LEFT_OUT, {}, max(0, len(jobs) - most)
 
 
-def _of_watches(report: Report) -> Iterator[Sample]:
+def _read_watches(report: Report) -> Iterator[Sample]:
     ages: dict[str, float] = {}
     sums: dict[tuple[metrics.Metric, str], float] = defaultdict(float)
     for source, pulse in (report.reflectors or {}).items():
@@ -111,26 +113,27 @@ def _of_watches(report: Report) -> Iterator[Sample]:
         yield metric, {"resource": resource}, value
 
 
-def _of_cluster(cluster: ClusterView) -> Iterator[Sample]:
+def _read_cluster(cluster: ClusterView) -> Iterator[Sample]:
     nodes = {
         name: record for name, data in cluster.nodes.items() if isinstance(record := decode(NODES, data), NodeRecord)
     }
     usable = {name: node for name, node in nodes.items() if node.ready == "True" and not node.unschedulable}
     yield metrics.NODES, {"usable": "true"}, len(usable)
     yield metrics.NODES, {"usable": "false"}, len(nodes) - len(usable)
-    has: dict[str, int] = defaultdict(int)
+    allocatable: dict[str, int] = defaultdict(int)
     asked = NOTHING
     for node in usable.values():
         for resource, amount in node.allocatable.items():
-            has[resource] += _amount(resource, amount)
+            allocatable[resource] += _amount(resource, amount)
+    # Requests on unusable nodes do not count, as their capacity does not.
     for name in (*usable, WAITING):
         if name in cluster.node_requests:
             asked = asked.plus(decode_node_requests(cluster.node_requests[name]))
     requested = _requested(asked)
-    for resource in sorted(has.keys() | requested.keys()):
+    for resource in sorted(allocatable.keys() | requested.keys()):
         labels = {"resource": resource, "unit": UNITS.get(resource, "integer")}
         scale = 1000 if resource == "cpu" else 1
-        yield metrics.ALLOCATABLE, labels, has[resource] / scale
+        yield metrics.ALLOCATABLE, labels, allocatable[resource] / scale
         yield metrics.REQUESTED, labels, requested.get(resource, 0) / scale
 
 
@@ -139,7 +142,7 @@ def _requested(asked: NodeRequests) -> Mapping[str, int]:
 
 
 def _amount(resource: GroupResource | str, quantity: str) -> int:
-    """0 for a quantity that cannot be read: the kubelet will write another."""
+    """Milli-cores of cpu, else whole units; 0 for a quantity that cannot be parsed."""
     try:
         return milli(quantity) if resource == "cpu" else whole(quantity)
     except (ValueError, ArithmeticError):

@@ -1,7 +1,8 @@
-"""What the watcher's /healthz and /readyz say. PURE.
+"""The watcher's answers to /healthz and /readyz. Pure.
 
-Alive says that each watch has given a sign within the limit. A watcher that waits (for the leadership, for an API
-server or a Redis that is away) is alive, as a restart would cure nothing; it is not ready, as the projection grows old.
+The watcher is alive if each watch has received something within the limit. A watcher that waits, for the leadership or
+for an API server or a Redis that is away, is alive, since a restart would cure nothing. A leader that waits is not
+ready, since the projection grows old.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from itertools import islice
 from typing import Any
 
 SIGN_LIMIT_SECONDS = 90.0
-"""By default. A watch is opened again after `watch_timeout_seconds` (60 s) of silence, and two requests may be without
+"""The default. A watch is reopened after `watch_timeout_seconds` (60 s) of silence, and two requests may remain without
 an answer."""
 STEP_LIMIT_SECONDS = 180.0
 SKIPPED_SHOWN = 10
-"""Of each source; the log has them all."""
+"""How many skipped objects of each source are shown; the log has all."""
 WAITING_STATES = frozenset({"waiting", "missing", "forbidden", "starting"})
 
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """One reflector, at one moment."""
+    """The state of one reflector."""
 
     state: str
     synced: bool
@@ -33,12 +34,12 @@ class Pulse:
     skipped_times: int = 0
     """How often an object was skipped, since the term began."""
     objects: int = 0
-    """Of jobs, as it has shown them."""
+    """How many objects that belong to jobs the reflector has shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The watcher, at one moment."""
+    """The state of the watcher."""
 
     leading: bool
     synced: bool
@@ -46,15 +47,15 @@ class Report:
     writer_age_seconds: float = 0.0
     reflectors: Mapping[str, Pulse] | None = None
     unserved: frozenset[str] = frozenset()
-    """Namespaces of which something that is needed may not be listed."""
+    """Namespaces in which the operator may not list a resource that it needs."""
     sign_limit_seconds: float = SIGN_LIMIT_SECONDS
     resumed: bool = False
-    """What the last watcher had projected is kept up to date, while the lists come."""
+    """Resumed watches keep the last watcher's projection up to date until the lists are complete."""
     store_full: bool = False
     """Redis has reached maxmemory."""
 
     def problems(self) -> list[str]:
-        """Why it is not alive."""
+        """Why the watcher is not alive; [] if it is."""
         if not self.leading:
             return []
         found = []
@@ -64,7 +65,7 @@ class Report:
             )
         for source, pulse in sorted((self.reflectors or {}).items()):
             if self.store_away or pulse.state in WAITING_STATES:
-                # Reflectors wait for room in the queue, or for the API server: with their threads, not dead.
+                # The reflector waits for room in the queue, or for the API server. Its thread is alive.
                 continue
             if self._is_silent(pulse):
                 found.append(
@@ -104,11 +105,14 @@ class Report:
 
     @property
     def ready(self) -> bool:
-        """A standby is ready: it could lead at any time."""
+        """True for a standby: it could lead at any time. True for a leader if Redis answers and the projection is
+        complete and recent."""
         if not self.leading:
             return True
-        # Of a kind that is not installed, and where nothing may be listed, there is nothing to show.
+        # A kind that is not installed or may not be listed has no watch, so its silence does not count.
         old = any(
-            self._is_silent(one) for one in (self.reflectors or {}).values() if one.state in ("watching", "waiting")
+            self._is_silent(pulse)
+            for pulse in (self.reflectors or {}).values()
+            if pulse.state in ("watching", "waiting")
         )
         return (self.synced or self.resumed) and not self.store_away and not old

@@ -1,8 +1,8 @@
-"""Writes the history: what the watches show of jobs that change their phase, end or are deleted, and of their pods.
+"""Writes the history: jobs that change their phase, end or are deleted, and their pods.
 
-Reflectors hand it objects and never wait: it takes a reference, or counts a loss. One thread of its own writes to the
-store. A store that is away, slow or full costs history alone; the news waits in memory, within bounds, and is written
-when the store is back. Decides nothing, and nothing decides by it.
+Reflectors pass objects in and never wait: the historian keeps a reference, or counts a loss. Its own thread writes to
+the store. While the store is away, slow or full, changes wait in memory, within bounds. Only the history suffers: no
+decision about a job depends on it.
 """
 
 from __future__ import annotations
@@ -32,26 +32,27 @@ log = structlog.get_logger(__name__)
 Json = Mapping[str, Any]
 
 WRITE_SECONDS = 1.0
-"""News of that long goes in one write."""
+"""Between two writes while the store works."""
 RETRY_MOST_SECONDS = 60.0
 MOST_WAITING_JOBS = 2_000
 MOST_WAITING_PODS = 5_000
-"""Objects that wait for the store; some 100 MB."""
+"""Limits of what waits for the store; some 100 MB."""
 MOST_GONE = 20_000
-"""Deleted jobs that are remembered, so that no late news brings one back, and pods that go after their job find it."""
+"""How many deleted jobs are remembered: a late event must not bring a job back, and pods deleted after their job still
+belong to it."""
 DELETED = "DELETED"
 
 
 @dataclass(slots=True)
 class _News:
-    """Of one job, since the last write."""
+    """Changes of one job since the last write."""
 
     resource: GroupResource
     raw: Json | None = None
     deleted_at: str = ""
     moments: list[Moment] = field(default_factory=list)
     pods: dict[str, tuple[Json, str]] = field(default_factory=dict)
-    """UID -> the pod and when it was seen to go, '' while it is there."""
+    """UID -> (the pod, when its deletion was seen; '' while it exists)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +60,21 @@ class _Live:
     resource: GroupResource
     phase: str
     count: int
-    """Of `_count`, when it was last shown."""
+    """`Historian._count` when the job was last shown."""
 
 
 @dataclass(slots=True)
 class _List:
-    """One that is under way."""
+    """A list of jobs that has begun and not ended."""
 
     began: int
-    """Of `_count`."""
+    """`Historian._count` when the list began."""
     shown: set[tuple[str, str]] = field(default_factory=set)
 
 
 class Historian:
-    """`now`: Unix seconds, by the API server's clock once it has answered: a machine whose clock is a week ahead would
-    drop all that is kept. Its methods are called on the reflectors' threads and never raise."""
+    """`now`: Unix seconds by the API server's clock, once it has answered. Reflectors call the methods on their own
+    threads; the methods never raise."""
 
     def __init__(self, store: HistoryStore, seconds: float, *, now: Callable[[], float]) -> None:
         self._store = store
@@ -81,24 +82,24 @@ class Historian:
         self._now = now
         self._lock = threading.Lock()
         self._live: dict[tuple[str, str], _Live] = {}
-        """(namespace, UID) of every job that this process has seen and not seen deleted."""
+        """(namespace, UID) -> each job that this process has seen, until it sees the deletion."""
         self._gone: OrderedDict[tuple[str, str], Summary] = OrderedDict()
         self._news: dict[tuple[str, str], _News] = {}
         self._pods_waiting = 0
         self._count = 0
-        """Of the objects of jobs that it was shown."""
+        """How many objects of jobs were shown. Orders events against the beginnings of lists."""
         self._lists: dict[str, _List] = {}
         self._listed: list[str] = []
         """Sources whose list has ended since the last write."""
         self._shown = False
-        """Something has come from the API server."""
+        """The API server has sent something."""
         self._stop = threading.Event()
         self._failures = 0
         self._thread: threading.Thread | None = None
 
     # -- what the watches show ---------------------------------------------------------------------
     def see(self, resource: GroupResource, kind: str, obj: Json) -> None:
-        """A watch event. `kind`: ADDED, MODIFIED or DELETED."""
+        """Take a watch event. `kind`: ADDED, MODIFIED or DELETED."""
         self._shown = True
         try:
             with self._lock:
@@ -107,46 +108,46 @@ class Historian:
                 else:
                     self._see_job(resource, kind, obj)
         except Exception:
-            # Objects that cannot be read are counted where they are projected.
+            # The projection counts objects that cannot be read.
             log.debug("an object is left out of the history", exc_info=True)
 
     def list_begins(self, source: str) -> None:
-        """`source`: as in `Projector`."""
+        """Begin a list. `source`: as in `Projector`."""
         with self._lock:
             self._lists[source] = _List(self._count)
 
     def list_page(self, source: str, objects: Iterable[Json]) -> None:
-        """Which jobs live: no news of them."""
+        """Take one page of a list. It shows which jobs live; it records no change of them."""
         self._shown = True
         resource = resource_of(source)
         if resource == PODS:
             return
         with self._lock:
-            found = self._lists.setdefault(source, _List(self._count))
+            listing = self._lists.setdefault(source, _List(self._count))
             for obj in objects:
-                if (where := _place(obj)) is not None and where not in self._gone:
-                    found.shown.add(where)
-                    self._live.setdefault(where, self._alive(resource, obj))
+                if (where := _namespace_and_uid(obj)) is not None and where not in self._gone:
+                    listing.shown.add(where)
+                    self._live.setdefault(where, self._count_live(resource, obj))
 
     def list_ends(self, source: str) -> None:
-        """Jobs that the list has not shown, nor any watch since it began, are gone."""
+        """End a list. A job is gone if neither the list nor a watch has shown it since the list began."""
         resource, namespace = resource_of(source), namespace_of(source)
         if resource == PODS:
             return
         with self._lock:
-            found = self._lists.pop(source, _List(0))
+            listing = self._lists.pop(source, _List(0))
             for where, live in list(self._live.items()):
                 of_list = live.resource == resource and namespace in ("", where[0])
-                if of_list and where not in found.shown and live.count <= found.began:
+                if of_list and where not in listing.shown and live.count <= listing.began:
                     del self._live[where]
             self._listed.append(source)
 
-    def _alive(self, resource: GroupResource, obj: Json) -> _Live:
+    def _count_live(self, resource: GroupResource, obj: Json) -> _Live:
         self._count += 1
         return _Live(resource, text(seen_status(obj).get("phase")), self._count)
 
     def _see_job(self, resource: GroupResource, kind: str, obj: Json) -> None:
-        where = _place(obj)
+        where = _namespace_and_uid(obj)
         guest = KNOWN_KINDS[resource].guest
         if where is None or where in self._gone or (guest is not None and guest.is_for_another(obj)):
             return
@@ -154,11 +155,12 @@ class Historian:
         phase, before = text(status.get("phase")), self._live.get(where)
         if kind == DELETED:
             self._live.pop(where, None)
+            # Its pods may be deleted later, and then need the job's summary.
             self._gone[where] = summary_of(resource, obj, deleted_at=at)
             while len(self._gone) > MOST_GONE:
                 self._gone.popitem(last=False)
         else:
-            self._live[where] = self._alive(resource, obj)
+            self._live[where] = self._count_live(resource, obj)
             is_new = kind == "ADDED" if before is None else before.phase != phase
             if not is_new and phase not in END_PHASES:
                 return
@@ -176,7 +178,7 @@ class Historian:
         where = str(meta.get("namespace")), str((meta.get("labels") or {}).get(JOB_UID, ""))
         over = kind == DELETED or (obj.get("status") or {}).get("phase") in ENDED_PHASES
         live, gone = self._live.get(where), self._gone.get(where)
-        # Whoever may make pods could label them with any UID: of jobs that nobody has seen nothing is kept.
+        # A user who may create pods can label them with any UID, so pods of unknown jobs are not kept.
         if not over or (live is None and gone is None):
             return
         if self._pods_waiting >= MOST_WAITING_PODS:
@@ -199,14 +201,14 @@ class Historian:
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Write what waits, for so long; what is left then is lost, and counted."""
+        """Write what waits, for at most `seconds`. The rest is lost, and counted as lost."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join(seconds)
         with self._lock:
-            left, self._news = len(self._news), {}
-        if left:
-            HISTORY_ENTRIES.inc(left, result="lost")
+            lost_jobs, self._news = len(self._news), {}
+        if lost_jobs:
+            HISTORY_ENTRIES.inc(lost_jobs, result="lost")
 
     def _run(self) -> None:
         while not self._stop.wait(self._pause_seconds()):
@@ -218,16 +220,19 @@ class Historian:
         return min(RETRY_MOST_SECONDS, WRITE_SECONDS * 2.0 ** min(self._failures, 10))
 
     def write(self) -> None:
-        """Write what has come. Never raises; what cannot be written waits for the next call."""
+        """Write what waits. Never raises. What cannot be written waits for the next call."""
+        # The store drops jobs by `now`, and before the first answer of the API server that is the local clock. A clock
+        # that is a week ahead would drop everything.
         if not self._shown:
-            return  # what time it is, by which the store drops what is over, nobody has said yet
+            return
         with self._lock:
             news, self._news, self._pods_waiting = self._news, {}, 0
             listed, self._listed = self._listed, []
         try:
-            entries = [self._entry(where, one) for where, one in news.items()]
+            entries = [self._entry(where, changes) for where, changes in news.items()]
             self._store.put(entries, self._now())
             HISTORY_ENTRIES.inc(len(entries), result="written")
+            # If `_mark_unseen` fails, these entries must not wait for another write.
             news = {}
             self._mark_unseen(listed)
         except OperatorError as error:
@@ -238,6 +243,7 @@ class Historian:
             with self._lock:
                 self._listed = list(dict.fromkeys([*listed, *self._listed]))
         except Exception:
+            # Another try would meet the same bug, so what was taken is not put back.
             log.exception("the history has met a bug; what waited for it is lost", jobs=len(news))
             HISTORY_ENTRIES.inc(len(news), result="lost")
         else:
@@ -247,7 +253,7 @@ class Historian:
 
     def _entry(self, where: tuple[str, str], news: _News) -> Entry:
         if news.raw is None:
-            # Pods that went after their job, or while its phase stayed.
+            # Only pods have changed: the job was deleted before them, or kept its phase.
             summary = self._gone.get(where)
         else:
             summary = summary_of(news.resource, news.raw, deleted_at=news.deleted_at)
@@ -259,39 +265,40 @@ class Historian:
 
     def _keep_until(self, summary: Summary | None) -> float:
         at = from_rfc3339(summary.at) if summary is not None and summary.at else None
+        # A job that lives is kept from its last change on, any other job from its end.
         return self._now() + max(LIVE_SECONDS, self._seconds) if at is None else at + self._seconds
 
     def _take_back(self, news: dict[tuple[str, str], _News]) -> None:
-        """What could not be written goes under what has come since."""
+        """Put back what could not be written. Newer changes win."""
         with self._lock:
             for where, old in news.items():
                 newer = self._news.get(where)
                 if newer is None and len(self._news) >= MOST_WAITING_JOBS:
                     HISTORY_ENTRIES.inc(result="lost")
                     continue
-                self._news[where] = old if newer is None else _merged(old, newer)
-            self._pods_waiting = sum(len(one.pods) for one in self._news.values())
+                self._news[where] = old if newer is None else _merge(old, newer)
+            self._pods_waiting = sum(len(changes.pods) for changes in self._news.values())
 
     def _mark_unseen(self, listed: list[str]) -> None:
-        """Jobs that the history takes for alive, and that their list has not shown: they were deleted while no watcher
-        looked. When, is not known."""
+        """Mark jobs as deleted that live in the history and are missing in their list: they were deleted while no
+        watcher ran. The time of deletion is unknown, so the present time is written."""
         if not listed:
             return
         sources = {(resource_of(source), namespace_of(source)) for source in listed}
         summaries, at = self._store.summaries(), to_rfc3339(self._now())
         with self._lock:
             unseen = [
-                replace(one, deleted_at=at)
-                for one in summaries
-                if not one.deleted_at
-                and {(one.resource, ""), (one.resource, one.namespace)} & sources
-                and (one.namespace, one.uid) not in self._live
-                and (one.namespace, one.uid) not in self._gone
+                replace(summary, deleted_at=at)
+                for summary in summaries
+                if not summary.deleted_at
+                and {(summary.resource, ""), (summary.resource, summary.namespace)} & sources
+                and (summary.namespace, summary.uid) not in self._live
+                and (summary.namespace, summary.uid) not in self._gone
             ]
         self._store.put([Entry(s.namespace, s.uid, s, self._keep_until(s)) for s in unseen], self._now())
 
 
-def _merged(old: _News, new: _News) -> _News:
+def _merge(old: _News, new: _News) -> _News:
     return _News(
         new.resource,
         new.raw if new.raw is not None else old.raw,
@@ -301,7 +308,7 @@ def _merged(old: _News, new: _News) -> _News:
     )
 
 
-def _place(obj: Json) -> tuple[str, str] | None:
+def _namespace_and_uid(obj: Json) -> tuple[str, str] | None:
     meta = obj.get("metadata") or {}
     namespace, uid = meta.get("namespace"), meta.get("uid")
     return (str(namespace), str(uid)) if namespace and uid else None

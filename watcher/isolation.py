@@ -1,9 +1,8 @@
-"""The one place where a source's objects are taken singly: an object that cannot be read costs that object alone. PURE,
-but for the log.
+"""Takes the objects of a source one by one, so that an unreadable object costs only itself. Pure, except for the log.
 
-Such an object is skipped, counted and logged with its name, once for each new error. What was known of it stays. It is
-tried again whenever it changes and with every list, and forgotten when it is gone. Nothing breaks twice the same way
-into the log: a stranger's pod that changes every second says so once.
+An unreadable object is skipped, counted and logged with its name. The same error of the same object is logged once,
+however often the object changes. The last readable state of the object stays in the projection. The object is tried
+again at each change and in each list, and is forgotten when it is gone.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ log = structlog.get_logger(__name__)
 Json = Mapping[str, Any]
 SKIPPED = "an object cannot be read and is skipped; it is tried again when it changes"
 NAMES_REMEMBERED = 1_000
-"""Of one source. Beyond that they are counted, and each is logged whenever it is met."""
+"""How many skipped objects of one source are remembered. Further ones are counted, and logged each time."""
 
 
 class Skipped:
-    """The objects of one source that could not be read the last time they were met."""
+    """The objects of one source whose last read failed."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -31,7 +30,7 @@ class Skipped:
 
     @property
     def objects(self) -> Mapping[str, str]:
-        """namespace/name -> error."""
+        """namespace/name -> error, for each remembered object."""
         return dict(self._errors)
 
     def each(self, objects: Iterable[Any], take: Callable[[Any], None]) -> None:
@@ -42,33 +41,33 @@ class Skipped:
         try:
             take(obj)
         except Exception as error:
-            name, said = name_of(obj), f"{type(error).__name__}: {error}"[:500]
-            if self._is_news(name, said):
-                log.exception(SKIPPED, resource=self._source, name=name, error=said)
+            name, message = name_of(obj), f"{type(error).__name__}: {error}"[:500]
+            if self._is_news(name, message):
+                log.exception(SKIPPED, resource=self._source, name=name, error=message)
         else:
             if self._errors and self._errors.pop(name := name_of(obj), None) is not None:
                 log.info("an object that was skipped can be read again", resource=self._source, name=name)
 
     def forget(self, obj: Any) -> None:
-        """It is gone."""
+        """Forget an object that is gone."""
         self._errors.pop(name_of(obj), None)
 
     def keep(self, names: Iterable[str]) -> None:
-        """A whole list has shown these: what else was skipped is gone."""
-        there = set(names) if self._errors else ()
-        self._errors = {name: error for name, error in self._errors.items() if name in there}
+        """Forget the objects that a complete list did not show. `names`: the objects of the list."""
+        listed = set(names) if self._errors else ()
+        self._errors = {name: error for name, error in self._errors.items() if name in listed}
 
-    def _is_news(self, name: str, said: str) -> bool:
+    def _is_news(self, name: str, message: str) -> bool:
         self.times += 1
-        if self._errors.get(name) == said:
+        if self._errors.get(name) == message:
             return False
         if name in self._errors or len(self._errors) < NAMES_REMEMBERED:
-            self._errors[name] = said
+            self._errors[name] = message
         return True
 
 
 def name_of(obj: Any) -> str:
-    """namespace/name, or the name alone; of anything."""
+    """namespace/name, or the name of a cluster-scoped object. Accepts any value and never raises."""
     meta = obj.get("metadata") if isinstance(obj, Mapping) else None
     if not isinstance(meta, Mapping):
         return "an object without metadata"

@@ -1,9 +1,9 @@
-"""What the pods on each node request, strangers' pods too: kept up to date change by change, never counted again. PURE.
+"""The requests of the pods on each node, other owners' pods included. Updated change by change, never recounted. Pure.
 
-A book has an entry for each pod that has not finished, and per node the sum of its entries. Sums are whole numbers, so
-adding and subtracting never drifts; a test compares them with a recount. Pods that wait for a node stand under WAITING,
-except those that may not be scheduled yet (gates) or are being deleted; and once more together with those that are like
-them (`api.waiting_pods`). Equal requests are kept once: 20,000 pods cost a few MB. Safe to be given the same pod twice.
+A book has an entry for each unfinished pod, and the sum of the entries of each node. Sums are integers, so they do not
+drift; a test compares them with a recount. Pods without a node count under WAITING, unless scheduling gates hold them
+or they are being deleted. A waiting pod counts a second time, in the group of pods like it (`api.waiting_pods`). Equal
+requests are stored once: 20,000 pods cost a few MB. Putting the same pod twice does no harm.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class _Entry:
     node: str
     requests: NodeRequests
     waits_as: str = ""
-    """Under which name it stands with those that are like it; '' for a pod that has a node."""
+    """Name of the group of waiting pods like this one; '' for a pod that has a node."""
 
 
 Sum = NodeRequests | WaitingPods
-"""Of a node, or under WAITING; of pods that wait and are alike."""
+"""The requests on a node or under WAITING, or a group of waiting pods that are alike."""
 
 
 class RequestBook:
@@ -43,10 +43,11 @@ class RequestBook:
         self._touched: set[str] = set()
         self._shared: dict[NodeRequests, NodeRequests] = {}
         self._waiting: dict[str, dict[Identity, WaitingPods]] = {}
-        """By name, those that are alike, the first of them the example."""
+        """Name of a group -> its pods. The first pod is the group's example."""
 
     def put(self, identity: Identity, pod: Json, rv: int) -> None:
         known = self._entries.get(identity)
+        # Lists and watches may show an older state, or the same state twice.
         if known is not None and rv <= known.rv:
             return
         node = _node(pod)
@@ -56,9 +57,8 @@ class RequestBook:
         try:
             requests = pod_requests(pod.get("spec") or {}, pod.get("status"))
         except (ValueError, TypeError, AttributeError):
-            requests = NodeRequests(
-                pods=1
-            )  # no API server lets such a pod in; if one did, the others count all the same
+            # No API server admits such a pod. If one does, the other pods must still be counted.
+            requests = NodeRequests(pods=1)
         requests = self._shared.setdefault(requests, requests)
         waiting = waiting_pod("/".join(identity), pod, requests) if node == WAITING else None
         waits_as = waiting_name(waiting) if waiting is not None else ""
@@ -78,16 +78,18 @@ class RequestBook:
             self._forget(identity, known)
 
     def keep(self, exists: Callable[[Identity], bool]) -> None:
-        """A whole list has been seen: what it did not show is gone."""
-        for identity in [one for one in self._entries if not exists(one)]:
+        """Remove the pods that a complete list did not show."""
+        for identity in [identity for identity in self._entries if not exists(identity)]:
             self.remove(identity)
 
     def touched(self) -> dict[str, Sum]:
-        """The sums that have changed since the last call; NOTHING for a node without pods."""
+        """Name -> sum, for each sum that has changed since the last call; NOTHING for a node without pods."""
         names, self._touched = self._touched, set()
-        return {name: self._alike(name) if is_waiting_name(name) else self._sums.get(name, NOTHING) for name in names}
+        return {
+            name: self._sum_group(name) if is_waiting_name(name) else self._sums.get(name, NOTHING) for name in names
+        }
 
-    def _alike(self, name: str) -> Sum:
+    def _sum_group(self, name: str) -> Sum:
         alike = self._waiting.get(name)
         return replace(next(iter(alike.values())), pods=len(alike)) if alike else NOTHING
 
@@ -101,16 +103,16 @@ class RequestBook:
             self._touched.add(known.waits_as)
 
     def _count(self, entry: _Entry, times: int) -> None:
-        left = self._sums.get(entry.node, NOTHING).plus(entry.requests, times)
-        if left.pods:
-            self._sums[entry.node] = left
+        total = self._sums.get(entry.node, NOTHING).plus(entry.requests, times)
+        if total.pods:
+            self._sums[entry.node] = total
         else:
             self._sums.pop(entry.node, None)
         self._touched.add(entry.node)
 
 
 def _node(pod: Json) -> str | None:
-    """Where the pod counts; None when it does not."""
+    """The node that the pod counts on, or WAITING; None if the pod does not count."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     if status.get("phase") in ENDED_PHASES:
         return None
@@ -120,19 +122,20 @@ def _node(pod: Json) -> str | None:
 
 
 class ClusterRequests:
-    """The sums of all reflectors together (one a namespace, where not all are served), for the writer."""
+    """The sums over all reflectors of pods, for the writer. There are several reflectors if the operator serves chosen
+    namespaces."""
 
     def __init__(self) -> None:
-        self._of: dict[str, dict[str, Sum]] = {}
+        self._by_source: dict[str, dict[str, Sum]] = {}
         self._touched: set[str] = set()
 
     def update(self, source: str, requests: Mapping[str, Sum]) -> None:
-        mine = self._of.setdefault(source, {})
-        for node, its in requests.items():
-            if its.pods:
-                mine[node] = its
+        sums = self._by_source.setdefault(source, {})
+        for node, sum_ in requests.items():
+            if sum_.pods:
+                sums[node] = sum_
             else:
-                mine.pop(node, None)
+                sums.pop(node, None)
         self._touched.update(requests)
 
     def touched(self) -> dict[str, Sum]:
@@ -141,15 +144,16 @@ class ClusterRequests:
 
     def everything(self) -> dict[str, Sum]:
         self._touched.clear()
-        return {node: self._sum(node) for node in sorted({node for mine in self._of.values() for node in mine})}
+        return {node: self._sum(node) for node in sorted({node for sums in self._by_source.values() for node in sums})}
 
     def _sum(self, name: str) -> Sum:
         total = NOTHING
-        for mine in self._of.values():
-            its = mine.get(name, NOTHING)
-            if isinstance(its, WaitingPods):
-                return its  # they are of one namespace, which one reflector shows
-            total = total.plus(its)
+        for sums in self._by_source.values():
+            sum_ = sums.get(name, NOTHING)
+            # The pods of a group are of one namespace, which only one reflector shows.
+            if isinstance(sum_, WaitingPods):
+                return sum_
+            total = total.plus(sum_)
         return total
 
 

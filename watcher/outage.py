@@ -1,4 +1,4 @@
-"""Says once that the API server fails, and once that it works again, however many reflectors notice. Thread-safe."""
+"""Logs an outage of the API server once, and its end once, however many reflectors notice. Thread-safe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Outage:
             log.debug("list or watch failed", resource=source, error=error)
 
     def works(self, source: str) -> None:
-        """Cheap when nothing fails: called for each answer."""
+        # Without the lock: reflectors call this for each answer.
         if source not in self._failing:
             return
         with self._lock:

@@ -1,8 +1,9 @@
-"""Find orphans in the cluster and delete them. Run by beat, safe to run twice: a delete names the UID that was seen.
+"""Find orphans in the cluster and delete them. Beat starts the runs. Two runs at once do no harm, as each delete names
+the UID that was seen.
 
-Reads the API server: what is deleted for good must be true. The projection only says of which jobs nothing can be an
-orphan, as they live. Lists carry a label selector and come in pages. What cannot be read is unknown, and of what is
-unknown nothing is deleted. A kind that is not installed is passed over.
+Deletions rest on answers of the API server. The projection only shows which jobs live, so that their objects are no
+orphans. Lists carry a label selector and come in pages. Objects that depend on an unreadable object are kept. A kind
+that is not installed is skipped.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ NAME = "collect-orphans"
 
 @dataclass(slots=True)
 class Observation:
-    """As `find_orphans` takes it."""
+    """The input of `find_orphans`."""
 
     candidates: list[Candidate] = field(default_factory=list)
     owners: dict[JobName, Uid | None] = field(default_factory=dict)
@@ -59,7 +60,7 @@ class Observation:
 
 
 class OrphanCollector:
-    """One a process. Remembers nothing but which errors it has logged."""
+    """One per process. Remembers only which errors it has logged and which deletions have failed."""
 
     def __init__(self, store: Store, kube: KubeClient, settings: Settings, *, clock: ClusterClock) -> None:
         self._store = store
@@ -72,7 +73,7 @@ class OrphanCollector:
         """Objects of the last run that could not be read or deleted."""
 
     def run(self) -> str:
-        """What the run came to, in words. Raises Transient when Redis or the API server is away."""
+        """The result of the run, as Flower shows it. Raises Transient when Redis or the API server is away."""
         self.failed = 0
         if not self._store.queue.once(NAME, turn_seconds(self._settings.collect_orphans_seconds)):
             return "another beat was first"
@@ -81,85 +82,89 @@ class OrphanCollector:
         return f"{deleted} deleted{f', {self.failed} failed' if self.failed else ''}"
 
     def collect(self) -> tuple[int, int]:
-        """How many orphans were deleted, and how many objects could not be read or deleted."""
+        """(orphans deleted, objects that could not be read or deleted)."""
         self._isolation.begin()
-        found = self._observe()
-        orphans = self._decide(found)
+        observation = self._observe()
+        orphans = self._decide(observation)
         return self._apply(orphans), self._isolation.failed
 
     # -- observe -----------------------------------------------------------------------------------
     def _observe(self) -> Observation:
-        found = Observation()
+        observation = Observation()
         for resource in collected(self._settings.gang_scheduler):
             for where in self._settings.scope.selections():
                 with self._isolation.item("list", f"{resource} in {where.namespace or 'all namespaces'}"):
-                    found.candidates += self._candidates(resource, where)
-        self._observe_owners(found)
-        # Candidates need no request; the others (foreign, or gone) one GET each.
-        ours = {c.uid for c in found.candidates if c.resource in (REPLICASETS, BATCH_JOBS) and c.owner is not None}
-        workloads = {c.workload for c in found.candidates if c.workload is not None}
+                    observation.candidates += self._candidates(resource, where)
+        self._observe_owners(observation)
+        # A workload among the candidates is the operator's own. Each other workload, foreign or gone, costs one GET.
+        ours = {
+            c.uid for c in observation.candidates if c.resource in (REPLICASETS, BATCH_JOBS) and c.owner is not None
+        }
+        workloads = {c.workload for c in observation.candidates if c.workload is not None}
         for workload in sorted(workloads, key=lambda k: (k.resource, k.namespace, k.name, k.uid)):
             with self._isolation.item("read", f"{workload.resource} {workload.namespace}/{workload.name}"):
-                found.workloads[workload] = "ours" if workload.uid in ours else self._workload(workload)
+                observation.workloads[workload] = "ours" if workload.uid in ours else self._workload(workload)
         with self._isolation.item("list", "nodes"):
-            found.nodes = self._nodes()
-        return found
+            observation.nodes = self._nodes()
+        return observation
 
     def _candidates(self, resource: GroupResource, where: Selection) -> list[Candidate]:
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         try:
             for selector in (SELECTOR, *(EARLIER_SELECTORS if self._settings.collect_earlier_orphans else ())):
                 for obj in self._list(resource, where, selector):
                     with self._isolation.item("read", f"{resource} {_name(obj)}"):
-                        if (one := candidate(resource, obj)) is not None:
-                            found.append(one)
+                        if (read := candidate(resource, obj)) is not None:
+                            candidates.append(read)
         except Conflict:
-            pass  # the list expired between its pages (410): what it has not shown is for the next run
-        return found
+            # The list expired between two pages (410). The next run sees the rest.
+            pass
+        return candidates
 
-    def _observe_owners(self, found: Observation) -> None:
-        """One GET for each job of which something may be an orphan. That a job lives the projection may say, of the UID
-        that its objects name: should it be late, an orphan stays until a later run. That a job is gone, is another one
-        or has ended is for the API server to say, as things are deleted for it."""
+    def _observe_owners(self, observation: Observation) -> None:
+        """Read the owner of each candidate: from the projection if it lives, else with one GET per job."""
         uids: dict[JobName, set[Uid]] = {}
-        for c in found.candidates:
+        for c in observation.candidates:
             if c.owner is not None:
                 uids.setdefault(c.owner, set()).update([] if c.earlier else [Uid(c.owner_uid)])
         alive = self._store.projection.unfinished() if uids else {}
         for name in sorted(uids, key=lambda n: n.key):
             with self._isolation.item("read", name.key):
                 uid = _live_uid(name, alive)
+                # The projection suffices for a job that lives with the UID that its objects name: if it is late, an
+                # orphan stays until a later run. Everything else may lead to deletions, so the API server is asked.
                 if uid is not None and uids[name] <= {uid}:
-                    found.owners[name] = uid
+                    observation.owners[name] = uid
                 else:
-                    self._observe_owner(found, name)
+                    self._observe_owner(observation, name)
 
-    def _observe_owner(self, found: Observation, name: JobName) -> None:
-        """The UID that the job has now, and which pods its end deletes if it has ended."""
+    def _observe_owner(self, observation: Observation, name: JobName) -> None:
+        """Read the job's present UID, and which pods its end deletes if it has ended."""
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
-        # A refused job may begin while its status, which follows the pods, still says that it was refused.
+        # A refused job may have begun although its status still says that it was refused: the pods come first.
         if job is not None and job.status.ended and not job.status.refused:
-            found.ended[name] = cleaning_after(job, self._settings.autoclean)
+            observation.ended[name] = cleaning_after(job, self._settings.autoclean)
             if keeps_all(job, self._settings.autoclean):
-                found.keeping.add(name)
+                observation.keeping.add(name)
             if (until := from_rfc3339(job.status.tensorboard_until)) is not None:
-                found.boards[name] = until
-        found.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
+                observation.boards[name] = until
+        observation.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
 
     def _workload(self, name: WorkloadName) -> WorkloadOf:
         live = self._kube.get(name.resource, name.namespace, name.name)
         return "gone" if live is None or live["metadata"]["uid"] != name.uid else "foreign"
 
     def _nodes(self) -> frozenset[str] | None:
-        """None where they may not be read, or not all have been: a node that a list has not come to is not gone."""
+        """The names of all nodes; None if the operator may not list them or the list is incomplete. A node that is
+        missing in an incomplete list is not gone."""
         try:
             return frozenset(n["metadata"]["name"] for n in self._list(NODES, Selection(), ""))
         except (Terminal, Conflict):
             return None
 
     def _list(self, resource: GroupResource, where: Selection, selector: str) -> Iterator[dict[str, Any]]:
-        """Page by page. Raises Conflict when the list expires between them."""
+        """The objects, page by page. Raises Conflict if the list expires between two pages."""
         token = ""
         while True:
             try:
@@ -181,22 +186,30 @@ class OrphanCollector:
                 return
 
     # -- decide ------------------------------------------------------------------------------------
-    def _decide(self, found: Observation) -> list[Orphan]:
+    def _decide(self, observation: Observation) -> list[Orphan]:
         orphans: list[Orphan] = []
         now = self._clock()
-        for one in found.candidates:
-            with self._isolation.item("judge", f"{one.resource} {one.namespace}/{one.name}"):
+        for c in observation.candidates:
+            with self._isolation.item("judge", f"{c.resource} {c.namespace}/{c.name}"):
                 orphans += find_orphans(
-                    [one], found.owners, found.nodes, now, found.workloads, found.ended, found.boards, found.keeping
+                    [c],
+                    observation.owners,
+                    observation.nodes,
+                    now,
+                    observation.workloads,
+                    observation.ended,
+                    observation.boards,
+                    observation.keeping,
                 )
         return sorted(orphans, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
 
     # -- apply -------------------------------------------------------------------------------------
     def _apply(self, orphans: Iterable[Orphan]) -> int:
-        """How many were deleted."""
+        """Delete the orphans. Returns how many were deleted."""
         deleted = 0
         for orphan in self._stragglers.last(orphans, lambda orphan: orphan.delete.uid):
             gone = orphan.delete
+            # Before the request: if the deletion hangs until the task's time limit, this orphan comes last next time.
             self._stragglers.note(gone.uid, failed=True)
             where = {"resource": gone.resource, "namespace": orphan.namespace, "name": gone.name}
             with self._isolation.item("delete", f"{gone.resource} {orphan.namespace}/{gone.name}"):
@@ -214,7 +227,7 @@ class OrphanCollector:
 
 
 def _live_uid(name: JobName, alive: Mapping[JobKey, tuple[int, bytes]]) -> Uid | None:
-    """Of a job that has not ended, as projected; None when its record does not say so."""
+    """The UID of a job that has not ended, from its projected record; None if the record shows no such job."""
     if name.key not in alive:
         return None
     record = loads(alive[name.key][1])

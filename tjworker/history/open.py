@@ -1,4 +1,4 @@
-"""The history store of these settings. Connects to nothing yet."""
+"""Opens the history store that the settings name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from tjworker.store.redis_commands import RedisCommands
 
 
 def open_history(settings: Settings) -> HistoryStore | None:
-    """None if the history is switched off. Raises Terminal where TJ_HISTORY_URL needs packages that are missing."""
+    """The store, not connected yet; None if the history is switched off. Raises Terminal if TJ_HISTORY_URL needs
+    packages that are missing."""
     bounds = Bounds(settings.history_seconds, settings.history_jobs)
     if not bounds.jobs:
         return None
     if settings.history_url:
         try:
-            # On demand: SQLAlchemy takes a third of a second, and is there only with the extra.
+            # Imported on demand: it takes a third of a second, and SQLAlchemy is installed only with the extra.
             from tjworker.history.sql_history import SqlHistory
 
             return SqlHistory(settings.history_url, settings.key_prefix, bounds)

@@ -1,4 +1,4 @@
-"""How pods and moments of an entry are stored: named pieces of bytes, which every store keeps in its own way. Pure."""
+"""The form in which every store keeps the pods and moments of a job: named parts of bytes. Pure."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from tjworker.history.records import Entry, Json, Moment, Story, Summary, by_cre
 
 
 def parts_of(entry: Entry, write: Callable[[Json], bytes]) -> dict[str, bytes]:
-    """Name -> content, of each pod and moment. The same pod or moment has the same name."""
+    """Name -> content of each pod and moment. A pod or moment keeps its name, so writing it again replaces it."""
     pods = {f"pod/{uid}": write(pod) for uid, pod in entry.pods.items()}
-    return pods | {f"at/{one.at}/{one.phase}": one.message.encode() for one in entry.moments}
+    return pods | {f"at/{moment.at}/{moment.phase}": moment.message.encode() for moment in entry.moments}
 
 
 def story_of(summary: Summary, job: bytes, parts: Mapping[str, bytes], read: Callable[[bytes], Json]) -> Story:
-    """`read`: the opposite of `write` above; {} for what is none of it, which is left out."""
+    """The story of stored parts. `read`: the inverse of `write` in `parts_of`; {} for invalid data, which is left
+    out."""
     pods, moments = [], []
     for name, data in parts.items():
-        what, _, rest = name.partition("/")
-        if what == "pod" and (pod := read(data)):
+        sort, _, rest = name.partition("/")
+        if sort == "pod" and (pod := read(data)):
             pods.append(pod)
-        elif what == "at":
+        elif sort == "at":
             at, _, phase = rest.partition("/")
             moments.append(Moment(at, phase, data.decode(errors="replace")))
-    return Story(summary, read(job), by_creation(pods), tuple(sorted(moments, key=lambda one: one.at)))
+    return Story(summary, read(job), by_creation(pods), tuple(sorted(moments, key=lambda moment: moment.at)))

@@ -1,7 +1,7 @@
-"""What the history keeps of a job and of its pods. Pure: raw objects in, records out.
+"""The records of the history: what is kept of a job and of its pods. Pure: raw objects in, records out.
 
 Never kept: values of environment variables, volumes, managedFields, annotations of other owners. A record outlives its
-job by days, and everybody who may read jobs in the namespace may read it.
+job by days, and each user who may read jobs in the namespace may read it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tjworker.base import GroupResource
 
 Json = Mapping[str, Any]
 MOST_JOB_BYTES = 256 << 10
-"""Of the kept part of a job. Its status alone fits in a fraction (`test_status_size.py`); of a larger one the spec is
-left out."""
+"""Limit of the kept part of a job. A larger job is kept without its spec. The status alone needs only a fraction
+(`test_status_size.py`)."""
 MOST_WORDS_CHARS = 1_024
 MOST_COMMAND_CHARS = 4_096
 MOST_ANNOTATION_CHARS = 1_024
@@ -29,14 +29,14 @@ _OUR_DOMAINS = ("elasticdeeplearning.ai/", "kubedl.io/", "kubeflow.org/", "paddl
 _META = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
 _CONTAINER = ("name", "image", "command", "args", "resources", "ports")
 _SECRETIVE = frozenset({"env", "envs", "envFrom", "imagePullSecrets", "volumes"})
-"""Fields of kinds whose roles are no pod specs."""
+"""Fields of kinds whose roles are not pod specs."""
 GONE_AT = "historyGoneAt"
-"""In the metadata of a kept pod: when its deletion was seen. Kubernetes has no such field."""
+"""A field in the metadata of a kept pod: when its deletion was seen. Kubernetes has no such field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A row of a list of jobs. Times are RFC 3339, '' while there is none."""
+    """The row of a job in a list. Times are RFC 3339, '' if there is none."""
 
     resource: str
     namespace: str
@@ -52,7 +52,7 @@ class Summary:
 
     @property
     def at(self) -> str:
-        """When it became history; '' of a job that lives."""
+        """When the job was deleted, else when it ended; '' for a job that lives."""
         return self.deleted_at or self.ended_at
 
     def to_json(self) -> bytes:
@@ -61,7 +61,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The beginning of a phase, as the watcher saw it."""
+    """The beginning of a phase: when the watcher saw it."""
 
     at: str
     phase: str
@@ -70,30 +70,30 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """News of one job: what a store adds to what it has. Written twice it changes nothing."""
+    """Changes of one job, which a store adds to what it has. Writing an entry twice does no harm."""
 
     namespace: str
     uid: str
     summary: Summary | None
-    """None: no news but of its pods."""
+    """None if only pods have changed."""
     keep_until: float
-    """Unix seconds. Without a summary it counts only for a job that the store does not have yet."""
+    """Unix seconds. Without a summary, it applies only to a job that the store does not have yet."""
     job: Json | None = None
-    """The kept part of the object, newer than what the store has; None: no news."""
+    """The kept part of the object; None if it has not changed."""
     pods: Mapping[str, Json] = field(default_factory=dict)
-    """UID -> the kept part of a pod that has ended or is gone."""
+    """UID -> the kept part of a pod that has ended or was deleted."""
     moments: Sequence[Moment] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """All that is known of one job."""
+    """All that the history knows of one job."""
 
     summary: Summary
     job: Json
-    """The kept part of the object, in the shape of the object; {} when it was never seen."""
+    """The kept part of the object, in the shape of the object; {} if the watcher never saw it."""
     pods: tuple[Json, ...] = ()
-    """By time of creation."""
+    """In the order of their creation."""
     moments: tuple[Moment, ...] = ()
 
 
@@ -117,19 +117,19 @@ def summary_of(resource: GroupResource, raw: Json, *, deleted_at: str = "") -> S
 
 
 def read_summary(data: bytes) -> Summary | None:
-    """What `Summary.to_json` wrote; None for anything else. Other software may have written the store."""
-    found = _object(data)
-    known: dict[str, Any] = {name: found[name] for name in _SUMMARY_TYPES if name in found}
+    """The inverse of `Summary.to_json`; None for anything else, as other software may have written the store."""
+    fields_ = _object(data)
+    known: dict[str, Any] = {name: fields_[name] for name in _SUMMARY_TYPES if name in fields_}
     if not all(isinstance(value, _SUMMARY_TYPES[name]) for name, value in known.items()):
         return None
     return Summary(**known) if {"resource", "namespace", "name", "uid"} <= known.keys() else None
 
 
-_SUMMARY_TYPES: Mapping[str, type] = {one.name: int if one.name == "restarts" else str for one in fields(Summary)}
+_SUMMARY_TYPES: Mapping[str, type] = {f.name: int if f.name == "restarts" else str for f in fields(Summary)}
 
 
 def read_object(data: bytes) -> Json:
-    """A kept job or pod; {} for what is none."""
+    """A kept job or pod; {} for data that is not a JSON object."""
     return _object(data)
 
 
@@ -142,7 +142,8 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def kept_job(raw: Json) -> dict[str, Any]:
-    """In the shape of the object. The parser of its kind reads it, unless the object itself was too large."""
+    """The kept part of a job, in the shape of the object. The parser of its kind can read it, unless the spec was left
+    out."""
     meta = mapping(raw.get("metadata"))
     kept: dict[str, Any] = {name: meta[name] for name in (*_META, "labels") if name in meta}
     annotations = {
@@ -152,22 +153,22 @@ def kept_job(raw: Json) -> dict[str, Any]:
     }
     if annotations:
         kept["annotations"] = annotations
-    found = {
+    job = {
         "apiVersion": text(raw.get("apiVersion")),
         "kind": text(raw.get("kind")),
         "metadata": kept,
         "spec": _without_secrets(readable(raw.get("spec")) or {}),
         "status": readable(raw.get("status")) or {},
     }
-    return found if len(orjson.dumps(found)) <= MOST_JOB_BYTES else {**found, "spec": {}}
+    return job if len(orjson.dumps(job)) <= MOST_JOB_BYTES else {**job, "spec": {}}
 
 
 def _without_secrets(spec: Any) -> Any:
-    """Each pod spec in it is reduced to its containers and what they run."""
     if isinstance(spec, Mapping):
+        # A pod spec: keep only its containers and what they run.
         if isinstance(spec.get("containers"), list):
             return {
-                name: [_container(one) for one in spec[name] if isinstance(one, Mapping)]
+                name: [_container(container) for container in spec[name] if isinstance(container, Mapping)]
                 for name in ("containers", "initContainers")
                 if isinstance(spec.get(name), list)
             }
@@ -184,14 +185,15 @@ def _container(container: Json) -> dict[str, Any]:
 
 
 def kept_pod(raw: Json, *, gone_at: str = "") -> dict[str, Any]:
-    """In the shape of the object, as far as a chart of its life needs it."""
+    """The part of a pod that a chart of its life needs, in the shape of the object. `gone_at`: when its deletion was
+    seen, RFC 3339."""
     meta, status = mapping(raw.get("metadata")), mapping(raw.get("status"))
     marks = {name: value for name, value in mapping(meta.get("labels")).items() if name in labels.OURS}
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "creationTimestamp") if name in meta}
     conditions = [
-        {name: one[name] for name in ("type", "status", "lastTransitionTime") if name in one}
-        for one in status.get("conditions") or ()
-        if isinstance(one, Mapping) and one.get("type") == "PodScheduled"
+        {name: condition[name] for name in ("type", "status", "lastTransitionTime") if name in condition}
+        for condition in status.get("conditions") or ()
+        if isinstance(condition, Mapping) and condition.get("type") == "PodScheduled"
     ]
     return {
         "metadata": {**kept, "labels": marks, **({GONE_AT: gone_at} if gone_at else {})},
@@ -210,8 +212,8 @@ def kept_pod(raw: Json, *, gone_at: str = "") -> dict[str, Any]:
 
 def _container_status(status: Json) -> dict[str, Any]:
     state = {
-        name: {word: value for word, value in mapping(said).items() if word in _STATE}
-        for name, said in mapping(status.get("state")).items()
+        name: {field_: value for field_, value in mapping(details).items() if field_ in _STATE}
+        for name, details in mapping(status.get("state")).items()
     }
     return {"name": text(status.get("name")), "restartCount": status.get("restartCount") or 0, "state": state}
 
@@ -220,6 +222,7 @@ _STATE = ("startedAt", "finishedAt", "exitCode", "reason", "signal")
 
 
 def by_creation(pods: Sequence[Json]) -> tuple[Json, ...]:
+    """The pods in the order of their creation, then of their names."""
     return tuple(sorted(pods, key=lambda pod: (_created(pod), text(mapping(pod.get("metadata")).get("name")))))
 
 

@@ -1,7 +1,7 @@
 """The history in the operator's own Redis: one hash for each job, and an index by the time until which it is kept.
 
-Redis holds the work queue, and is never filled by this: near its maxmemory nothing is written and the oldest jobs go.
-Records are not sealed, since who reads them has no record key; so they are read as foreign text, within bounds.
+The history must not fill Redis, which holds the work queue: near maxmemory nothing is written and the oldest jobs are
+dropped. Records are not sealed, since their readers have no record key. So they are read as foreign text, with bounds.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tjworker.store import packing
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, text
 
 FULL_SHARE = 0.75
-"""Of maxmemory. What is left is the operator's."""
+"""Share of maxmemory at which the history stops writing. The rest is for the operator."""
 FREED_JOBS = 200
-"""At a time, while Redis is that full."""
+"""How many jobs each write drops while Redis is that full."""
 MOST_UNPACKED_BYTES = 4 << 20
 
 
@@ -50,7 +50,7 @@ class RedisHistory:
 
     def _write(self, entries: Sequence[Entry], now: float) -> None:
         index = self._redis.key("history_jobs")
-        keys = [self._key(one.namespace, one.uid) for one in entries]
+        keys = [self._key(entry.namespace, entry.uid) for entry in entries]
 
         def sizes() -> list[Any]:
             pipe = self._client.pipeline(transaction=False)
@@ -58,24 +58,24 @@ class RedisHistory:
                 pipe.hlen(key)
             return list(pipe.execute())
 
-        room = [MOST_PARTS - int(size) for size in self._redis.read(sizes)]
+        rooms = [MOST_PARTS - int(size) for size in self._redis.read(sizes)]
         pipe = self._client.pipeline(transaction=False)
-        for entry, key, left in zip(entries, keys, room, strict=True):
+        for entry, key, room in zip(entries, keys, rooms, strict=True):
             fields: dict[str, bytes] = {} if entry.summary is None else {"summary": entry.summary.to_json()}
             if entry.job is not None:
-                fields["job"] = _packed(entry.job)
-            fields.update(list(parts_of(entry, _packed).items())[: max(0, left)])
+                fields["job"] = _pack(entry.job)
+            fields.update(list(parts_of(entry, _pack).items())[: max(0, room)])
             if not fields:
                 continue
             pipe.hset(key, mapping=fields)
-            # The index decides; this is for keys that it has lost.
+            # The index decides when a job is dropped. The TTL is for keys that the index has lost.
             pipe.expire(key, int(max(LIVE_SECONDS, entry.keep_until - now)) + 1)
             pipe.zadd(index, {_member(entry.namespace, entry.uid): entry.keep_until}, nx=entry.summary is None)
         with self._redis.mapped():
             pipe.execute()
 
     def _drop(self, now: float, more: int) -> None:
-        """What is over, what is too many, and `more` beyond that."""
+        """Drop the jobs whose time is over, the jobs above the bound, and `more` besides."""
         index, client = self._redis.key("history_jobs"), self._client
         with self._redis.mapped():
             over = list(client.zrangebyscore(index, "-inf", now, start=0, num=KEYS_PER_CALL))
@@ -91,7 +91,7 @@ class RedisHistory:
     def summaries(self) -> list[Summary]:
         index, client = self._redis.key("history_jobs"), self._client
         members: list[bytes] = self._redis.read(lambda: list(client.zrange(index, 0, -1)))
-        found: list[Summary] = []
+        summaries: list[Summary] = []
         for part in batches(members, KEYS_PER_CALL):
 
             def read(part: Sequence[bytes] = part) -> list[Any]:
@@ -103,8 +103,8 @@ class RedisHistory:
             for member, data in zip(part, self._redis.read(read), strict=True):
                 summary = read_summary(data) if data else None
                 if summary is not None and _member(summary.namespace, summary.uid) == text(member):
-                    found.append(summary)
-        return found
+                    summaries.append(summary)
+        return summaries
 
     def story(self, namespace: str, uid: str) -> Story | None:
         key = self._key(namespace, uid)
@@ -113,7 +113,7 @@ class RedisHistory:
         if summary is None or (summary.namespace, summary.uid) != (namespace, uid):
             return None
         parts = {text(name): data for name, data in fields.items()}
-        return story_of(summary, parts.get("job", b""), parts, _unpacked)
+        return story_of(summary, parts.get("job", b""), parts, _unpack)
 
     def close(self) -> None:
         self._client.close()
@@ -126,11 +126,11 @@ def _member(namespace: str, uid: str) -> str:
     return f"{namespace}/{uid}"
 
 
-def _packed(found: Json) -> bytes:
-    return packing.pack(orjson.dumps(found))
+def _pack(obj: Json) -> bytes:
+    return packing.pack(orjson.dumps(obj))
 
 
-def _unpacked(data: bytes) -> Json:
+def _unpack(data: bytes) -> Json:
     try:
         return read_object(packing.unpack(data, most_bytes=MOST_UNPACKED_BYTES)) if data else {}
     except ValueError:

@@ -1,9 +1,8 @@
-"""The history in PostgreSQL or SQLite (TJ_HISTORY_URL): two tables, which the first write makes or migrates.
+"""The history in PostgreSQL or SQLite (TJ_HISTORY_URL): two tables, which the first write creates or migrates.
 
-The database is never waited for longer than `Waits` says, and takes nothing from the operator's Redis. Operators of
-different TJ_KEY_PREFIX may share it. Who reads needs the right to SELECT, and creates nothing. Objects are kept as
-plain JSON: a database outlives the form of the records in Redis, and people look into it. Needs the packages of the
-extra `history`.
+No wait for the database is longer than `Waits` allows. Operators with different TJ_KEY_PREFIX may share the database. A
+reader needs the right to SELECT, and creates nothing. Objects are plain JSON: a database outlives the form of the
+records in Redis, and people look into it. Needs the packages of the extra `history`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tjworker.store.redis_commands import batches
 
 ENTRIES_A_WRITE = 100
 DROPPED_A_WRITE = 1_000
-"""At most: after its bound was lowered, a statement that dropped all at once would meet its time limit each time."""
+"""After the bound of jobs was lowered, one statement that drops all of them would exceed its time limit each time."""
 MOST_RESTARTS = (1 << 63) - 1
 _SUMMARY = (
     *("resource", "namespace", "name", "uid", "kind", "phase"),
@@ -41,7 +40,7 @@ class Waits:
 
     connect_seconds: float = 5.0
     statement_seconds: float = 10.0
-    """Of one statement, with what it waits for a lock."""
+    """For one statement, including its wait for locks."""
 
 
 class SqlHistory:
@@ -60,18 +59,18 @@ class SqlHistory:
         self._insert: Any = postgresql.insert if self._is_postgresql else sqlite.insert
         self._migrated = False
         self._may_be_many = True
-        """Whether anything was written since the jobs were last counted: a quiet history is not counted each second."""
+        """Jobs were written since they were last counted. A history without writes is not counted each second."""
 
     def put(self, entries: Sequence[Entry], now: float) -> None:
         with self._mapped():
             if not self._migrated:
                 with self._writer.begin() as connection:
                     if self._is_postgresql:
-                        # A migration may take its time; another's is not waited for.
+                        # A migration may take long, but it must not wait long for a migration of another process.
                         connection.exec_driver_sql(f"SET LOCAL lock_timeout = {self._statement_milliseconds}")
                     migrate(connection)
                 self._migrated = True
-            # On its own: a full disk refuses what comes next, and frees what this has dropped.
+            # In a transaction of its own: on a full disk the next writes fail, and this one must still free space.
             with self._begin(self._writer) as connection:
                 self._drop(connection, now)
             for part in batches(entries, ENTRIES_A_WRITE):
@@ -80,11 +79,11 @@ class SqlHistory:
                     self._write(connection, part)
 
     def _write(self, connection: Connection, entries: Sequence[Entry]) -> None:
-        # In the order of the key: two watchers that write during a change of leaders wait for each other in turn.
-        entries = sorted(entries, key=lambda one: (one.namespace, one.uid))
+        # In the order of the keys, so that two watchers that write during a change of leaders do not deadlock.
+        entries = sorted(entries, key=lambda entry: (entry.namespace, entry.uid))
         for entry in entries:
             self._write_job(connection, entry)
-        places = [(one.namespace, one.uid) for one in entries]
+        places = [(entry.namespace, entry.uid) for entry in entries]
         counted = (
             select(PARTS.c.namespace, PARTS.c.uid, func.count())
             .where(PARTS.c.operator == self._operator, tuple_(PARTS.c.namespace, PARTS.c.uid).in_(places))
@@ -105,6 +104,7 @@ class SqlHistory:
             connection.execute(newer, rows)
 
     def _write_job(self, connection: Connection, entry: Entry) -> None:
+        # An entry without a summary or a job must not overwrite what the store has.
         news: dict[str, Any] = {}
         if entry.summary is not None:
             news = _row(entry.summary) | {"keep_until": entry.keep_until}
@@ -120,7 +120,7 @@ class SqlHistory:
         )
 
     def _drop(self, connection: Connection, now: float) -> None:
-        """What is over, then what is too many."""
+        """Drop jobs whose time is over, then jobs above the bound."""
         mine = JOBS.c.operator == self._operator
         by_end = select(JOBS.c.namespace, JOBS.c.uid).where(mine).order_by(JOBS.c.keep_until)
         place = tuple_(JOBS.c.namespace, JOBS.c.uid)
@@ -145,10 +145,10 @@ class SqlHistory:
         job = select(*columns, JOBS.c.job).where(JOBS.c.resource != "", *(JOBS.c[name] == key[name] for name in key))
         parts = select(PARTS.c.part, PARTS.c.data).where(*(PARTS.c[name] == key[name] for name in key))
         with self._mapped(), self._begin(self._engine) as connection:
-            found = connection.execute(job).one_or_none()
-            if found is None:
+            row = connection.execute(job).one_or_none()
+            if row is None:
                 return None
-            *summary, kept = found
+            *summary, kept = row
             read = {name: bytes(data) for name, data in connection.execute(parts)}
             return story_of(Summary(*summary), bytes(kept or b""), read, read_object)
 
@@ -162,29 +162,28 @@ class SqlHistory:
     def _begin(self, engine: Engine) -> Iterator[Connection]:
         with engine.begin() as connection:
             if self._is_postgresql:
-                # Of each transaction and not of the connection: a pooler such as PgBouncer hands on connections.
+                # Set for each transaction, not for the connection: a pooler such as PgBouncer shares connections.
                 connection.exec_driver_sql(f"SET LOCAL statement_timeout = {self._statement_milliseconds}")
             yield connection
 
     @contextmanager
     def _mapped(self) -> Iterator[None]:
-        """Raises the operator's errors for those of SQLAlchemy and its drivers."""
+        """Raises Transient for each error of SQLAlchemy and its drivers."""
         try:
             yield
         except exc.SQLAlchemyError as error:
-            # PostgreSQL's missing table or right is a ProgrammingError, SQLite's an OperationalError.
+            # PostgreSQL raises ProgrammingError for a missing table or right, SQLite OperationalError.
             refused = isinstance(error, exc.ProgrammingError) or "no such table" in str(error)
-            said, then = ("refuses a statement", _HINT) if refused else ("does not answer", "trying again")
-            raise Transient(f"the history in {self._where} {said}: {_words(error)}; {then}") from error
+            problem, then = ("refuses a statement", _HINT) if refused else ("does not answer", "trying again")
+            raise Transient(f"the history in {self._where} {problem}: {_words(error)}; {then}") from error
 
 
 _HINT = "the watcher makes the tables with its first write, and each user needs rights on them (docs/page.md)"
 
 
 def describe(url: str) -> str:
-    """The database without user, password and options."""
-    found = make_url(url)
-    return found.set(username=None, password=None, query={}).render_as_string()
+    """The URL without user, password and options."""
+    return make_url(url).set(username=None, password=None, query={}).render_as_string()
 
 
 def _engine(url: str, waits: Waits) -> Engine:
@@ -199,12 +198,13 @@ def _engine(url: str, waits: Waits) -> Engine:
             connect_args={
                 "connect_timeout": int(waits.connect_seconds),
                 "application_name": "trainingjob-operator",
-                # A database that has gone without a word is noticed, in some 20 s.
+                # A database that vanished without closing the connection is noticed within some 20 s.
                 "keepalives_idle": 10,
                 "keepalives_interval": 3,
                 "keepalives_count": 3,
                 "tcp_user_timeout": 20_000,
-                "prepare_threshold": None,  # prepared statements belong to connections, which a pooler hands on
+                # Prepared statements belong to a connection, and a pooler shares connections.
+                "prepare_threshold": None,
             },
         )
     else:
@@ -217,13 +217,15 @@ def _engine(url: str, waits: Waits) -> Engine:
 
 
 def _set_up_sqlite(connection: Any, _record: object) -> None:
-    connection.isolation_level = None  # sqlite3 must not begin transactions of its own
+    # sqlite3 must not begin transactions itself: `_begin_sqlite` does.
+    connection.isolation_level = None
     for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # A write that begins as a read is refused at once where another has written meanwhile, whatever the time-out.
+    # SQLite refuses a write at once, whatever the time-out, if its transaction began as a read and another process has
+    # written since.
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -234,7 +236,7 @@ def _row(summary: Summary) -> dict[str, Any]:
 
 
 def _storable(text: str) -> str:
-    """PostgreSQL refuses the one character that JSON and Kubernetes allow."""
+    """The text without NUL, which JSON and Kubernetes allow and PostgreSQL refuses."""
     return text.replace("\0", "\ufffd")
 
 

@@ -1,7 +1,7 @@
-"""Where the history is kept: one interface, in Redis (`redis_history`) or in a database of SQL (`sql_history`).
+"""The interface of the history's stores: Redis (`redis_history`) or an SQL database (`sql_history`).
 
-A store is bounded by time and by the number of jobs, and drops the oldest by itself. It may be away, full or slow: the
-watcher alone writes it, in a thread of its own. `tests/integration/history/` states the contract.
+A store is bounded by time and by the number of jobs, and drops the oldest jobs itself. It may be away, full or slow:
+only the watcher writes it, in a thread of its own. `tests/integration/history/` is the contract.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Protocol
 from tjworker.history.records import Entry, Story, Summary
 
 MOST_PARTS = 600
-"""Pods and moments that are kept of one job; further ones are left out."""
+"""How many pods and moments are kept of one job. Further ones are left out."""
 LIVE_SECONDS = 30 * 86_400.0
-"""For so long after its last news a job is kept that has neither ended nor was deleted."""
+"""How long a job that has neither ended nor was deleted is kept after its last change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,32 +25,31 @@ class Bounds:
 
 
 class HistoryStore(Protocol):
-    """Every method raises OperatorError when the store cannot be asked. Thread-safe."""
+    """Every method raises OperatorError if the store does not answer. Thread-safe."""
 
     def put(self, entries: Sequence[Entry], now: float) -> None:
-        """Add this news, then drop what is over by `now` (Unix seconds) and, of more jobs than the bounds allow, those
-        whose time ends first. Raises Transient where nothing or only a part was written: write it again."""
+        """Add the entries. Drop the jobs whose `keep_until` is before `now` (Unix seconds) and, if there are more jobs
+        than the bounds allow, those whose `keep_until` comes first. Raises Transient if not all was written: the caller
+        writes the entries again."""
         ...
 
     def summaries(self) -> list[Summary]:
-        """Of every job that is kept, in no order."""
+        """The summaries of all jobs, in no order."""
         ...
 
-    def story(self, namespace: str, uid: str) -> Story | None: ...
+    def story(self, namespace: str, uid: str) -> Story | None:
+        """The story of one job; None if the store does not have it."""
+        ...
 
     def close(self) -> None: ...
 
 
 def ended(summaries: Sequence[Summary]) -> list[Summary]:
-    """Those that are history: ended or deleted, the newest first."""
-    return sorted((one for one in summaries if one.at), key=lambda one: (one.at, one.uid), reverse=True)
+    """The jobs that have ended or were deleted, the newest first."""
+    return sorted((s for s in summaries if s.at), key=lambda s: (s.at, s.uid), reverse=True)
 
 
 def find(summaries: Sequence[Summary], namespace: str, name: str, resource: str = "") -> Summary | None:
-    """The job of that name that was there last; `resource` '': of any kind."""
-    named = [one for one in summaries if (one.namespace, one.name) == (namespace, name)]
-    return max(
-        (one for one in named if resource in ("", one.resource)),
-        key=lambda one: (one.created_at, one.uid),
-        default=None,
-    )
+    """The newest job of that name. `resource` '': of any kind."""
+    named = [s for s in summaries if (s.namespace, s.name) == (namespace, name)]
+    return max((s for s in named if resource in ("", s.resource)), key=lambda s: (s.created_at, s.uid), default=None)

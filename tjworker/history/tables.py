@@ -1,4 +1,4 @@
-"""The tables of a history in SQL, as the newest migration leaves them. `migrations/` makes them; a test compares."""
+"""The tables of the SQL history, as the newest migration leaves them. `migrations/` creates them; a test compares."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlalchemy import (
 
 METADATA = MetaData()
 VERSION_TABLE = "tj_history_version"
-"""Alembic's own default belongs to whichever application shares the database."""
+"""Not Alembic's default, which another application in the same database may use."""
 
 JOBS = Table(
     "tj_history_jobs",
@@ -26,7 +26,7 @@ JOBS = Table(
     Column("operator", Text, nullable=False),
     Column("namespace", Text, nullable=False),
     Column("uid", Text, nullable=False),
-    # A summary's fields are empty while only pods of the job are known; `resource` never is with a summary.
+    # The fields of the summary are empty while only pods of the job are known. Every summary has a `resource`.
     Column("resource", Text, nullable=False, server_default=""),
     Column("name", Text, nullable=False, server_default=""),
     Column("kind", Text, nullable=False, server_default=""),

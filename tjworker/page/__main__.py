@@ -1,7 +1,7 @@
 """`python -m tjworker.page`: serves the page at TJ_PAGE_HOST and TJ_PAGE_PORT until SIGTERM or SIGINT.
 
-Any number may run: none keeps anything but what it has read. It does without the API server and without Redis for as
-long as they are away, and shows how old what it shows is.
+Any number of processes may run: each keeps only what it has read. While the API server or Redis is away, the page shows
+its last data with their age.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = structlog.get_logger("page")
 
 @dataclass(frozen=True, slots=True)
 class _Health:
-    """Alive as long as it answers; ready once it listens. Redis that is away is no reason to be restarted."""
+    """The process is alive as long as it answers, and ready once it listens. An outage of Redis needs no restart."""
 
     ready: bool
 
@@ -45,7 +45,7 @@ class _Health:
 
 
 def site_of(settings: Settings) -> Site:
-    """Raises Terminal for settings that no page can be shown with."""
+    """The site of these settings. Raises Terminal if they are contradictory or unsafe."""
     own = settings.page_access == "kubeconfig"
     if settings.page_basic_auth and not own:
         raise Terminal("TJ_PAGE_BASIC_AUTH needs TJ_PAGE_ACCESS=kubeconfig: set that, or unset the password")
@@ -109,6 +109,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     code = main()
-    # Python would wait for its threads, and a silent Redis holds them for longer than a pod is given to end. They only
-    # read.
+    # Python would wait for its threads, and a silent Redis holds them for longer than a pod's grace period. They only
+    # read, so they may be cut off.
     os._exit(code)

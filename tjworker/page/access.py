@@ -1,11 +1,13 @@
-"""Who looks at the page, and what of it the viewer may see: the API server says so, asked with the viewer's own token.
+"""Identifies the viewers of the page, and asks the API server what each may see, with the viewer's own token.
 
 In a cluster this process has no rights of its own. A viewer is the bearer of a token, which a proxy with a login puts
-into `Authorization`; rows are shown of namespaces and kinds whose jobs the token may list (SelfSubjectAccessReview),
-and a job's own page is read with the token. Answers are remembered for a while, tokens by their hash.
+into `Authorization`. A viewer sees the rows of the namespaces and kinds whose jobs the token may list
+(SelfSubjectAccessReview), and the page of a job is read with the token. Answers are remembered for a while, tokens by
+their hash.
 
-On one's own machine (`TJ_PAGE_ACCESS=kubeconfig`) every viewer is the owner of the kubeconfig. Then the page listens on
-a loopback address and answers to the names of this machine alone, or it asks for a password (`TJ_PAGE_BASIC_AUTH`).
+On a user's own machine (`TJ_PAGE_ACCESS=kubeconfig`) every viewer counts as the owner of the kubeconfig. Then the page
+listens on a loopback address and answers only to the names of this machine, or it asks for a password
+(`TJ_PAGE_BASIC_AUTH`).
 """
 
 from __future__ import annotations
@@ -33,17 +35,19 @@ from tjworker.kube.transport import KubeTransport
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 GOOD_SECONDS = 60.0
-"""So long a right that was taken away may still be used to look at lists; a job's own page asks each time."""
+"""How long an answer is remembered. A right that was taken away works for lists that much longer. The page of a job
+asks each time."""
 MOST_VIEWERS = 500
 MOST_TOKEN_CHARS = 16 << 10
 MOST_NAMESPACES = 200
-"""That are asked for one by one. A viewer who may not list the whole cluster and has more names a namespace."""
+"""How many pairs of kind and namespace are checked for a viewer who may not list a kind in the whole cluster. Jobs of
+further pairs are not shown."""
 REQUEST_SECONDS = 10.0
 USER_AGENT = "tj-page/0.1"
 
 
 class NotAllowed(Exception):
-    """The message says what to do about it. `code` is the status of the answer."""
+    """The viewer may not see the view. The message, for the viewer, says what to do. `code`: the HTTP status."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -53,7 +57,7 @@ class NotAllowed(Exception):
 
 @dataclass(slots=True)
 class Viewer:
-    """Somebody who looks, and what was found out about their rights. Thread-safe."""
+    """A viewer, and the API server's answers about the viewer's rights. Thread-safe."""
 
     transport: Transport
     api: KubeClient
@@ -62,10 +66,11 @@ class Viewer:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def may(self, verb: str, resource: GroupResource, namespace: str = "") -> bool:
-        """Raises OperatorError when the API server cannot be asked, NotAllowed where it does not know the token."""
-        asked = f"{verb} {resource}", namespace
+        """True if the viewer has the right. Raises OperatorError if the API server does not answer, and NotAllowed if
+        it does not know the token."""
+        right = f"{verb} {resource}", namespace
         with self._lock:
-            known = self._rights.get(asked)
+            known = self._rights.get(right)
             if known is not None and self.now() - known[0] < GOOD_SECONDS:
                 return known[1]
         row = RESOURCES[resource]
@@ -82,14 +87,15 @@ class Viewer:
             raise to_error(answer, f"ask whether jobs of {namespace or 'all namespaces'} may be listed")
         allowed = bool((orjson.loads(answer.body).get("status") or {}).get("allowed"))
         with self._lock:
-            self._rights[asked] = self.now(), allowed
+            self._rights[right] = self.now(), allowed
         return allowed
 
     def listable(
         self, places: Iterable[tuple[GroupResource, str]], threads: ThreadPoolExecutor
     ) -> frozenset[tuple[GroupResource, str]]:
-        """Of these (kind, namespace) those whose jobs the viewer may list."""
+        """The (kind, namespace) of `places` whose jobs the viewer may list."""
         wanted = sorted(set(places))
+        # First the right for all namespaces: it saves the questions for each of them.
         whole = {kind for kind in {kind for kind, _ in wanted} if self.may("list", kind)}
         rest = [place for place in wanted if place[0] not in whole][:MOST_NAMESPACES]
         allowed = threads.map(lambda place: self.may("list", place[0], place[1]), rest)
@@ -99,13 +105,13 @@ class Viewer:
         )
 
     def cluster(self) -> Cluster:
-        """For the functions that commands share."""
+        """The form in which functions of the commands take a cluster."""
         return Cluster(self.api, self.transport, "default")
 
 
 class Viewers:
-    """`own`: every viewer reads with this configuration, `password` (`user:password`) permitting; else with the token
-    that comes with the request."""
+    """All viewers. With `own`, every viewer reads with this configuration, after giving `password` (`user:password`) if
+    one is set. Without, each viewer reads with the token of the request."""
 
     def __init__(
         self,
@@ -126,17 +132,18 @@ class Viewers:
 
     @property
     def names_no_one(self) -> bool:
-        """Whoever reaches the page is taken for its owner."""
+        """True if every client that reaches the page counts as its owner."""
         return self._own is not None and not self._password
 
     @property
     def challenge(self) -> str:
-        """The header WWW-Authenticate of an answer 401: with `Basic` a browser asks for the password."""
+        """The header WWW-Authenticate of an answer 401. `Basic` makes a browser ask for the password."""
         return 'Basic realm="jobs", charset="UTF-8"' if self._password else "Bearer"
 
     def viewer(self, authorization: str) -> Viewer:
-        """Raises NotAllowed without a token, or without the password where there is one."""
+        """The viewer of a request. Raises NotAllowed if the token is missing, or the password is missing or wrong."""
         if self._own is not None:
+            # Compared in constant time, so that the delay of the answer reveals nothing of the password.
             if self._password and not hmac.compare_digest(authorization.encode(), self._password.encode()):
                 raise NotAllowed(401, "user or password is wrong; TJ_PAGE_BASIC_AUTH of the page has both")
             return self._own
@@ -150,13 +157,13 @@ class Viewers:
             )
         name = hashlib.sha256(token.encode()).digest()
         with self._lock:
-            found = self._known.get(name)
-            if found is None:
-                found = self._known[name] = self._viewer(_with_token(self._configuration, token))
+            viewer = self._known.get(name)
+            if viewer is None:
+                viewer = self._known[name] = self._viewer(_with_token(self._configuration, token))
                 while len(self._known) > MOST_VIEWERS:
                     self._known.popitem(last=False)[1].api.close()
             self._known.move_to_end(name)
-            return found
+            return viewer
 
     def _viewer(self, configuration: Configuration) -> Viewer:
         transport = self._connect(configuration)
@@ -164,7 +171,7 @@ class Viewers:
 
 
 def _with_token(own: Configuration, token: str) -> Configuration:
-    """The same cluster, and nothing of this process' own credentials."""
+    """A configuration for the same cluster with this token, and without this process' own credentials."""
     made = Configuration()
     made.host, made.ssl_ca_cert, made.verify_ssl = own.host, own.ssl_ca_cert, own.verify_ssl
     made.proxy, made.no_proxy = own.proxy, own.no_proxy
@@ -173,7 +180,7 @@ def _with_token(own: Configuration, token: str) -> Configuration:
 
 
 def readable_error(error: OperatorError) -> tuple[int, str]:
-    """The status and the sentence that a viewer gets."""
+    """(HTTP status, message) for the viewer."""
     if isinstance(error, Terminal) and error.status in (401, 403):
         return 403, f"your token may not do that: {error.message}; ask who manages the namespace for the role `view`"
     if error.status == 404:

@@ -1,7 +1,7 @@
-"""The jobs and nodes of the projection, as rows of the page. Reads Redis alone: the API server is asked nothing.
+"""The jobs and nodes of the projection, as rows of the page. Reads only Redis, never the API server.
 
-Records are unpacked without a look at their seals, for which this process has no key: who can write Redis can make the
-page show something wrong, and nothing else. `refresh` costs one read of a number while nothing has changed.
+Records are unpacked without a check of their seals, as this process has no record key. So a client that can write Redis
+can make the page show wrong data, but nothing worse. While nothing has changed, `refresh` reads a few numbers.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ KEYS_A_READ = 500
 MOST_RECORD_BYTES = 4 << 20
 MOST_RUNNING = 100
 AGE_SECONDS = 1.0
-"""What is younger is shown as it is."""
+"""A younger board is shown without a new reading."""
 HISTORY_SECONDS, HISTORY_TIMES = 10.0, 3
-"""Between two questions of a list to the history, for whose answer everybody's list waits; and how often it is asked
-for a job that it does not know."""
+"""Between two requests to the history, for which the lists of all viewers wait; and how often the history is asked for
+a job that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class PodRow:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job that the cluster has now. Times are RFC 3339, '' where the projection does not know them."""
+    """A job that exists in the cluster. Times are RFC 3339, '' if the projection does not know them."""
 
     key: JobKey
     resource: GroupResource
@@ -63,14 +63,14 @@ class JobRow:
     created_at: str = ""
     ended_at: str = ""
     replicas: str = ""
-    """`3 of 4`."""
+    """For example `3 of 4`: active and desired."""
     restarts: int = 0
     progress: int | None = None
     """Percent."""
     message: str = ""
     pods: tuple[PodRow, ...] = ()
     mark: int = 0
-    """Changes whenever the job or one of its pods does."""
+    """A hash that changes whenever the job or one of its pods changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +82,16 @@ class Board:
     requests: Mapping[str, NodeRequests] = field(default_factory=dict)
     queue: QueueStats | None = None
     running: Mapping[JobKey, str] = field(default_factory=dict)
-    """Job -> the worker process that has it at this moment."""
+    """Job -> the worker process that holds its lease."""
     synced: bool = False
     revision: int = 0
-    """Grows with each change that was seen."""
+    """Grows with each reading that found a change."""
     read_at: float = 0.0
-    """Unix seconds, when the projection was last found to be like this."""
+    """When the projection was last known to be in this state, in Unix seconds."""
 
 
 class Reader:
-    """Thread-safe; one reading at a time, which all who wait for it share."""
+    """Reads the board. Thread-safe: there is one reading at a time, and all waiting callers share its result."""
 
     def __init__(
         self, commands: RedisCommands, history: HistoryStore | None, *, now: Callable[[], float] = time.time
@@ -105,28 +105,29 @@ class Reader:
         self._rows: dict[JobKey, tuple[int, JobRow]] = {}
         self._seen: Any = None
         self._failures = 0
-        """Readings that have failed."""
+        """How many readings have failed."""
         self._failure: OperatorError | None = None
-        """What the last of them raised."""
+        """The error of the last failed reading."""
         self._past: dict[str, Summary] = {}
-        """By UID, of jobs that have ended, as the history had them when it was asked last."""
+        """UID -> summary of an ended job, from the last answer of the history."""
         self._past_at = 0.0
         self._past_asked: dict[str, int] = {}
-        """UID -> how often the history has answered without it."""
+        """UID -> how often the history has answered without this job."""
 
     @property
     def board(self) -> Board:
-        """As it was read last, however long ago."""
+        """The last board that was read, however old."""
         return self._board
 
     def refresh(self, max_age_seconds: float = AGE_SECONDS) -> Board:
-        """Raises OperatorError when Redis cannot be read."""
+        """The board, at most `max_age_seconds` old. Raises OperatorError if Redis cannot be read."""
         failures = self._failures
         with self._lock:
             if self._now() - self._board.read_at < max_age_seconds:
                 return self._board
             if self._failures != failures and self._failure is not None:
-                # While Redis is silent a reading takes seconds: those who wait for one do not wait for each other's.
+                # While Redis is silent, a reading takes seconds. The callers that waited for one share its failure
+                # instead of trying one after another.
                 raise self._failure
             try:
                 self._refresh()
@@ -140,7 +141,7 @@ class Reader:
         if seen == self._seen and self._board.read_at:
             queue, running = self._queue(), self._running()
             self._board = replace(self._board, read_at=self._now(), queue=queue, running=running)
-            # The history knows of an end a moment later than the projection.
+            # The history learns of an end a moment later than the projection, so a row may still change.
             if (jobs := self._with_history(self._rows)) != self._board.jobs:
                 self._board = replace(self._board, jobs=jobs, revision=self._board.revision + 1)
         else:
@@ -148,6 +149,7 @@ class Reader:
 
     def _read(self, seen: Sequence[Any]) -> Board:
         client, key = self._client, self._redis.key
+        # `self._seen` was read before the data: a change meanwhile leads to another reading.
         known = self._redis.members("known")
         unfinished = set(self._redis.members("unfinished"))
 
@@ -164,14 +166,15 @@ class Reader:
             def read(part: Sequence[JobKey] = part) -> list[Any]:
                 pipe = client.pipeline(transaction=False)
                 for job in part:
+                    # The pods of a finished job are not shown, so its record is enough.
                     if job in unfinished:
                         pipe.hgetall(key("job", job))
                     else:
                         pipe.hmget(key("job", job), ["job"])
                 return list(pipe.execute())
 
-            for job, found in zip(part, self._redis.read(read), strict=True):
-                fields = {b"job": found[0]} if isinstance(found, list) else found
+            for job, reply in zip(part, self._redis.read(read), strict=True):
+                fields = {b"job": reply[0]} if isinstance(reply, list) else reply
                 mark = hash(tuple(sorted((name, value) for name, value in fields.items() if value)))
                 before = self._rows.get(job)
                 row = before[1] if before is not None and before[0] == mark else _job_row(job, fields, mark)
@@ -180,8 +183,8 @@ class Reader:
         self._rows = rows
         return Board(
             jobs=self._with_history(rows),
-            nodes=dict(_each(nodes, _node)),
-            requests=dict(_each(requests, _requests)),
+            nodes=dict(_read_each(nodes, _node)),
+            requests=dict(_read_each(requests, _requests)),
             queue=self._queue(),
             running=self._running(),
             synced=seen[2] is not None,
@@ -190,22 +193,23 @@ class Reader:
         )
 
     def _with_history(self, rows: Mapping[JobKey, tuple[int, JobRow]]) -> dict[JobKey, JobRow]:
-        """Of a job that has ended the projection keeps little; the history knows the rest."""
+        """The rows, completed from the history for ended jobs, of which the projection keeps little."""
         lacking = {row.uid for _, row in rows.values() if row.ended_at and not row.created_at}
         unknown = any(uid not in self._past and self._past_asked.get(uid, 0) < HISTORY_TIMES for uid in lacking)
         if self._history is not None and unknown and self._now() - self._past_at >= HISTORY_SECONDS:
-            # Whether it answers or not: one that is away takes its time to say so.
+            # `_past_at` is set even after a failure, as a history that is away takes long to fail.
             with suppress(OperatorError):
-                self._past = {one.uid: one for one in self._history.summaries() if one.uid in lacking}
+                self._past = {s.uid: s for s in self._history.summaries() if s.uid in lacking}
                 self._past_asked = {uid: self._past_asked.get(uid, 0) + 1 for uid in lacking - self._past.keys()}
             self._past_at = self._now()
-        return {key: _completed(row, self._past.get(row.uid)) for key, (_, row) in rows.items()}
+        return {key: _complete(row, self._past.get(row.uid)) for key, (_, row) in rows.items()}
 
     def _queue(self) -> QueueStats | None:
         try:
             queued, delayed, running, oldest, unfinished, failing = self._redis.read(lambda: self._redis.run("stats"))
             return QueueStats(queued, delayed, running, float(oldest), unfinished, failing)
         except (OperatorError, ValueError):
+            # The page shows jobs and nodes without the figures of the queue, too.
             return None
 
     def _running(self) -> dict[JobKey, str]:
@@ -226,7 +230,7 @@ class Reader:
         }
 
 
-def _completed(row: JobRow, summary: Summary | None) -> JobRow:
+def _complete(row: JobRow, summary: Summary | None) -> JobRow:
     if summary is None or row.created_at:
         return row
     return replace(
@@ -234,16 +238,16 @@ def _completed(row: JobRow, summary: Summary | None) -> JobRow:
     )
 
 
-def _opened(sealed: bytes) -> bytes:
+def _unpack(sealed: bytes) -> bytes:
     return packing.unpack(sealed[SEAL_BYTES:], most_bytes=MOST_RECORD_BYTES)
 
 
 def _job_row(key: JobKey, fields: Mapping[bytes, bytes], mark: int) -> JobRow | None:
-    """None for a key that holds no job that can be read."""
+    """The row of a job; None if its record cannot be read."""
     try:
         name = parse_key(key)
         *_, uid, record = fields[b"job"].split(b" ", 4)
-        raw = orjson.loads(_opened(record))
+        raw = orjson.loads(_unpack(record))
         kind = KNOWN_KINDS[name.resource].kind
     except (Invalid, KeyError, ValueError, AttributeError):
         return None
@@ -273,40 +277,40 @@ MESSAGE_CHARS = 300
 
 
 def _progress(status: Json) -> int | None:
-    told = mapping(status.get("trainerStatus")).get("progressPercentage")
-    return told if isinstance(told, int) and not isinstance(told, bool) else None
+    percent = mapping(status.get("trainerStatus")).get("progressPercentage")
+    return percent if isinstance(percent, int) and not isinstance(percent, bool) else None
 
 
 def _replicas(status: Json) -> str:
-    said = [mapping(one) for one in mapping(status.get("replicaStatuses")).values()]
-    wanted = sum(number(one.get("desired")) for one in said)
-    return f"{sum(number(one.get('active')) for one in said)} of {wanted}" if wanted else ""
+    roles = [mapping(role) for role in mapping(status.get("replicaStatuses")).values()]
+    wanted = sum(number(role.get("desired")) for role in roles)
+    return f"{sum(number(role.get('active')) for role in roles)} of {wanted}" if wanted else ""
 
 
 def _pods(fields: Mapping[bytes, bytes]) -> list[PodRow]:
-    found = []
+    pods = []
     for name, value in fields.items():
         if not name.startswith(b"pods/"):
             continue
         try:
-            record = decode(PODS, _opened(value.partition(b" ")[2]))
+            record = decode(PODS, _unpack(value.partition(b" ")[2]))
         except (Terminal, ValueError):
             continue
         if isinstance(record, PodRecord) and record.phase not in ENDED_PHASES:
             phase = "Terminating" if record.deleted_at else record.phase
-            found.append(PodRow(str(record.name), str(record.node), str(phase)))
-    return sorted(found, key=lambda pod: pod.name)
+            pods.append(PodRow(str(record.name), str(record.node), str(phase)))
+    return sorted(pods, key=lambda pod: pod.name)
 
 
-def _each(records: Mapping[bytes, bytes], read: Callable[[bytes], Any]) -> list[tuple[str, Any]]:
-    """Those that can be read."""
-    found = []
+def _read_each(records: Mapping[bytes, bytes], read: Callable[[bytes], Any]) -> list[tuple[str, Any]]:
+    """(name, value) of each readable record."""
+    values = []
     for name, value in records.items():
         try:
-            found.append((name_of(name), read(_opened(value))))
+            values.append((name_of(name), read(_unpack(value))))
         except (Terminal, ValueError, KeyError, TypeError):
             continue
-    return sorted(found)
+    return sorted(values)
 
 
 def _node(data: bytes) -> NodeRecord:

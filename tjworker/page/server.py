@@ -1,7 +1,7 @@
-"""The page's HTTP, by tornado. Every answer is read-only; what may block is asked in threads.
+"""The page's HTTP, by tornado. No request changes anything. Blocking calls run in threads.
 
-A view is rendered here, whole; the script of the page reads it again when an event of `/events` says that something has
-changed. Nothing is loaded from elsewhere, and the policy in each answer forbids it.
+The server renders whole views. The page's script reads a view again when an event of `/events` reports a change. The
+page loads nothing from other servers, and the policy in each answer forbids it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = structlog.get_logger(__name__)
 HERE = Path(__file__).parent
 THREADS = 16
 SIDE_THREADS = 8
-"""For questions that a thread of the others asks several at a time."""
+"""For concurrent requests of one of the other threads: in the same pool, such threads could all wait for each other."""
 MOST_WATCHERS, MOST_LOGS = 500, 24
 WATCH_SECONDS, BEAT_SECONDS = 1.0, 15.0
 LOG_TAIL_LINES, LOG_LINE_CHARS, LOG_WAITING_LINES = 200, 4_096, 2_000
@@ -66,7 +66,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Site:
-    """What the handlers work with."""
+    """The objects that the handlers use."""
 
     reader: Reader
     history: HistoryStore | None
@@ -81,7 +81,7 @@ class Site:
     logs: set[object] = dataclasses.field(default_factory=set)
 
     def samples(self) -> Iterator[Sample]:
-        """For a scrape, in its thread."""
+        """The values for a scrape. Runs in the scrape's thread."""
         yield metrics.PAGE_STREAMS, {"view": "events"}, len(self.watchers)
         yield metrics.PAGE_STREAMS, {"view": "logs"}, len(self.logs)
         with suppress(OperatorError):
@@ -94,12 +94,12 @@ class Site:
 
 
 class View(RequestHandler):
-    """A view of the page. `answer` is run in a thread."""
+    """A view of the page. `answer` runs in a thread."""
 
     here = ""
     watch = ""
     counted = "other"
-    """As `metrics.PAGE_REQUESTS` names it."""
+    """The view's name in `metrics.PAGE_REQUESTS`."""
 
     def initialize(self, site: Site) -> None:
         self.site = site
@@ -161,7 +161,7 @@ class View(RequestHandler):
         return views.Filters(asked("namespace"), asked("kind"), asked("phase"), asked("q"), number)
 
     def board(self) -> tuple[Board, list[str]]:
-        """What Redis says; when it does not answer, what it said last, with how old that is."""
+        """The board, and notes for the viewer. If Redis does not answer: the last board, and a note of its age."""
         try:
             board = self.site.reader.refresh()
         except OperatorError as error:
@@ -178,8 +178,9 @@ _HEADINGS = {401: "Not signed in", 403: "Not allowed", 404: "Not found", 503: "N
 
 
 def check_host(site: Site, request: HTTPServerRequest) -> None:
-    """Where nobody signs in, a page whose name points to 127.0.0.1 (DNS rebinding) could read all of it. Such a request
-    says the page's name in `Host`."""
+    """Raises HTTPError for a request under a foreign name to a page without login."""
+    # A foreign page whose name points to 127.0.0.1 (DNS rebinding) could read everything. Its requests carry its own
+    # name in `Host`.
     if site.viewers.names_no_one and request.host_name not in OWN_NAMES:
         raise HTTPError(403)
 
@@ -190,8 +191,8 @@ class Jobs(View):
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         board, notes = self.board()
         allowed = self.site.allowed(viewer, {(row.resource, row.namespace) for row in board.jobs.values()})
-        found = views.job_list(board, allowed, self.filters(), self.site.now())
-        return self.html("jobs.html", found=found, notes=notes, read_at=board.read_at)
+        listing = views.job_list(board, allowed, self.filters(), self.site.now())
+        return self.html("jobs.html", found=listing, notes=notes, read_at=board.read_at)
 
 
 class Job(View):
@@ -208,14 +209,14 @@ class Job(View):
         if isinstance(model, InvalidJob):
             wrong = "; ".join(map(str, model.errors))
             sections.insert(0, narrative.Section("", (f"! Its spec cannot be used: {wrong}",)))
-        told = found.status.get("trainerStatus") or {}
+        trainer_status = found.status.get("trainerStatus") or {}
         resource, namespace, name = path
         return self.html(
             "job.html",
             name=views.shown(name),
             namespace=namespace,
             phase=views.shown(found.status.get("phase") or views.NEW, 40),
-            progress=told.get("progressPercentage"),
+            progress=trainer_status.get("progressPercentage"),
             blocks=views.section_blocks(sections),
             log_link=f"/logs/{resource}/{namespace}/{name}",
             roles=role_names(found),
@@ -235,7 +236,8 @@ def _parts(job: TrainingJob | None, pods: Sequence[Any], now: datetime, drawn: s
 
 
 def find_job(viewer: Viewer, resource: str, namespace: str, name: str) -> FoundJob:
-    """Raises NotAllowed where there is none, OperatorError where the viewer may not read it."""
+    """The job, read with the viewer's token. Raises NotAllowed if it does not exist, OperatorError if it cannot be
+    read."""
     try:
         parse_key(f"{resource}/{namespace}/{name}")
     except Invalid:
@@ -250,7 +252,7 @@ def find_job(viewer: Viewer, resource: str, namespace: str, name: str) -> FoundJ
 
 
 def _events(viewer: Viewer, found: FoundJob) -> list[happenings.Happening]:
-    """Without a word where the viewer may not list events."""
+    """The job's events; [] if the viewer may not list events."""
     meta = found.raw["metadata"]
     try:
         listed = list(list_all(viewer.api, EVENTS, str(meta["namespace"])))
@@ -289,9 +291,9 @@ class History(View):
         every = ended(store.summaries())
         known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
         allowed = self.site.allowed(viewer, known)
-        mine = [one for one in every if (one.resource, one.namespace) in allowed]
-        found = views.history_list(mine, self.filters(), self.site.now())
-        return self.html("history.html", found=found, notes=[], kept=rows.duration(self.site.history_seconds))
+        visible = [s for s in every if (s.resource, s.namespace) in allowed]
+        listing = views.history_list(visible, self.filters(), self.site.now())
+        return self.html("history.html", found=listing, notes=[], kept=rows.duration(self.site.history_seconds))
 
 
 class Past(View):
@@ -301,7 +303,7 @@ class Past(View):
         namespace, uid = path
         story = _store(self.site).story(namespace, uid)
         resource = GroupResource(story.summary.resource) if story is not None else KINDS_FIRST
-        # Asked in any case: who may not list the jobs learns nothing of which there were.
+        # The right is checked even if the job is unknown: a viewer without it must not learn which jobs existed.
         if resource not in KNOWN_KINDS or not viewer.may("list", resource, namespace):
             raise NotAllowed(403, f"your token may not list jobs of namespace {namespace}, nor those of the past")
         if story is None:
@@ -343,6 +345,7 @@ class Stream(RequestHandler):
         for name, value in HEADERS.items():
             self.set_header(name, value)
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+        # nginx would otherwise buffer the stream.
         self.set_header("X-Accel-Buffering", "no")
 
     def on_connection_close(self) -> None:
@@ -360,7 +363,7 @@ class Stream(RequestHandler):
 
 
 class Watch(Stream):
-    """`change` whenever what the view `watch` shows may have changed: a number, and nothing of what."""
+    """Sends `change` whenever the content of the view `watch` may have changed. The data is only a number."""
 
     counted = "events"
 
@@ -391,6 +394,7 @@ class Watch(Stream):
                 state: tuple[str, object] = ("change", now)
             except OperatorError as error:
                 state = ("away", printable(error.message))
+            # The browser has just loaded the view, so the first state is no change.
             if state != last and (last is not None or state[0] == "away"):
                 await self.say(*state)
                 beat = loop.time()
@@ -402,7 +406,7 @@ class Watch(Stream):
 
 
 class Logs(Stream):
-    """Lines of the logs of a job's replicas, as they come; `end` when there will be none."""
+    """Sends the log lines of a job's replicas as they come, and `end` when there will be no more."""
 
     counted = "logs"
 
@@ -430,6 +434,7 @@ class Logs(Stream):
             return
 
         def emit(label: str, line: str) -> None:
+            # A slow browser makes the follower wait, until the connection is closed.
             while not self.gone.is_set():
                 with suppress(queue.Full):
                     lines.put((label, views.shown(line, LOG_LINE_CHARS, "\t")), timeout=1)
@@ -441,8 +446,9 @@ class Logs(Stream):
         thread.start()
         beat = loop.time()
         while not self.gone.is_set():
+            # Checked before the queue is emptied, so that the last lines are not lost.
             over = not thread.is_alive()
-            batch = _drained(lines)
+            batch = _drain(lines)
             if batch:
                 await self.say("lines", batch)
                 beat = loop.time()
@@ -455,12 +461,12 @@ class Logs(Stream):
             await asyncio.sleep(LOG_SECONDS)
 
 
-def _drained(lines: queue.Queue[tuple[str, str]]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def _drain(lines: queue.Queue[tuple[str, str]]) -> list[tuple[str, str]]:
+    batch: list[tuple[str, str]] = []
     with suppress(queue.Empty):
-        while len(found) < 500:
-            found.append(lines.get_nowait())
-    return found
+        while len(batch) < 500:
+            batch.append(lines.get_nowait())
+    return batch
 
 
 class HistoryRows(View):
@@ -491,7 +497,7 @@ class NotThere(View):
 
 
 def _count(handler: RequestHandler) -> None:
-    """As tornado tells of each request that is over."""
+    """Count a request that is over. Tornado calls this for each."""
     code = handler.get_status()
     result = "ok" if code < 400 else "refused" if code < 500 else "failed"
     metrics.PAGE_REQUESTS.inc(view=getattr(handler, "counted", "other"), result=result)
@@ -519,7 +525,7 @@ def application(site: Site) -> Application:
 
 
 class PageServer:
-    """`port` 0: whichever is free; it is known after `listen`."""
+    """`port` 0: any free port, known after `listen`."""
 
     def __init__(self, site: Site, host: str, port: int) -> None:
         self._site = site
@@ -527,6 +533,7 @@ class PageServer:
         self.port = port
         self._server = HTTPServer(
             application(site),
+            # Requests to the page have no body.
             max_body_size=0,
             max_header_size=64 << 10,
             body_timeout=10.0,
@@ -534,7 +541,7 @@ class PageServer:
         )
 
     def listen(self) -> None:
-        """In the running loop. Raises OSError."""
+        """Listen, in the running loop. Raises OSError if the port cannot be opened."""
         from tornado.netutil import bind_sockets
 
         sockets = bind_sockets(self.port, self._host)
@@ -544,5 +551,6 @@ class PageServer:
     async def close(self) -> None:
         self._server.stop()
         await self._server.close_all_connections()
+        # Without waiting: a silent Redis may hold a thread for long.
         for threads in (self._site.threads, self._site.side):
             threads.shutdown(wait=False, cancel_futures=True)

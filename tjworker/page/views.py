@@ -1,6 +1,6 @@
-"""What each view shows, as plain data for its template. Pure: a board, a job or a story in, rows of text out.
+"""The data of each view, for its template. Pure: a board, a job or a story in, rows of text out.
 
-Templates escape; here texts are cut to a length that a page can hold, and lose what is no text.
+Templates escape. This module cuts texts to a length that fits a page, and removes control characters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tjworker.page.board import Board, JobRow
 Json = Mapping[str, Any]
 ROWS_A_PAGE = 100
 MOST_CHARS = 4_000
-"""Of one text. Whoever needs all of it asks `kubectl get -o yaml`."""
+"""Limit of one text. `kubectl get -o yaml` shows the whole text."""
 SHOWN_PODS, SHOWN_EVENTS = 300, 60
 _LIST_CHARS = 200
 GIGA = 1e9
@@ -39,7 +39,7 @@ TONES: Mapping[str, str] = {
     **dict.fromkeys(("Error", "OOMKilled", "Evicted", "Not ready"), "bad"),
     **dict.fromkeys(("Restarting", "Scaling", "Terminating", "Suspended", "Cordoned", "Deleted"), "warn"),
 }
-"""Of a word of a status. Others are quiet. The word itself always stands beside its colour."""
+"""Word of a status -> its colour; `quiet` for other words. The page always shows the word, too."""
 
 
 def tone(phase: str) -> str:
@@ -50,10 +50,9 @@ def tone(phase: str) -> str:
 
 
 def shown(words: object, most: int = MOST_CHARS, keep: str = "") -> str:
-    """A text of somebody else's, as far as a page shows it."""
-    given = str(words)
-    cut = given[:most]
-    return printable(cut, keep) + ("\u2026" if len(given) > most else "")
+    """A foreign text as the page shows it: cut to `most` characters, without control characters except `keep`."""
+    whole = str(words)
+    return printable(whole[:most], keep) + ("\u2026" if len(whole) > most else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ class Filters:
     page: int = 1
 
     def query(self, **changed: object) -> str:
-        """Of a link that differs from this view so."""
+        """The query of a link to this view with some filters changed."""
         parts = {"namespace": self.namespace, "kind": self.kind, "phase": self.phase, "q": self.text, "page": self.page}
         wanted = {name: value for name, value in (parts | changed).items() if value not in ("", 1)}
         return f"?{urlencode(wanted)}" if wanted else "?"
@@ -80,42 +79,43 @@ class Filters:
 
 
 NEW = "New"
-"""Stands for the phase of a job that has none."""
+"""Shown as the phase of a job that has no phase yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One page of a list, and what its filters offer."""
+    """One page of a list, and the choices of its filters."""
 
     filters: Filters
     rows: Sequence[Any]
     total: int
-    """Of the rows on all pages."""
+    """Number of rows on all pages."""
     all_rows: int
-    """Without filters."""
+    """Number of rows without filters."""
     pages: int
     phases: Sequence[tuple[str, int]]
-    """Each with its number of jobs, under the other filters."""
+    """(phase, number of its jobs under the other filters)."""
     namespaces: Sequence[str]
     kinds: Sequence[str]
 
 
 def job_list(board: Board, may_list: Iterable[tuple[str, str]], filters: Filters, now: datetime) -> Listing:
-    """`may_list`: (kind as resource, namespace) that the viewer may list. What needs an eye comes first: jobs that
-    live, the newest above."""
+    """The list of jobs: live jobs first, the newest on top. `may_list`: (resource, namespace) that the viewer may
+    list."""
     allowed = frozenset(may_list)
     every = [row for row in board.jobs.values() if (row.resource, row.namespace) in allowed]
+    # Sorts are stable: the last one decides, and the earlier ones order equal rows.
     every.sort(key=lambda row: row.name)
     every.sort(key=lambda row: row.created_at or row.ended_at, reverse=True)
     every.sort(key=lambda row: row.phase in END_PHASES)
-    found = _listing(every, filters, lambda row: row.phase)
-    return _with_rows(found, [_job_cells(row, now) for row in found.rows])
+    listing = _listing(every, filters, lambda row: row.phase)
+    return _with_rows(listing, [_job_cells(row, now) for row in listing.rows])
 
 
 def history_list(summaries: Iterable[Summary], filters: Filters, now: datetime) -> Listing:
-    """`summaries`: the newest first, and only those that the viewer may list."""
-    found = _listing(list(summaries), filters, lambda row: row.phase)
-    return _with_rows(found, [_past_cells(one, now) for one in found.rows])
+    """The list of the history. `summaries`: the newest first, and only jobs that the viewer may list."""
+    listing = _listing(list(summaries), filters, lambda row: row.phase)
+    return _with_rows(listing, [_past_cells(summary, now) for summary in listing.rows])
 
 
 def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
@@ -124,6 +124,7 @@ def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
         return [row for row in every if asked.takes(row.namespace, row.kind, phase_of(row), row.name)]
 
     matching = taken(but_phase=False)
+    # The filter of phases shows the number of each phase, so its own choice does not apply to the numbers.
     counts = Counter(phase_of(row) or NEW for row in taken(but_phase=True))
     pages = max(1, -(-len(matching) // ROWS_A_PAGE))
     page = min(max(1, filters.page), pages)
@@ -185,7 +186,7 @@ def _past_cells(one: Summary, now: datetime) -> dict[str, Any]:
 
 
 def past_tone(one: Summary) -> str:
-    """That it ran when it was deleted is neither good nor bad."""
+    """The colour of a job's last phase: quiet if the job was deleted before it ended."""
     return tone(one.phase) if one.phase in END_PHASES else "quiet"
 
 
@@ -195,7 +196,7 @@ def job_link(resource: str, namespace: str, name: str) -> str:
 
 # -- one job ---------------------------------------------------------------------------------------
 def section_blocks(sections: Sequence[Section]) -> list[dict[str, Any]]:
-    """The narrative with its log lines apart, which stay as they were written."""
+    """The sections of the narrative. Log lines are apart: they are shown as they were written."""
     blocks = []
     for section in sections:
         parts: list[tuple[str, str]] = []
@@ -234,7 +235,7 @@ def pod_rows(pods: Sequence[Json], now: datetime) -> list[dict[str, Any]]:
 
 
 def scale_rows(job: TrainingJob, now: datetime) -> list[dict[str, Any]]:
-    """Of a job with more changes than the narrative tells."""
+    """The changes of scale of a job that has more of them than the narrative shows; [] otherwise."""
     if len(job.status.scale_records) <= SHOWN_RECORDS:
         return []
     return [
@@ -250,7 +251,7 @@ def scale_rows(job: TrainingJob, now: datetime) -> list[dict[str, Any]]:
 
 
 def event_rows(seen: Sequence[Happening], now: datetime) -> list[dict[str, Any]]:
-    """The newest first."""
+    """The rows of events, the newest first."""
     found = []
     for one in list(reversed(seen))[:SHOWN_EVENTS]:
         when, kind, reason, about, message = happening_row(one, now)
@@ -269,7 +270,7 @@ def event_rows(seen: Sequence[Happening], now: datetime) -> list[dict[str, Any]]
 
 # -- the cluster -----------------------------------------------------------------------------------
 def node_rows(board: Board, may_list: Iterable[tuple[str, str]], gpu_resources: Sequence[str]) -> list[dict[str, Any]]:
-    """`may_list`: as in `job_list`; jobs of others count in the sums and have no name here."""
+    """The rows of nodes. `may_list`: as in `job_list`. Other jobs count in the sums and are not named."""
     allowed = frozenset(may_list)
     on_node: dict[str, Counter[tuple[str, str]]] = {}
     for row in board.jobs.values():
@@ -303,7 +304,7 @@ def node_rows(board: Board, may_list: Iterable[tuple[str, str]], gpu_resources: 
 
 
 def worker_rows(board: Board, may_list: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Processes that have a job at this moment. Of jobs that the viewer may not list there is a number."""
+    """The worker processes that hold a job. A job that the viewer may not list is not named."""
     allowed = frozenset(may_list)
     works: dict[str, list[str]] = {}
     for key, owner in sorted(board.running.items()):
@@ -316,7 +317,7 @@ def worker_rows(board: Board, may_list: Iterable[tuple[str, str]]) -> list[dict[
 
 
 def waiting(board: Board) -> NodeRequests:
-    """What pods without a node ask for."""
+    """The requests of pods without a node."""
     return board.requests.get(WAITING, NOTHING)
 
 
@@ -361,7 +362,7 @@ STUCK_SECONDS = 30.0
 
 
 def idle_words(board: Board) -> str:
-    """Of workers none of which has a job."""
+    """The text instead of a list of workers, if no worker has a job."""
     stats = board.queue
     if stats is None:
         return "The queue cannot be read."

@@ -1,6 +1,6 @@
 """`python -m tjworker.reports`: serves TJ_REPORTS_HOST and TJ_REPORTS_PORT over TLS until SIGTERM or SIGINT.
 
-One is enough; another one beside it does no harm, but then a job may be written twice in ten seconds.
+One process is enough. A second one does no harm, but then a job may be written twice in ten seconds.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from tjworker.telemetry.logging import configure_logging
 log = structlog.get_logger("reports")
 
 LOOK_SECONDS = 1.0
-"""How often it looks for writes that are due."""
+"""Between two searches for writes that are due."""
 CERTIFICATE_SECONDS = 60.0
 STEP_LIMIT_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Health:
-    """Alive: its writes move. It is ready once it listens."""
+    """The process is alive if its writes go on, and ready once it listens."""
 
     ready: bool
     age_seconds: float

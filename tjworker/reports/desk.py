@@ -1,9 +1,9 @@
-"""Takes reports: says of each whether it counts, and writes those that do into the status of their job.
+"""Takes reports: accepts or refuses each, and writes the accepted ones into the status of their job.
 
-Each report is checked against its token, its pod and its job as they are now. What counts is written at most every
-WRITE_SECONDS for each job; reports between two writes wait in memory and go with the next one, so that the end of this
-process costs those of some seconds. A write is a patch of the progress alone, and names the version that it rests on:
-it takes nothing from what a worker has written meanwhile.
+Each report is checked against the present state of its token, its pod and its job. A job is written at most every
+WRITE_SECONDS. Reports between two writes wait in memory for the next one, so a process that dies loses the reports of
+some seconds. A write patches only the progress, and names the resourceVersion that it is based on: it overwrites no
+change of a worker.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ WRITE_SECONDS = 10.0
 REPORT_SECONDS = 1.0
 """Between two reports of one job."""
 FORGET_SECONDS = 600.0
-"""A job that has not reported for so long is forgotten; its next report reads what the status says."""
+"""A job that sends no report for longer is forgotten. Its next report starts from the status."""
 TRIES = 3
-"""Of one write, against others that write the status at the same moment."""
+"""For one write: other processes may write the status at the same moment."""
 WRITERS = 16
-"""Jobs that are written at once. One after another, at 18 ms a job, 10,000 jobs took 180 s, and each is due every
-10 s."""
+"""How many jobs are written concurrently. One after another, at 18 ms per job, 10,000 jobs took 180 s, and each is due
+every 10 s."""
 MOST_WAITING = 32
 LOCK_SECONDS = 2.0
-"""A report waits so long for the one before it, and for a write."""
+"""How long a report waits for the job's previous report or write."""
 _STILL = Placement(replicas=1, nodes=1, settled=False)
-"""Nothing is known of how the job runs: speeds are counted when they are written."""
+"""A placement that counts no speeds. They are counted at the write, which reads the job's pods."""
 _WRITTEN = (*REPORTED, "conditions")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`reason` is '' for a report that counts."""
+    """The answer to a report. `reason` is '' if the report is accepted."""
 
     code: int
     reason: str = ""
@@ -82,21 +82,22 @@ _EARLY = Answer(
 
 @dataclass(slots=True)
 class _Book:
-    """What is kept of one job between two writes."""
+    """The state of one job between two writes."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     uid: str = ""
     known: Progress = field(default_factory=Progress)
-    """With the reports that wait."""
+    """The progress, including the waiting reports."""
     waiting: list[tuple[Report, float]] = field(default_factory=list)
-    """With the time of receipt, unix seconds."""
+    """(report, time of receipt in Unix seconds)."""
     reporter: Json = field(default_factory=dict)
-    """The pod that has reported last."""
+    """The pod that sent the last report."""
     refusal: Refusal | None = None
-    """The newest since the last write; a condition of the job will say it."""
+    """The newest refusal since the last write, for a condition of the job."""
     reported_at: float = float("-inf")
+    """Monotonic seconds."""
     written_at: float = float("-inf")
-    """Monotonic, like the one before."""
+    """Monotonic seconds."""
 
     @property
     def has_news(self) -> bool:
@@ -116,7 +117,7 @@ class Desk:
         self._writers = ThreadPoolExecutor(WRITERS, "report-writer")
 
     def take(self, path: str, authorization: str, body: bytes) -> Answer:
-        """One report. Never raises."""
+        """Judge one report. Never raises OperatorError."""
         try:
             answer = self._take(path, authorization, body)
         except OperatorError as error:
@@ -136,7 +137,7 @@ class Desk:
                 403, "Forbidden", f"the token is not that of a pod of {name.key}: send `Bearer` and the token"
             )
         book, report = self._book(name), parse_report(body)
-        # Before the API server is asked: who reports too often costs it nothing.
+        # Before any request: a pod that reports too often must not load the API server.
         if self._is_early(book, report) or not book.lock.acquire(timeout=LOCK_SECONDS):
             return self._refuse(book, _EARLY)
         try:
@@ -145,6 +146,7 @@ class Desk:
             book.lock.release()
 
     def _take_alone(self, name: JobName, book: _Book, sender: Sender, report: Report | Refusal) -> Answer:
+        # Again, with the lock: another report of the job may have been first.
         if self._is_early(book, report):
             return self._refuse(book, _EARLY)
         raw = self._kube.get(name.resource, name.namespace, name.name)
@@ -156,16 +158,17 @@ class Desk:
         if job is None or pod is None or why:
             return Answer(403, "Forbidden", why)
         book.reported_at = self._monotonic()
+        # The job was deleted and created again: the waiting reports belong to the old job.
         if book.uid != job.uid:
             book.uid, book.waiting, book.written_at = job.uid, [], float("-inf")
-        book.known = self._folded(book, job)
+        book.known = self._fold_waiting(book, job)
         answer = self._count(book, report, pod)
         if self._is_due(book):
             self._write(name, book)
         return answer
 
     def _is_early(self, book: _Book, report: Report | Refusal) -> bool:
-        """The report that says that all is done is never early: a program sends it when it ends, whenever that is."""
+        # The first report of 100 % is never early: a program sends it when it ends.
         done = isinstance(report, Report) and report.percentage == 100 and book.known.percentage != 100
         return not done and self._monotonic() - book.reported_at < REPORT_SECONDS
 
@@ -184,8 +187,8 @@ class Desk:
         book.waiting = [*book.waiting, (report, at)][-MOST_WAITING:]
         return Answer(200)
 
-    def _folded(self, book: _Book, job: TrainingJob) -> Progress:
-        """What the status says, and the reports that wait for the next write."""
+    def _fold_waiting(self, book: _Book, job: TrainingJob) -> Progress:
+        """The progress in the status, with the reports that wait for the next write."""
         known = read_progress(job.status)
         for report, at in book.waiting:
             folded = fold_report(known, report, at, _STILL)
@@ -202,8 +205,10 @@ class Desk:
             owner = controller(pod["metadata"])
             return why_not(job, pod, owner["uid"] if owner else "")
         resource, name, uid = keeper
-        found = self._kube.get(resource, sender.namespace, name)
-        owner = controller(found["metadata"]) if found is not None and found["metadata"]["uid"] == uid else None
+        workload = self._kube.get(resource, sender.namespace, name)
+        # A workload of the same name with another UID does not control the pod.
+        is_controller = workload is not None and workload["metadata"]["uid"] == uid
+        owner = controller(workload["metadata"]) if workload is not None and is_controller else None
         return why_not(job, pod, owner["uid"] if owner else "")
 
     def _refuse(self, book: _Book, answer: Answer) -> Answer:
@@ -216,7 +221,7 @@ class Desk:
 
     # -- writes ------------------------------------------------------------------------------------
     def write_due(self) -> None:
-        """Write what waits and whose time has come; forget jobs that report no more. Never raises."""
+        """Write the jobs that are due, and forget jobs that have stopped to report. Never raises OperatorError."""
         self._write_each(self._is_due)
         for name, book in self._every_book():
             with book.lock:
@@ -225,16 +230,17 @@ class Desk:
                         self._books.pop(name, None)
 
     def write_all(self) -> None:
-        """At the end of the process: what waits, whether its time has come or not."""
+        """Write every job with waiting reports, due or not. For the end of the process."""
         self._write_each(lambda _: True)
 
     def _write_each(self, wanted: Callable[[_Book], bool]) -> None:
-        """Writes the jobs with news, WRITERS of them at once, and returns when all are written."""
+        """Write the wanted jobs that have changes, WRITERS of them concurrently. Returns when all are written."""
 
         def write(job: tuple[JobName, _Book]) -> None:
             name, book = job
             with book.lock:
-                if book.has_news and wanted(book):  # a report may have written it meanwhile
+                # Again, with the lock: `take` may have written the job meanwhile.
+                if book.has_news and wanted(book):
                     self._write(name, book)
 
         news = [(name, book) for name, book in self._every_book() if book.has_news and wanted(book)]
@@ -251,7 +257,7 @@ class Desk:
         return self._monotonic() - max(book.reported_at, book.written_at) > FORGET_SECONDS
 
     def _write(self, name: JobName, book: _Book) -> None:
-        """A write that fails waits for the next one; that of a job that is gone, for none."""
+        """Write one job. After a failure the reports wait for the next write. Those of a deleted job are dropped."""
         book.written_at = self._monotonic()
         for _ in range(TRIES):
             try:
@@ -259,6 +265,7 @@ class Desk:
             except Conflict as error:
                 if error.reason == NOT_FOUND:
                     break
+                # Another process wrote the status first: read it again.
                 continue
             except OperatorError as error:
                 log.warning("progress cannot be written", job=name.key, error=error.message)
@@ -276,7 +283,8 @@ class Desk:
         if raw is None or job is None or job.uid != book.uid:
             return
         status = self._with_reports(job, book) if book.waiting else job.status
-        if not status.ended:  # what was reported before the end is written all the same
+        # An ended job gets its last progress, but no condition any more.
+        if not status.ended:
             status = self._with_refusal(job, status, book.refusal)
         changed = status_patch(raw, name, status)
         if changed:
@@ -298,7 +306,7 @@ class Desk:
         placed, known = placement(job, pods, book.reporter), read_progress(job.status)
         metrics: tuple[tuple[str, str], ...] = ()
         for report, at in book.waiting:
-            # Of a report from before the last move nobody knows how many replicas took part.
+            # For a report from before the last change of scale, the number of replicas is unknown.
             before = placed.moved_at is not None and at < placed.moved_at
             folded = fold_report(known, report, at, _STILL if before else placed)
             if not isinstance(folded, Refusal):
@@ -307,12 +315,13 @@ class Desk:
 
 
 def _readable(job: TrainingJob | InvalidJob) -> TrainingJob | None:
-    """A job whose spec was spoilt while it runs goes on as what is left of it; so do its reports."""
+    """The readable part of a job; None if there is none."""
+    # A job whose spec was made invalid while it runs goes on with the part that is valid, and so do its reports.
     return job.rest if isinstance(job, InvalidJob) else job
 
 
 def status_patch(raw: Json, name: JobName, status: JobStatus) -> Json:
-    """The merge patch that makes the progress in this object's status that of `status`; {} when it is."""
+    """The merge patch that brings the progress of `status` into the object's status; {} if nothing differs."""
     kind = KNOWN_KINDS[name.resource]
     before, after = mapping(kind.own_status(raw.get("status"))), status.to_json()
     part = _merge_patch({k: before[k] for k in _WRITTEN if k in before}, {k: after[k] for k in _WRITTEN if k in after})
@@ -320,7 +329,7 @@ def status_patch(raw: Json, name: JobName, status: JobStatus) -> Json:
 
 
 def _merge_patch(before: Json, after: Json) -> Json:
-    """RFC 7396: what is new or changed, and null for what is gone."""
+    """The merge patch (RFC 7396) from `before` to `after`: new and changed fields, and null for removed ones."""
     patch: Json = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)

@@ -1,4 +1,4 @@
-"""Whether a pod may report for a job, and how the job is placed. Pure."""
+"""Decides whether a pod may report for a job, and finds how the job is placed. Pure."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tjworker.base import GroupResource
 from tjworker.reconcile.replicas import attempt_of, pod_attempt, pod_index
 
 Json = dict[str, Any]
-_KEEPERS = {("apps/v1", "ReplicaSet"): REPLICASETS, ("batch/v1", "Job"): BATCH_JOBS}
+_CONTROLLERS = {("apps/v1", "ReplicaSet"): REPLICASETS, ("batch/v1", "Job"): BATCH_JOBS}
 
 
 def keeper_of(pod: Json) -> tuple[GroupResource, str, str] | None:
-    """(resource, name, uid) of the ReplicaSet or batch Job that keeps the pod; None when none does."""
+    """(resource, name, uid) of the ReplicaSet or batch Job that controls the pod; None if there is none."""
     owner = controller(pod["metadata"])
-    resource = owner and _KEEPERS.get((owner["apiVersion"], owner["kind"]))
+    resource = owner and _CONTROLLERS.get((owner["apiVersion"], owner["kind"]))
     return (resource, owner["name"], owner["uid"]) if owner and resource else None
 
 
 def why_not(job: TrainingJob, pod: Json, owner_uid: str) -> str:  # noqa: PLR0911  one line a rule
-    """Why this pod may not report for this job; '' when it may. `owner_uid`: of the object that controls the pod, or of
-    the job that controls the pod's ReplicaSet or batch Job."""
+    """Why this pod may not report for this job; '' if it may. `owner_uid`: the UID of the object that controls the pod,
+    or of the job that controls the pod's ReplicaSet or batch Job."""
     meta, status = pod["metadata"], job.status
     if owner_uid != job.uid or (meta.get("labels") or {}).get(labels.JOB_UID, job.uid) != job.uid:
         return f"pod {meta['name']} does not belong to {job.kind} {job.name.name}"
@@ -46,10 +46,12 @@ def why_not(job: TrainingJob, pod: Json, owner_uid: str) -> str:  # noqa: PLR091
         return f"pod {meta['name']} is of no role of {job.kind} {job.name.name}"
     index = pod_index(record)
     if index is None:
-        return ""  # a ReplicaSet's or batch Job's, before it has its ordinal
+        # A pod of a ReplicaSet or batch Job that has no ordinal yet.
+        return ""
     if index >= role.replicas:
         return f"pod {meta['name']} is no longer wanted: role {role.name} has {role.replicas} replicas"
     attempt = attempt_of(status.attempts.roles.get(role.name, RoleAttempts()), index)
+    # A pod of an earlier attempt may live until its deletion, but the job has started again.
     if pod_attempt(record) < attempt:
         return f"pod {meta['name']} is of attempt {pod_attempt(record)}, and the job is at attempt {attempt}"
     if role.workload == "Pod" and meta["name"] != pod_name(job.name.name, role.name, index):
@@ -58,8 +60,8 @@ def why_not(job: TrainingJob, pod: Json, owner_uid: str) -> str:  # noqa: PLR091
 
 
 def placement(job: TrainingJob, pods: Sequence[Json], reporter: Json) -> Placement:
-    """How the elastic role of the job runs; of a job without one, the role of the pod that reports. `pods`: of the job,
-    raw."""
+    """The placement of the job's elastic role; without an elastic role, of the role of the reporting pod. `pods`: the
+    raw pods of the job."""
     elastic = [r for r in job.roles if r.elastic]
     named = (reporter["metadata"].get("labels") or {}).get(labels.REPLICA_NAME)
     role = elastic[0] if len(elastic) == 1 else next((r for r in job.roles if r.name == named), None)

@@ -1,7 +1,7 @@
-"""The report server's HTTPS, by tornado: a body in, a `Desk` asked in a thread, a Status out.
+"""The report server's HTTPS, by tornado. A thread passes each body to the `Desk`.
 
-Answers as Kubeflow Trainer's status server does: 200 with the body that was sent, else a metav1.Status. Many slow
-clients cost no threads, and a body, a request line and a silence are bounded.
+The answers are those of Kubeflow Trainer's status server: 200 with the body that was sent, else a metav1.Status. Slow
+clients hold no threads. The size of a body, the length of a request line, and the silence of a client are bounded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tjworker.reports.desk import Answer, Desk
 log = structlog.get_logger(__name__)
 
 MAX_READ_BYTES = 1 << 20
-"""What is longer is not read to its end; above `progress.MAX_BODY_BYTES` it is refused."""
+"""A longer body is not read to its end. Bodies above `progress.MAX_BODY_BYTES` are refused."""
 BODY_SECONDS, IDLE_SECONDS = 10.0, 120.0
-"""As Trainer's server has them."""
+"""The limits of Trainer's server."""
 THREADS = 16
 MOST_WAITING = 512
-"""Reports that wait for a thread; beyond that the server is busy."""
+"""Reports that wait for a thread or hold one. Further reports are refused as the server is busy."""
 
 
 class _Handler(RequestHandler):
@@ -49,7 +49,7 @@ class _Handler(RequestHandler):
 
 
 class ReportServer:
-    """`port` 0: whichever is free; it is known after `listen`."""
+    """`port` 0: any free port, known after `listen`."""
 
     def __init__(self, desk: Desk, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         self._desk = desk
@@ -67,7 +67,7 @@ class ReportServer:
         )
 
     def listen(self) -> None:
-        """In the running loop. Raises OSError."""
+        """Listen, in the running loop. Raises OSError if the port cannot be opened."""
         from tornado.netutil import bind_sockets
 
         sockets = bind_sockets(self.port, self._host)
@@ -106,17 +106,18 @@ def _status(answer: Answer) -> dict[str, object]:
 
 
 class Certificate:
-    """The pair in a folder, read again when it has changed: who renews it need not start the server anew."""
+    """The certificate and key in a folder. They are read again when they change, so a renewal needs no restart."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises OSError and ssl.SSLError for a pair that cannot be used."""
+        """Raises OSError and ssl.SSLError if the files cannot be used."""
         self._files = folder / "tls.crt", folder / "tls.key"
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.minimum_version = ssl.TLSVersion.TLSv1_2
         self._load()
 
     def refresh(self) -> None:
-        """A pair that is half written is tried again next time; until then the old one is shown."""
+        """Read the files if they have changed. If they cannot be used, as while they are being written, the next call
+        tries again, and the old certificate remains."""
         try:
             if self._stamp() != self._loaded:
                 self._load()

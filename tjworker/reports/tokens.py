@@ -1,7 +1,7 @@
-"""Who sends a report: the pod that its token is bound to, as the API server says it.
+"""Finds the sender of a report: the pod to which the API server has bound its token.
 
-A token that was good is taken for good for a while, so that a pod that reports every second does not cost a review each
-time. That is safe: what can end before the token does is the pod, and the pod is read for each report.
+A valid token is remembered for a while, so that a pod that reports every second does not cost a review each time. That
+is safe: only the pod can end before its token expires, and the pod is read for each report.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Tokens:
         self._now = now
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, tuple[float, Sender]] = OrderedDict()
-        """Digest of token and audience -> until when it is taken for good, and whose it is."""
+        """Digest of token and audience -> (until when the token counts as valid, its sender)."""
 
     def sender(self, token: str, audience: str) -> Sender | None:
-        """None for a token that is not good for this audience, or is bound to no pod. Raises OperatorError when the API
-        server does not say."""
+        """The pod of a token; None if the token is not valid for this audience, or is not bound to a pod. Raises
+        OperatorError if the API server does not answer."""
         if not token or len(token) > MOST_TOKEN_CHARS or not token.isascii():
             return None
         digest = hashlib.sha256(f"{audience}\n{token}".encode()).digest()
@@ -70,7 +70,7 @@ class Tokens:
             "spec": {"token": token, "audiences": [audience]},
         }
         status = mapping(self._kube.create(REVIEWS, "", body).get("status"))
-        # An authenticator that knows no audiences answers without them: such a token is meant for the API server.
+        # An authenticator that does not know audiences answers without them. Such a token is meant for the API server.
         if not status.get("authenticated") or audience not in (status.get("audiences") or ()):
             return None
         user = mapping(status.get("user"))

@@ -1,10 +1,10 @@
-"""Kubernetes Events on the job, for its owner: best effort, never in the way of a pass.
+"""Records Kubernetes Events on jobs, for their owners. Best effort: a pass never waits for an event.
 
-`event` puts the event into a bounded queue and returns; a thread, started with the first event and so after any fork,
-sends it. A full queue or a failed request costs the event and nothing else. One cause is one Event object: its name is
-made from the job's UID and the message, so a repeat by any worker raises `count` on the same object. As client-go's
-correlator does, more than 10 different messages of one reason in 10 minutes become one "(combined from similar
-events)", and an object that has used up its burst of 25 gets one event in 5 minutes.
+`event` puts the event into a bounded queue and returns; a thread sends it. The thread starts with the first event, and
+so after any fork. A full queue or a failed request loses the event. The name of an Event is made from the job's UID and
+the message, so each worker that repeats the message raises `count` of the same object. As in client-go's correlator,
+more than 10 different messages of one reason in 10 minutes become one "(combined from similar events)", and an object
+that has used up its burst of 25 gets one event in 5 minutes.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ REFILL_SECONDS = 300.0
 SIMILAR_MESSAGES = 10
 SIMILAR_SECONDS = 600.0
 MESSAGE_CHARS = 1_000
-"""The API server refuses an Event with a message over 1,024."""
+"""The API server refuses an Event with a message of more than 1,024 characters."""
 COMBINED = "(combined from similar events): "
 
 
 class EventApi(Protocol):
-    """The part of KubeClient used here: telemetry and kube know nothing of each other."""
+    """The part of KubeClient that is used here: `telemetry` and `kube` do not import each other."""
 
     def get(self, resource: GroupResource, namespace: str, name: str) -> dict[str, Any] | None: ...
     def create(self, resource: GroupResource, namespace: str, body: Mapping[str, Any]) -> dict[str, Any]: ...
@@ -52,7 +52,7 @@ class EventApi(Protocol):
 
 @dataclass(slots=True)
 class _Spam:
-    """Recent events of one job."""
+    """The recent events of one job."""
 
     tokens: float = BURST
     refilled_at: float = 0.0
@@ -60,22 +60,22 @@ class _Spam:
 
 
 class Correlator:
-    """Which events of an object go out, and with which message. Pure: `now` is an argument."""
+    """Decides which events of an object are sent, and with which message. Pure: `now` is an argument."""
 
     def __init__(self) -> None:
         self._objects: OrderedDict[str, _Spam] = OrderedDict()
 
     def message(self, uid: str, kind: str, reason: str, message: str, now: float) -> str | None:
-        """The message to send, None when this object is over its limit."""
+        """The message to send; None if the object has used up its limit. `now`: Unix seconds."""
         spam = self._objects.setdefault(uid, _Spam(refilled_at=now))
         self._objects.move_to_end(uid)
         if len(self._objects) > OBJECTS_REMEMBERED:
             self._objects.popitem(last=False)
-        said = spam.messages.setdefault((kind, reason), {})
-        for old in [text for text, at in said.items() if now - at > SIMILAR_SECONDS]:
-            del said[old]
-        if message in said or len(said) < SIMILAR_MESSAGES:
-            said[message] = now
+        recent = spam.messages.setdefault((kind, reason), {})
+        for old in [text for text, at in recent.items() if now - at > SIMILAR_SECONDS]:
+            del recent[old]
+        if message in recent or len(recent) < SIMILAR_MESSAGES:
+            recent[message] = now
         else:
             message = COMBINED + message
         spam.tokens = min(BURST, spam.tokens + (now - spam.refilled_at) / REFILL_SECONDS)
@@ -87,7 +87,8 @@ class Correlator:
 
 
 class EventRecorder:
-    """Thread-safe. `background=False` sends at once, for tests and simulation, and ignores the same errors."""
+    """Records events. Thread-safe. `background=False` sends each event at once, for tests and simulation. It ignores
+    errors, too."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class EventRecorder:
         self.dropped = 0
 
     def event(self, job: TrainingJob | InvalidJob, event_type: EventType, reason: str, message: str) -> None:
-        """Record an event on the job. Never raises; with `background` never waits for the API server."""
+        """Record an event on the job. Never raises. With `background` it never waits for the API server."""
         now = self._clock()
         with self._lock:
             text = self._correlator.message(job.uid, event_type, reason, message, now)
@@ -128,14 +129,14 @@ class EventRecorder:
             self.dropped += 1
 
     def flush(self, timeout_seconds: float = 2.0) -> bool:
-        """Wait until the queue is sent, before a process ends. False when time ran out."""
+        """Wait until all events are sent; for the end of a process. False if the time was too short."""
         deadline = time.monotonic() + timeout_seconds
         with self._queue.all_tasks_done:
             while self._queue.unfinished_tasks:
-                left = deadline - time.monotonic()
-                if left <= 0:
+                remaining_seconds = deadline - time.monotonic()
+                if remaining_seconds <= 0:
                     return False
-                self._queue.all_tasks_done.wait(left)
+                self._queue.all_tasks_done.wait(remaining_seconds)
         return True
 
     def _start(self) -> None:
@@ -163,11 +164,12 @@ class EventRecorder:
             log.debug("cannot record an event", reason=body["reason"], error=error.message)
 
     def _repeat(self, namespace: str, body: dict[str, Any]) -> None:
-        """The Event exists: count it once more. Two workers at the same time may count once; that does no harm."""
+        """Count an existing Event once more. Two workers at the same time may count only once, which does no harm."""
         name = body["metadata"]["name"]
         known = self._api.get(EVENTS, namespace, name)
         if known is None:
-            self._api.create(EVENTS, namespace, body)  # it has just expired (events live for an hour)
+            # It has just expired: events live for an hour.
+            self._api.create(EVENTS, namespace, body)
             return
         patch = {
             "count": int(known.get("count") or 1) + 1,
@@ -180,6 +182,7 @@ class EventRecorder:
         self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float
     ) -> dict[str, Any]:
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        # All combined events of one reason share one Event object.
         about = "" if message.startswith(COMBINED) else message
         digest = hashlib.sha256("\0".join((job.uid, event_type, reason, about)).encode()).hexdigest()[:16]
         # A name has at most 253 characters.

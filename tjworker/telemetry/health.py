@@ -1,8 +1,7 @@
-"""`/healthz` and `/readyz` of one process, over HTTP, for probes. The server is the standard library's; what they say
-is judged by who reports.
+"""Serves `/healthz` and `/readyz` of one process over HTTP, for probes. The process supplies the report.
 
-Two questions: *alive* fails only where a restart would cure it, *ready* fails while the process cannot do its work. A
-process that waits (for Redis, for the API server) is alive and not ready.
+`/healthz` (alive) fails only if a restart would help. `/readyz` (ready) fails while the process cannot do its work. A
+process that waits for Redis or the API server is alive and not ready.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from tjworker.settings import Settings
 log = structlog.get_logger(__name__)
 
 SILENCE_SECONDS = 10.0
-"""A client that says nothing for so long is let go: each connection holds a thread."""
+"""A connection that is silent for longer is closed, since each one holds a thread."""
 
 
 class Report(Protocol):
-    """A process, at one moment."""
+    """The state of a process."""
 
     def problems(self) -> Sequence[str]:
-        """Why it is not alive."""
+        """Why the process is not alive; empty if it is."""
         ...
 
     @property
@@ -40,8 +39,8 @@ class Report(Protocol):
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A probe that hung up before it had its answer, as all do that asked while this process was stopped, is no
-        news; socketserver prints a traceback."""
+        """Log errors other than lost connections. The base class prints a traceback for each."""
+        # Probes that asked while this process was stopped have all hung up.
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             log.error("a probe could not be answered", exc_info=error)
@@ -65,13 +64,14 @@ class HealthServer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it so
-                """A probe every few seconds is no news."""
+                """Log nothing: probes come every few seconds."""
 
         self._server = _Server((host, port), Handler)
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)
-        os.register_at_fork(after_in_child=self._server.socket.close)  # a worker's child must not keep the port
+        # A worker's child must not keep the port open.
+        os.register_at_fork(after_in_child=self._server.socket.close)
 
     def start(self) -> None:
         self._thread.start()
@@ -82,13 +82,14 @@ class HealthServer:
 
 
 def open_health(settings: Settings, report: Callable[[], Report]) -> HealthServer | None:
-    """On `TJ_HEALTH_HOST` and `TJ_HEALTH_PORT`, started; None for port 0. Raises OSError, logged in one line, for a
-    port that cannot be opened: a process that no probe can ask would be killed without a word."""
+    """A started server on `TJ_HEALTH_HOST` and `TJ_HEALTH_PORT`; None for port 0. Raises OSError, logged in a line, if
+    the port cannot be opened."""
     if not settings.health_port:
         return None
     try:
         server = HealthServer(settings.health_port, report, host=settings.health_host)
     except OSError as error:
+        # The process must not run on: probes could not reach it, and it would be killed without a message.
         log.error(
             f"TJ_HEALTH_HOST={settings.health_host} TJ_HEALTH_PORT={settings.health_port} cannot be opened: "
             f"{error.strerror}; choose others"

@@ -1,5 +1,5 @@
-"""What a change of a job's status means to the metrics. Counted when the status has been written, so that a pass which
-is cut off and resumed counts once."""
+"""Counts changes of a job's status in the metrics. It counts after the status was written, so that an interrupted pass
+counts once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NO_RESTARTS = RestartCounts()
 
 
 def count_status(job: TrainingJob | InvalidJob, after: JobStatus) -> None:
-    """`job` as it was before this status."""
+    """Count the change to the status `after`. `job`: before the change."""
     before = job.status
     if after.ended and not before.ended:
         ENDS.inc(kind=job.kind, phase=after.phase)
@@ -28,7 +28,7 @@ def count_status(job: TrainingJob | InvalidJob, after: JobStatus) -> None:
 
 
 def count_first_pod(job: TrainingJob | InvalidJob, now: float) -> None:
-    """After the first pass that made anything for the job."""
+    """Count after the first pass that created an object for the job."""
     created = from_rfc3339(job.created_at) if isinstance(job, TrainingJob) else None
     if created is not None:
         FIRST_POD.observe(max(0.0, now - created), kind=job.kind)

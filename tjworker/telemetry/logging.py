@@ -1,8 +1,8 @@
-"""Structured logs: one line for each decision that changed something, to stderr, as text for people or as JSON.
+"""Structured logs to stderr: one line for each decision that changed something, as text for people or as JSON.
 
-Call `configure_logging` once a process; a second call does no harm. Then `structlog.get_logger(__name__).info("pod
-deleted", key=..., uid=..., token=...)`: a few words, and the facts as fields. Lines that libraries log through
-`logging` come out in the same form.
+Call `configure_logging` once per process; a second call does no harm. Then call
+`structlog.get_logger(__name__).info("pod deleted", key=..., uid=..., token=...)`: a few words, and the facts as fields.
+Lines that libraries log through `logging` have the same form.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tjworker.base import printable
 from tjworker.settings import Settings, unknown_variables
 
 _TOO_TALKATIVE = {
-    # Two lines a task, whether it changed anything or not; Flower shows tasks.
+    # Celery logs two lines per task, whether it changed anything or not. Flower shows tasks.
     "celery.worker.strategy": logging.WARNING,
     "celery.app.trace": logging.WARNING,
     "celery.beat": logging.WARNING,
@@ -42,9 +42,9 @@ _OURS: list[structlog.types.Processor] = [
     *_SHARED,
     structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
 ]
-"""One list for the life of the process: loggers keep it from their first line on."""
+"""One list for the life of the process, since each logger keeps the list that its first line used."""
 _LONGER = frozenset({"exc_info", "exception", "stack"})
-"""What makes more of an event than a line."""
+"""Fields that need more than one line."""
 _QUOTED = re.compile(r"[ \t=\r\n\"']")
 
 
@@ -56,7 +56,7 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
-    # What no line shows need not be found out for each.
+    # No line shows threads and processes, so `logging` need not look them up.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(target)
     handler.setFormatter(
@@ -73,21 +73,22 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
     root.setLevel(settings.log_level)
     for name, level in _TOO_TALKATIVE.items():
         logging.getLogger(name).setLevel(max(level, logging.getLevelName(settings.log_level)))
-    for warning in unknown_variables(os.environ).values():  # every process comes here when it starts
+    # Here, since every process configures its logging when it starts.
+    for warning in unknown_variables(os.environ).values():
         structlog.get_logger(__name__).warning(warning)
 
 
 def _renderers(log_format: str, target: TextIO) -> list[structlog.types.Processor]:
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
-    # structlog's default, rich's tracebacks, prints local variables, secrets included, and takes seconds of CPU for one
-    # traceback: a worker that had lost Redis did not reconnect meanwhile.
+    # structlog's default, rich's tracebacks, prints local variables, secrets included. It also takes seconds of CPU for
+    # one traceback: a worker that had lost Redis did not reconnect meanwhile.
     render = structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0, exception_formatter=_traceback)
     return [_without_escapes, render if target.isatty() else partial(_plain, render)]
 
 
 def _plain(render: structlog.types.Processor, logger: Any, name: str, event: MutableMapping[str, Any]) -> Any:
-    """The same line as `render`, without its columns and colours: a third of its CPU."""
+    """The same line as from `render`, without columns and colours, for a third of the CPU."""
     if not event.keys().isdisjoint(_LONGER):
         return render(logger, name, event)
     parts = [event.pop(key, "") for key in ("timestamp", "level", "event", "logger")]
@@ -100,9 +101,8 @@ def _shown(value: object) -> str:
 
 
 def _without_escapes(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Names, messages and errors hold words of others, and somebody may read this on a terminal. (JSON escapes
-    them by itself.)"""
-    # What is no text is shown by its repr, which escapes.
+    # Names, messages and errors hold foreign text, which a terminal must not interpret. JSON escapes it itself. A value
+    # that is not text is shown by its repr, which escapes.
     return {key: printable(value, keep="\n\t") if isinstance(value, str) else value for key, value in event.items()}
 
 

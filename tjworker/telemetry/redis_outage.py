@@ -1,5 +1,5 @@
-"""Says once that Redis cannot be used and once that it can again, for a process of Celery's; meanwhile it drops what
-Celery's own loggers say at every try. Thread-safe.
+"""Logs an outage of Redis once, and its end once, for a process of Celery's. Between them it drops what Celery's own
+loggers log at every try. Thread-safe.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ log = structlog.get_logger(__name__)
 
 
 class RedisOutage(logging.Filter):
-    """`loggers`: names of those that are silent while Redis is away, errors of other causes among them: a restart of a
-    worker's consumer ends every step of it, and each says so."""
+    """`loggers`: names of the loggers that are silent while Redis is away. Their other errors are dropped, too: when a
+    worker's consumer restarts, each of its steps logs its end."""
 
     def __init__(self, loggers: Iterable[str], now: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class RedisOutage(logging.Filter):
             log.warning("Redis cannot be used, trying again; nothing is lost", error=words)
 
     def works(self) -> None:
-        """Cheap while nothing fails: called every second."""
+        # Without the lock: this is called every second.
         if self._since is None:
             return
         with self._mutex:
@@ -49,7 +49,7 @@ class RedisOutage(logging.Filter):
 
 
 class OneLine(logging.Filter):
-    """An error of Redis that a library reports and tries again is a line, without its traceback."""
+    """Replaces the traceback of an error by one line, for loggers of libraries that retry after an error of Redis."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None

@@ -1,8 +1,7 @@
-"""`/metrics` of one process, over HTTP, on `TJ_METRICS_HOST` and `TJ_METRICS_PORT`; nothing on port 0.
+"""Serves `/metrics` of one process over HTTP, on `TJ_METRICS_HOST` and `TJ_METRICS_PORT`; not on port 0.
 
-A port that cannot be opened is logged and costs the metrics alone: no process ends for it. Processes that a worker
-forks count into files that they share with it (the client library's multiprocess mode), and the worker's main process
-shows the sum.
+A process whose port cannot be opened logs that, and runs without metrics. The children of a worker count into files
+that they share with it (the client library's multiprocess mode), and the worker's main process shows the sum.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from tjworker.telemetry.metrics import REGISTRY, Sample, counted
 
 log = structlog.get_logger(__name__)
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The client library's own variable."""
+"""An environment variable of the client library."""
 Collect = Callable[[], Iterable[Sample]]
 
 
 class SharedFiles(LibraryCollector):
-    """The sum of what the processes of a worker count into the files of `folder`."""
+    """Collects the sums over the processes of a worker, which count into files of `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,13 +43,14 @@ class SharedFiles(LibraryCollector):
 
 
 class Collector(LibraryCollector):
-    """What is not counted but read, at each scrape. `collect_samples` may raise: then a scrape shows the rest."""
+    """Collects gauges, which are read at each scrape. If `collect_samples` raises, a scrape shows the other metrics."""
 
     def __init__(self, collect_samples: Collect) -> None:
         self._collect_samples = collect_samples
 
     def describe(self) -> list[Any]:
-        return []  # else the registry would collect at the start to learn the names
+        # Otherwise the registry collects when the process starts, to learn the names.
+        return []
 
     def collect(self) -> Iterable[Any]:
         try:
@@ -61,7 +61,7 @@ class Collector(LibraryCollector):
 
 
 class Server:
-    """Until `close`. A child that is forked later closes its copy of the port."""
+    """Serves until `close`. A child that is forked later closes its copy of the port."""
 
     def __init__(self, port: int, host: str, registry: prometheus_client.CollectorRegistry) -> None:
         self._server, self._thread = prometheus_client.start_http_server(port, host, registry)
@@ -75,18 +75,19 @@ class Server:
 
 
 def share_with_children(settings: Settings) -> None:
-    """Before the first value is counted, and before the first child: count into files from now on. A child's file is
-    named by its place in the pool, not by its pid: its successor goes on with it, so files do not pile up and no total
-    falls when a child is replaced."""
+    """Count into files from now on. Call it before the first value is counted and the first child is forked."""
     if not settings.metrics_port:
         return
     folder = os.environ[FOLDER] = tempfile.mkdtemp(prefix="tj-metrics-")
     atexit.register(_remove, folder, os.getpid())
-    values.ValueClass = values.MultiProcessValue(_place)  # type: ignore[no-untyped-call]
+    # A child's file is named by its place in the pool, not by its pid: the child's successor continues the file, so
+    # files do not pile up and no total falls.
+    values.ValueClass = values.MultiProcessValue(_place_in_pool)  # type: ignore[no-untyped-call]
 
 
 def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Server | None:
-    """Show what this process counts, and what the collectors read. `shared`: after `share_with_children`."""
+    """Serve what this process counts and what the collectors read. `shared`: after `share_with_children`. None if no
+    port is set, or it cannot be opened."""
     if not settings.metrics_port:
         return None
     registry = prometheus_client.CollectorRegistry() if shared else REGISTRY
@@ -104,8 +105,8 @@ def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Ser
         return None
 
 
-def _place() -> str:
-    """Of this process in the pool of its worker."""
+def _place_in_pool() -> str:
+    """The place of this process in the pool of its worker."""
     from billiard.process import current_process
 
     index = getattr(current_process(), "index", None)
@@ -113,5 +114,6 @@ def _place() -> str:
 
 
 def _remove(folder: str, owner: int) -> None:
+    # A forked child inherits the exit handler, and must not remove the files.
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,9 +1,9 @@
-"""Whether a worker takes tasks, as its /healthz and /readyz say it, and when it must end itself because it does not.
-PURE: times and counts are arguments.
+"""Judges whether a worker takes tasks: for /healthz and /readyz, and for a worker that must end itself. Pure: times and
+counts are arguments.
 
-A ping does not tell: a worker that has stopped consuming still answers it, and no job moves. Three things do: that the
-loop of its main process turns, that it consumes its queue, and that messages which wait while it has a free process
-are taken. None of the three is held against a worker whose Redis does not answer: a restart would cure nothing.
+A ping shows too little: a worker that has stopped consuming still answers it. A worker works if the loop of its main
+process turns, if it consumes its queue, and if it takes waiting messages while it has a free process. While Redis does
+not answer the worker, a restart would cure nothing, and these checks do not fail.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from dataclasses import dataclass
 from typing import Any
 
 LOOP_LIMIT_SECONDS = 60.0
-"""The loop turns every second or two. One call of a Redis that is silent holds it up for 8 s."""
+"""The loop turns every second or two. A call of a silent Redis delays it by 8 s."""
 IGNORING_LIMIT_SECONDS = 60.0
-"""A free worker takes a waiting message at once. At a handful of looks, seconds apart, none was."""
+"""A free worker takes a waiting message at once. Within this time several looks find it waiting."""
 USELESS_LIMIT_SECONDS = 120.0
-"""A worker that Redis answers and that takes no task for so long ends itself. Kubernetes' liveness probe comes first;
-Docker Compose and `tj up` restart only what has ended."""
+"""A worker that takes no task for this long although Redis answers ends itself. In Kubernetes the liveness probe comes
+first. Docker Compose and `tj up` restart only a process that has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReport:
-    """A worker, at one moment."""
+    """The state of a worker."""
 
     sign_age_seconds: float
-    """Since its loop turned, or tried to reach Redis."""
+    """Since the loop turned, or the worker tried to reach Redis."""
     reaching: bool
-    """It tries to reach Redis. That takes as long as it takes, and a restart would cure nothing."""
+    """The worker tries to reach Redis. A restart would not shorten that."""
     consuming: bool
     queue: str
     ignoring_seconds: float = 0.0
     redis_answers_seconds: float = 0.0
-    """For so long Redis has answered a thread of this process without a gap; 0 while it does not."""
+    """How long Redis has answered a thread of this process without a gap; 0 while it does not answer."""
 
     def problems(self) -> list[str]:
-        """Why it is not alive."""
+        """Why the worker is not alive; [] if it is."""
         found = []
         if min(self.sign_age_seconds, self.redis_answers_seconds) > LOOP_LIMIT_SECONDS:
             found.append(
@@ -54,12 +54,12 @@ class WorkerReport:
 
     @property
     def redis_away(self) -> bool:
-        """As far as this worker can tell."""
+        """True if this worker cannot reach Redis."""
         return self.reaching or not self.redis_answers_seconds
 
     @property
     def ready(self) -> bool:
-        """It takes tasks."""
+        """True if the worker takes tasks."""
         return not self.redis_away and not self.problems()
 
     def body(self) -> dict[str, Any]:
@@ -73,14 +73,14 @@ class WorkerReport:
 
 
 class Ignored:
-    """Since when messages wait that this worker, with a free process, does not take."""
+    """Measures for how long a worker with a free process has taken no task although messages wait."""
 
     def __init__(self) -> None:
         self._since: float | None = None
         self._taken = -1
 
     def look(self, now: float, waiting: int, free: bool, taken: int) -> float:
-        """For how long, in seconds. `taken`: how many tasks it has taken since it began."""
+        """The seconds so far. `taken`: how many tasks the worker has taken since it began."""
         if not waiting or not free or taken != self._taken:
             self._since = None
         elif self._since is None:
@@ -90,15 +90,16 @@ class Ignored:
 
 
 class Lasting:
-    """For how long something has been so at every look."""
+    """Measures for how long a condition has been true at every look."""
 
     def __init__(self, gap_seconds: float) -> None:
-        """Two looks that are further apart have a gap between them: a process that was stopped has not looked."""
+        """After a gap longer than `gap_seconds` between two looks, the time starts from 0: the process was stopped, and
+        did not look."""
         self._gap_seconds = gap_seconds
         self._since = self._seen = float("-inf")
 
     def look(self, now: float, is_so: bool) -> float:
-        """Seconds, including this look."""
+        """Note one look. Returns the seconds, including this look."""
         if not is_so:
             self._seen = float("-inf")
             return 0.0
@@ -108,5 +109,5 @@ class Lasting:
         return now - self._since
 
     def seconds(self, now: float) -> float:
-        """Without a look: 0 when the last one was too long ago, or saw that it is not so."""
+        """The seconds without a new look; 0 if the last look is too old, or found the condition false."""
         return max(now - self._since, 1e-9) if now - self._seen <= self._gap_seconds else 0.0

@@ -1,7 +1,7 @@
-"""Raw Kubernetes objects to what the projection keeps of them: a job's key and a compact record. PURE.
+"""Turns raw Kubernetes objects into what the projection keeps: a job's key and a compact record. Pure.
 
-Never kept: managedFields, values of environment variables, Secrets, kubectl's last-applied copy, and anything of an
-object that is no job of ours and belongs to none: such a stranger is projected to None.
+Never kept: managedFields, values of environment variables, Secrets, and kubectl's last-applied copy. An object that is
+neither a job of this operator nor part of one is projected to None.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _RECORDS: Mapping[GroupResource, Callable[[Json, Json, str], ServiceRecord | Wor
 
 
 def project(resource: GroupResource, obj: Json, before: Deletion | None = None) -> Projected | None:
-    """The change that this object, as it is now, means to the projection; None when it is not ours. `before`: what is
-    remembered of a pod's deletion."""
+    """The change of the projection that shows this state of the object; None if the object does not belong to a job of
+    this operator. `before`: what is remembered of a pod's deletion."""
     if RESOURCES[resource].is_job:
         return None if is_of_another(resource, obj) else project_job(resource, obj)
     if resource == NODES:
@@ -44,7 +44,7 @@ def project(resource: GroupResource, obj: Json, before: Deletion | None = None) 
     owner = controller(meta)
     key, job_uid = job_of(resource, meta, owner)
     if key is None or (RESOURCES[parse_key(key).resource].guest and JOB_UID not in (meta.get("labels") or {})):
-        return None  # of a guest's kind, and made by its own operator
+        return None  # another operator serves the job, and created this object
     owner_uid = owner["uid"] if owner else ""
     rv = int(meta["resourceVersion"])
     if resource == PODS:
@@ -56,8 +56,8 @@ def project(resource: GroupResource, obj: Json, before: Deletion | None = None) 
 
 
 def identify(resource: GroupResource, obj: Json) -> Change | None:
-    """The change without its record, of an object that may be nothing more than a name and an owner; None when it is
-    not ours."""
+    """The change without its record; None if the object does not belong to a job of this operator. The object needs no
+    more than its metadata."""
     meta, is_job = obj["metadata"], RESOURCES[resource].is_job
     key: JobKey | None = NO_KEY
     if is_job:

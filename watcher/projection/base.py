@@ -1,4 +1,4 @@
-"""What a projection gives: the change for the store, and the facts that the watcher itself needs about it. PURE."""
+"""The result of projecting an object: the change for the store, and facts for the watcher itself. Pure."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Projected:
     deletion: Deletion | None = None
     """What to remember of a pod that is being deleted."""
     node_record: NodeRecord | None = None
-    """The record, for a change of a node."""
+    """The record of a node."""
     phase: str = ""
-    """Of a job; '' before its first pass."""
+    """The phase of a job; '' before its first pass."""
     restarts: int = 0
-    """Of a job, as its status counts them."""
+    """The restarts of a job, as its status counts them."""
     decisive: bytes = b""
-    """Of a job: a digest of all that a pass decides on. Two changes with the same one are the same to it."""
+    """A digest of everything in a job that a pass decides on. A change that keeps the digest needs no pass."""
     expires_at: float | None = None
     """When the TTL of a finished job has passed, in Unix seconds."""
 
 
 def deletion(change: Change, rv: int) -> Change:
-    """The change that takes this one's object out of the projection."""
+    """The change that removes the object of `change` from the projection."""
     return Change(change.key, change.resource, change.name, rv, None, is_job=change.is_job)

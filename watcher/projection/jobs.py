@@ -1,9 +1,9 @@
-"""Jobs: spec and status whole while they run, what a TTL needs once they have finished. PURE.
+"""Projects jobs: the whole spec and status while they run; after that, only what a TTL needs. Pure.
 
 Never kept: managedFields and kubectl's last-applied copy. A job that is nested too deep is kept as unreadable, with the
-reason in place of its spec, so that a worker tells its owner. A suspended job, and one whose spec is too large, is kept
-without its spec: Redis is shared by all namespaces, and no user may fill it with jobs. A worker that decides about such
-a job reads it from the API server.
+reason instead of the unreadable part, so that a worker reports it to the owner. A suspended job, and a job with too
+large a spec, is kept without its spec: all namespaces share Redis, and no user may fill it with jobs. A worker that
+decides about such a job reads it from the API server.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ def job_key(resource: GroupResource, meta: Json) -> JobKey:
 
 
 def is_of_another(resource: GroupResource, obj: Json) -> bool:
-    """Another controller has the job: it says so."""
+    """True if the job itself names another controller."""
     guest = KNOWN_KINDS[resource].guest
     return guest is not None and guest.is_for_another(obj)
 
 
 def project_job(resource: GroupResource, obj: Json) -> Projected:
-    """Of a guest's status only our own is kept, where it stands in it; or, where there is none, what it says."""
+    """The change of a job. Of a guest kind's status it keeps only this operator's part, at its place; the whole status
+    if there is no such part."""
     meta, kind = obj["metadata"], KNOWN_KINDS[resource]
     status = kind.own_status(obj.get("status"))
     if status:
@@ -45,18 +46,19 @@ def project_job(resource: GroupResource, obj: Json) -> Projected:
     try:
         return _project(resource, obj, meta, status)
     except orjson.JSONEncodeError:
+        # orjson refuses objects that are nested too deep.
         return _project(resource, {**obj, "spec": readable(obj.get("spec")) or {}, UNREADABLE: TOO_DEEP}, meta, status)
 
 
 def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Projected:
-    """`status` is our own, wherever it stands in the object."""
+    """`status`: this operator's status of the job, which a guest kind keeps at a place of its own."""
     phase, seen = text(status.get("phase")), _has_seen_the_spec(meta, status)
     finished = phase in END_PHASES and seen and not _may_begin(status)
     record = _finished_record(resource, obj, status) if finished else _job_record(obj, meta)
     data = orjson.dumps(record)
     decisive = b"" if finished else _decisive(resource, record, status)
     waits = not finished and seen and (phase == SUSPENDED or _may_begin(status))
-    # The user's part lies within the record: of one that is small it need not be written again to be measured.
+    # The user's part is within the record, so a small record need not be serialised again to be measured.
     if waits or (not finished and len(data) > MOST_KEPT_OF_A_JOB):
         size = _size_of_users_part(record)
         if waits or size > MOST_KEPT_OF_A_JOB:
@@ -83,41 +85,42 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
 
 
 def _decisive(resource: GroupResource, record: Json, status: Json) -> bytes:
-    """A digest of the record without its version and without what the report server writes, every ten seconds for each
-    job that trains: no pass decides on that, so it need not begin one."""
-    kept = {name: value for name, value in record["metadata"].items() if name != "resourceVersion"}
-    told = record["status"]
+    """A digest of what a pass decides on."""
+    metadata = {name: value for name, value in record["metadata"].items() if name != "resourceVersion"}
+    shown_status = record["status"]
     if status:
-        own = {name: value for name, value in status.items() if name not in REPORTED}
-        if isinstance(conditions := own.get("conditions"), list):
-            own["conditions"] = [one for one in conditions if mapping(one).get("type") != REPORT_REFUSED]
-        told = KNOWN_KINDS[resource].placed(own)
-    return blake2b(orjson.dumps({**record, "metadata": kept, "status": told}), digest_size=16).digest()
+        # The report server writes every ten seconds for each job that trains. No pass decides on what it writes.
+        decided_on = {name: value for name, value in status.items() if name not in REPORTED}
+        if isinstance(conditions := decided_on.get("conditions"), list):
+            decided_on["conditions"] = [c for c in conditions if mapping(c).get("type") != REPORT_REFUSED]
+        shown_status = KNOWN_KINDS[resource].placed(decided_on)
+    return blake2b(orjson.dumps({**record, "metadata": metadata, "status": shown_status}), digest_size=16).digest()
 
 
 def _has_seen_the_spec(meta: Json, status: Json) -> bool:
-    """An ended job whose spec was edited is owed one more pass, which says so in the status: `kubectl wait` asks for
-    it."""
+    """False if the spec was edited since the last status. Then an ended job needs one more pass, which writes the new
+    observedGeneration: `kubectl wait` waits for it."""
     return status.get("observedGeneration") in (None, 0, meta.get("generation"))
 
 
 def _may_begin(status: Json) -> bool:
-    """A job that was refused before it began starts once its spec or an annotation is mended: it counts as unfinished,
-    and its changes queue it. (An edit of an annotation moves no generation.)"""
+    """True for a job that was refused before it began. It counts as unfinished, so that each change queues it: it
+    starts once the user corrects the spec or an annotation, and an edit of an annotation does not raise the
+    generation."""
     return bool(status.get("refused"))
 
 
 def _expiry(resource: GroupResource, obj: Json, status: Json) -> float | None:
-    """When something of it is due: it goes itself, or its TensorBoard does."""
+    """When the operator deletes the job or its TensorBoard, whichever comes first, in Unix seconds; None for never."""
     ttl = _ttl_seconds(resource, obj)
     completed = from_rfc3339(text(status.get("completionTime")))
-    own = None if ttl is None or completed is None else completed + ttl
-    due = (own, from_rfc3339(text(status.get("tensorboardUntil"))))
+    job_due = None if ttl is None or completed is None else completed + ttl
+    due = (job_due, from_rfc3339(text(status.get("tensorboardUntil"))))
     return min((at for at in due if at is not None), default=None)
 
 
 def _ttl_seconds(resource: GroupResource, job: Json) -> int | None:
-    """Of any job, also of one that is older than its CRD's schema."""
+    """The TTL, also of a job that an older schema of the CRD admitted."""
     return KNOWN_KINDS[resource].ttl_seconds(job)
 
 
@@ -137,8 +140,8 @@ def _job_record(obj: Json, meta: Json) -> dict[str, Any]:
 
 
 def _size_of_users_part(record: Json) -> int:
-    """In bytes: the spec, labels and annotations. What the operator writes itself, the status, has bounds of its own
-    and grows with the pods of a job, which quotas bound."""
+    """Bytes of the spec, labels and annotations. The status does not count: the operator bounds it itself, and it grows
+    with the job's pods, which quotas bound."""
     kept = record["metadata"]
     return len(orjson.dumps((record["spec"], kept.get("labels"), kept.get("annotations"))))
 
@@ -149,19 +152,19 @@ def _record_without_spec(resource: GroupResource, record: Json, status: Json, si
 
 
 def _finished_record(resource: GroupResource, obj: Json, status: Json) -> dict[str, Any]:
-    """Marked `finished`; with what a TTL needs and no more. Who needs the rest asks the API server."""
+    """The record of a finished job: marked `finished`, and only what a TTL needs."""
     kind, ttl = KNOWN_KINDS[resource], _ttl_seconds(resource, obj)
     kept = {} if ttl is None or kind.ttl_path else kind.with_run_policy({"ttlSecondsAfterFinished": ttl})
     return {"finished": True, **_small_record(resource, obj, status), **kept}
 
 
 def _small_record(resource: GroupResource, obj: Json, status: Json) -> dict[str, Any]:
-    """In the shape of a job, of less than a kilobyte."""
-    told = {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status}
+    """A record in the shape of a job, smaller than 1 KB."""
+    small_status = {name: status[name] for name in ("phase", "completionTime", "observedGeneration") if name in status}
     return {
         "apiVersion": obj.get("apiVersion", ""),
         "kind": obj.get("kind", ""),
         "metadata": {name: obj["metadata"][name] for name in _META if name in obj["metadata"]},
         "spec": {},
-        "status": KNOWN_KINDS[resource].placed(told),
+        "status": KNOWN_KINDS[resource].placed(small_status),
     }

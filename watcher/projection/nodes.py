@@ -1,6 +1,6 @@
-"""Nodes: their health, and what they have to give. PURE.
+"""Projects nodes: their health and their capacity. Pure.
 
-The record itself is made by `tjworker.api.node_records`: a worker reads a node, too.
+`tjworker.api.node_records` makes the record, since a worker reads nodes, too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from watcher.projection.base import NO_KEY, Json, Projected
 
 
 def project_node(obj: Json) -> Projected:
-    """A node belongs to no job: its change has an empty key, and the writer puts it where all jobs find it."""
+    """The change has an empty key, since a node belongs to no job. The writer stores it where every job finds it."""
     record = node_record(obj)
     return Projected(Change(NO_KEY, NODES, record.name, record.rv, encode(record)), node_record=record)
 
 
 def node_signal(record: NodeRecord) -> tuple[object, ...]:
-    """What of a node its pods' jobs must hear of at once: readiness, taints, conditions, devices. Free of
-    heartbeats."""
+    """The facts of a node that its jobs react to at once: readiness, taints, conditions, devices. Heartbeats do not
+    change it."""
     devices = tuple(sorted((name, value) for name, value in record.allocatable.items() if "/" in name))
     return (record.ready, record.unreachable_since, record.unschedulable, tuple(sorted(record.conditions)), devices)

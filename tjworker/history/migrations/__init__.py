@@ -1,7 +1,7 @@
-"""The steps from an empty database to `tables.METADATA`, by Alembic. `migrate` takes those that are missing.
+"""The steps from an empty database to `tables.METADATA`, by Alembic. `migrate` runs the steps that are missing.
 
-Two versions of the operator run beside each other during a rollout, so a step only adds: tables, columns that may be
-null or have a server's default, indexes. An older version goes on with a database that a later one has migrated.
+Two versions of the operator run at the same time during a rollout, so a step only adds: tables, indexes, and columns
+that may be null or have a server default. An older version works with a database that a later one has migrated.
 """
 
 from __future__ import annotations
@@ -18,17 +18,20 @@ from sqlalchemy import Connection, text
 from tjworker.history.tables import VERSION_TABLE
 
 HERE = Path(__file__).parent
-_LOCK = 0x746A_6869  # any number that nobody else in the database takes: "tjhi"
+# Any number that no other application in the database uses: "tjhi".
+_LOCK = 0x746A_6869
 
 
 def migrate(connection: Connection) -> None:
-    """In the transaction of `connection`, which the caller commits; two processes take turns."""
+    """Migrate in the transaction of `connection`, which the caller commits."""
     if connection.dialect.name == "postgresql":
+        # Two watchers must not migrate at the same time.
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
     config = configuration()
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
     script = ScriptDirectory.from_config(config)
     current = context.get_current_heads()
+    # An unknown revision: a later version of the operator has migrated the database.
     if set(current) == set(script.get_heads()) or not all(_knows(script, head) for head in current):
         return
     config.attributes["connection"] = connection

@@ -1,4 +1,4 @@
-"""What Alembic runs for each command: the migrations, on the connection that `migrate` hands over."""
+"""Alembic runs this file for each command: it runs the migrations on the connection that `migrate` passes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// Keeps a view fresh, and follows logs. The server renders; this replaces the parts marked `data-live` by what it renders
-// now, and says how old the page is while the server or what it reads does not answer. Texts only ever become text nodes.
+// Keeps a view fresh, and follows logs. The server renders: this script replaces the parts marked `data-live` by their
+// new rendering, and shows the age of the page while the server or Redis does not answer. Texts become only text nodes.
 "use strict";
 
 const freshness = document.getElementById("freshness");
@@ -58,7 +58,7 @@ async function reload() {
   }
 }
 
-// Who reads with the keyboard keeps the place: the link that had the focus has it again, where it is still there.
+// Keyboard users keep their place: the link that had the focus gets it again, if it still exists.
 function replace(part, now) {
   const held = part.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const across = Array.from(part.querySelectorAll(".scroll"), (one) => one.scrollLeft);

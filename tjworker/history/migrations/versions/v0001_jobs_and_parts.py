@@ -1,4 +1,4 @@
-"""Jobs, and the pods and moments of each."""
+"""Create the tables of jobs, and of the pods and moments of each job."""
 
 from __future__ import annotations
 
