@@ -41,7 +41,7 @@ MOST_VIEWERS = 500
 MOST_TOKEN_CHARS = 16 << 10
 MOST_NAMESPACES = 200
 """How many pairs of kind and namespace are checked for a viewer who may not list a kind in the whole cluster. Jobs of
-further pairs are not shown."""
+further pairs are not shown, and a note says so."""
 REQUEST_SECONDS = 10.0
 USER_AGENT = "tj-page/0.1"
 
@@ -91,18 +91,19 @@ class Viewer:
         return allowed
 
     def listable(
-        self, places: Iterable[tuple[GroupResource, str]], threads: ThreadPoolExecutor
-    ) -> frozenset[tuple[GroupResource, str]]:
-        """The (kind, namespace) of `places` whose jobs the viewer may list."""
-        wanted = sorted(set(places))
+        self, places: Iterable[tuple[GroupResource, str]], threads: ThreadPoolExecutor, chosen: str = ""
+    ) -> tuple[frozenset[tuple[GroupResource, str]], int]:
+        """The (kind, namespace) of `places` whose jobs the viewer may list, and how many places were not checked. The
+        places of the namespace `chosen` are checked first."""
+        wanted = sorted(set(places), key=lambda place: (place[1] != chosen, place))
         # First the right for all namespaces: it saves the questions for each of them.
         whole = {kind for kind in {kind for kind, _ in wanted} if self.may("list", kind)}
-        rest = [place for place in wanted if place[0] not in whole][:MOST_NAMESPACES]
-        allowed = threads.map(lambda place: self.may("list", place[0], place[1]), rest)
-        return frozenset(
-            {place for place in wanted if place[0] in whole}
-            | {place for place, may in zip(rest, allowed, strict=True) if may}
-        )
+        rest = [place for place in wanted if place[0] not in whole]
+        checked = rest[:MOST_NAMESPACES]
+        allowed = threads.map(lambda place: self.may("list", place[0], place[1]), checked)
+        listable = {place for place in wanted if place[0] in whole}
+        listable |= {place for place, may in zip(checked, allowed, strict=True) if may}
+        return frozenset(listable), len(rest) - len(checked)
 
     def cluster(self) -> Cluster:
         """The form in which functions of the commands take a cluster."""

@@ -89,8 +89,14 @@ class Site:
         if read_at := self.reader.board.read_at:
             yield metrics.PAGE_AGE, {}, max(0.0, self.now().timestamp() - read_at)
 
-    def allowed(self, viewer: Viewer, places: set[tuple[GroupResource, str]]) -> frozenset[tuple[str, str]]:
-        return frozenset((str(kind), namespace) for kind, namespace in viewer.listable(places, self.side))
+    def allowed(
+        self, viewer: Viewer, places: set[tuple[GroupResource, str]], chosen: str = ""
+    ) -> tuple[frozenset[tuple[str, str]], list[str]]:
+        """The places whose jobs the viewer may list, and a note for the viewer if some were not checked."""
+        listable, unchecked = viewer.listable(places, self.side, chosen)
+        note = f"Jobs of {unchecked} more kinds and namespaces are not shown: choose a namespace."
+        notes = [note] if unchecked else []
+        return frozenset((str(kind), namespace) for kind, namespace in listable), notes
 
 
 class View(RequestHandler):
@@ -190,9 +196,11 @@ class Jobs(View):
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         board, notes = self.board()
-        allowed = self.site.allowed(viewer, {(row.resource, row.namespace) for row in board.jobs.values()})
-        listing = views.job_list(board, allowed, self.filters(), self.site.now())
-        return self.html("jobs.html", found=listing, notes=notes, read_at=board.read_at)
+        filters = self.filters()
+        places = {(row.resource, row.namespace) for row in board.jobs.values()}
+        allowed, unchecked = self.site.allowed(viewer, places, filters.namespace)
+        listing = views.job_list(board, allowed, filters, self.site.now())
+        return self.html("jobs.html", found=listing, notes=[*notes, *unchecked], read_at=board.read_at)
 
 
 class Job(View):
@@ -266,7 +274,7 @@ class Cluster(View):
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         board, notes = self.board()
-        allowed = self.site.allowed(viewer, {(row.resource, row.namespace) for row in board.jobs.values()})
+        allowed, _ = self.site.allowed(viewer, {(row.resource, row.namespace) for row in board.jobs.values()})
         sees_nodes = viewer.may("list", NODES)
         nodes = views.node_rows(board, allowed, self.site.gpu_resources) if sees_nodes else []
         workers = views.worker_rows(board, allowed)
@@ -290,10 +298,11 @@ class History(View):
         store = _store(self.site)
         every = ended(store.summaries())
         known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
-        allowed = self.site.allowed(viewer, known)
+        filters = self.filters()
+        allowed, notes = self.site.allowed(viewer, known, filters.namespace)
         visible = [s for s in every if (s.resource, s.namespace) in allowed]
-        listing = views.history_list(visible, self.filters(), self.site.now())
-        return self.html("history.html", found=listing, notes=[], kept=rows.duration(self.site.history_seconds))
+        listing = views.history_list(visible, filters, self.site.now())
+        return self.html("history.html", found=listing, notes=notes, kept=rows.duration(self.site.history_seconds))
 
 
 class Past(View):
@@ -477,7 +486,7 @@ class HistoryRows(View):
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         every = ended(_store(self.site).summaries())
         known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
-        allowed = self.site.allowed(viewer, known)
+        allowed, _ = self.site.allowed(viewer, known, self.filters().namespace)
         self.set_header("Content-Type", "application/json")
         return orjson.dumps({"jobs": [one for one in every if (one.resource, one.namespace) in allowed]})
 

@@ -18,6 +18,7 @@ from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.status import Failure
 from tjworker.base import JobKey, Terminal
 from tjworker.history.records import Entry, Summary
+from tjworker.page import access
 from tjworker.page.__main__ import site_of
 from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS
 from tjworker.settings import Settings
@@ -65,6 +66,18 @@ def test_a_viewer_sees_the_jobs_of_the_namespaces_that_the_token_may_list_and_no
     assert "gone-a" not in page.get("/history", "team-b").body
     rows = json.loads(page.get("/api/history", "team-b").body)
     assert rows == {"jobs": []}
+
+
+def test_a_namespace_beyond_those_that_are_checked_is_shown_when_it_is_chosen(
+    page: PageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(access, "MOST_NAMESPACES", 1)
+    for namespace in ("team-a", "team-b"):
+        page.add(make_job(f"of-{namespace}").workers(1).status(phase="Running"), namespace)
+    listed = page.get("/", "team-b").body
+    assert "of-team-b" not in listed
+    assert "Jobs of 1 more kinds and namespaces are not shown: choose a namespace." in listed
+    assert "of-team-b" in page.get("/?namespace=team-b", "team-b").body
 
 
 REFUSED = {
