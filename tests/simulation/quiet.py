@@ -27,7 +27,10 @@ def _keep_what_is_imported() -> None:
 @contextmanager
 def quiet() -> Iterator[None]:
     before = structlog.get_config()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    # Uncached: a logger that is used here for the first time would stay quiet for the life of the process.
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL), cache_logger_on_first_use=False
+    )
     cluster = logging.getLogger("localcluster")
     level = cluster.level
     cluster.setLevel(logging.CRITICAL)
