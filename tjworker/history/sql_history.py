@@ -7,8 +7,9 @@ records in Redis, and people look into it. Needs the packages of the extra `hist
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -219,7 +220,11 @@ def _engine(url: str, waits: Waits) -> Engine:
 def _set_up_sqlite(connection: Any, _record: object) -> None:
     # sqlite3 must not begin transactions itself: `_begin_sqlite` does.
     connection.isolation_level = None
-    for pragma in ("journal_mode = WAL", "synchronous = NORMAL", "foreign_keys = ON"):
+    # SQLite refuses this switch at once, whatever the time-out, while another process switches the new database. The
+    # mode belongs to the file, so this connection has it from then on, too.
+    with suppress(sqlite3.OperationalError):
+        connection.execute("PRAGMA journal_mode = WAL")
+    for pragma in ("synchronous = NORMAL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
 
 
