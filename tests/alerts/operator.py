@@ -28,6 +28,7 @@ from tests.chaos.proxy import Faults, Proxy, Special
 from tests.e2e.control_plane.install import WATCHER, environment, kubectl, worker
 from tests.support import tls
 from tests.support.black_hole import BlackHole
+from tests.support.kubeconfig import make_kubeconfig
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.reporting import audience, status_path
@@ -118,7 +119,7 @@ class Operator:
             self._ports[name] = free_port()
         url = f"rediss://localhost:{self.lines[name].port}/0?ssl_ca_certs={self.folder / 'ca.crt'}"
         kubeconfig = self.folder / f"{name}.kubeconfig"
-        kubeconfig.write_bytes(orjson.dumps(_kubeconfig(f"{self.proxy.url}/{name}")))
+        kubeconfig.write_bytes(orjson.dumps(make_kubeconfig(f"{self.proxy.url}/{name}")))
         made = environment(url, None if name == "beat" else kubeconfig, {})
         made |= {
             "PYTHONPATH": str(ROOT),
@@ -233,14 +234,3 @@ class Operator:
 
 def _name(job: str) -> JobName:
     return JobName(GroupResource("aitrainingjobs.elasticdeeplearning.ai"), "default", job)
-
-
-def _kubeconfig(server: str) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "it",
-        "clusters": [{"name": "it", "cluster": {"server": server}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "users": [{"name": "it", "user": {}}],
-    }

@@ -15,6 +15,7 @@ import pytest
 from tests.chaos.proxy import Faults, Proxy
 from tests.chaos.spoiled import Fate
 from tests.e2e.control_plane.api import open_transport
+from tests.support.kubeconfig import make_kubeconfig
 from tests.support.scripted_api import line, pod
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.resources import LEASES, NODES, PODS
@@ -58,18 +59,7 @@ def proxy() -> Iterator[Proxy]:
 @pytest.fixture
 def client(proxy: Proxy, tmp_path: Path) -> Iterator[KubeClient]:
     kubeconfig = tmp_path / "user.kubeconfig"
-    kubeconfig.write_text(
-        json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "current-context": "it",
-                "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-                "clusters": [{"name": "it", "cluster": {"server": "https://nowhere"}}],
-                "users": [{"name": "it", "user": {}}],
-            }
-        )
-    )
+    kubeconfig.write_text(json.dumps(make_kubeconfig("https://nowhere")))
     made = KubeClient(
         open_transport(proxy.kubeconfig(kubeconfig, "watcher1")), watch_read_timeout_seconds=PATIENCE_SECONDS
     )

@@ -25,6 +25,7 @@ from _pytest.mark import ParameterSet
 from benchmarks.support.valkey import Valkey, free_port
 from tests.support import waiting
 from tests.support.black_hole import BlackHole
+from tests.support.kubeconfig import make_kubeconfig
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
@@ -256,7 +257,7 @@ def test_sigterm_ends_the_page_while_viewers_wait_for_a_silent_redis(tmp_path: P
     server.start()
     line, port = BlackHole(server.port), free_port()
     kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_bytes(orjson.dumps(kubeconfig_of(f"http://127.0.0.1:{free_port()}")))
+    kubeconfig.write_bytes(orjson.dumps(make_kubeconfig(f"http://127.0.0.1:{free_port()}")))
     env = {
         **os.environ,
         "TJ_REDIS_URL": f"redis://127.0.0.1:{line.port}/0",
@@ -289,14 +290,3 @@ def test_sigterm_ends_the_page_while_viewers_wait_for_a_silent_redis(tmp_path: P
         page.wait()
         line.close()
         server.kill()
-
-
-def kubeconfig_of(server: str) -> dict[str, object]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "it",
-        "clusters": [{"name": "it", "cluster": {"server": server}}],
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "users": [{"name": "it", "user": {}}],
-    }

@@ -16,6 +16,7 @@ from benchmarks.support.valkey import free_port
 from localcluster.apiserver import ApiServer
 from localcluster.http import serve
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.kubeconfig import make_kubeconfig
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.records_json import decode_view
@@ -85,18 +86,7 @@ class Api:
         return KubeClient(KubeTransport(configuration, pool_size=32), request_timeout_seconds=PATIENCE_SECONDS)
 
     def write_kubeconfig(self, path: Path) -> Path:
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "current-context": "c",
-                    "users": [{"name": "u", "user": {}}],
-                    "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
-                    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-                }
-            )
-        )
+        path.write_text(yaml.safe_dump(make_kubeconfig(f"http://127.0.0.1:{self.port}")))
         return path
 
     def job(self) -> Json:

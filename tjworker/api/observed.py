@@ -23,6 +23,9 @@ EVICTED = "Evicted"
 """Reason of a pod that its kubelet has evicted."""
 TAINTED = "DeletionByTaintManager"
 """Reason of the condition DisruptionTarget of a pod that does not tolerate a taint NoExecute of its node."""
+BY_KUBELET = "TerminationByKubelet"
+"""Reason of the condition DisruptionTarget of a pod that its kubelet ends: to evict it, to shut the node down, or to
+make room for a critical pod. A pod whose program ended first has no such condition (docs/internals/kubelet.md)."""
 
 
 @dataclass(frozen=True, slots=True)

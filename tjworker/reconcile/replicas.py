@@ -17,7 +17,7 @@ from tjworker.api import labels
 from tjworker.api.indices import MAX_INDEX, parse_indices, ungroup_indices
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import pod_name
-from tjworker.api.observed import PodRecord, WorkloadRecord
+from tjworker.api.observed import BY_KUBELET, PodRecord, WorkloadRecord
 from tjworker.api.status import JobStatus, RoleAttempts
 from tjworker.reconcile.failures import fails_in_part
 
@@ -191,9 +191,6 @@ def view_named(
     )
 
 
-BY_KUBELET = "TerminationByKubelet"
-"""Reason of the condition DisruptionTarget of a pod that its kubelet ends: to evict it, to shut the node down, or to
-make room for a critical pod. A pod whose program ended first has no such condition (docs/internals/kubelet.md)."""
 ENDED: Mapping[str, State] = {"Succeeded": "succeeded", "Failed": "failed"}
 
 
