@@ -5,18 +5,10 @@ from __future__ import annotations
 import logging
 
 import pytest
-import structlog
 from structlog.testing import capture_logs
 
 from tjworker.telemetry import redis_outage
 from tjworker.telemetry.redis_outage import RedisOutage
-
-
-@pytest.fixture(autouse=True)
-def _fresh_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that has configured the logs before leaves a logger behind that nothing captures any more."""
-    structlog.reset_defaults()
-    monkeypatch.setattr(redis_outage, "log", structlog.get_logger())
 
 
 def test_an_outage_is_two_lines_however_often_redis_is_tried(caplog: pytest.LogCaptureFixture) -> None:
