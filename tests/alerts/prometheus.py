@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import urllib3
-import yaml
 
 from benchmarks.support.valkey import free_port
 from controlplane.process import Process
 from tests.integration.manifests import kubectl
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.promql import MONITORING
 from tests.support.waiting import until

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from controlplane.releases import helm as helm_release
+from tests.support import fast_yaml as yaml
 
 Json = dict[str, Any]
 

@@ -12,10 +12,10 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.chart.helm import Helm, Json
 from tests.integration.manifests import K8S, render
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 
 NO_SECRETS = "secrets.create=false"

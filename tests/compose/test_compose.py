@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from benchmarks.support.valkey import free_port
 from tests.compose.engine import BUILD_SECONDS, NoEngineError, base_images, default_images, docker, find_engine
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 

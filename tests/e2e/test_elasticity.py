@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from benchmarks.chart import steps
 from tests.e2e.stack import LocalStack, until
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 
 pytestmark = [

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e.stack import LocalStack, until
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.promql import OF_THE_TARGET, asked, expressions
 from tests.support.scraping import value

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import yaml
 from kubernetes.client import Configuration
 
 from benchmarks.support.valkey import free_port
 from localcluster.apiserver import ApiServer
 from localcluster.http import serve
+from tests.support import fast_yaml as yaml
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.kubeconfig import make_kubeconfig
 from tests.support.paths import ROOT

@@ -6,9 +6,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import yaml
-
 from tests.frameworks.training import Json, Training, falls, image, need
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 

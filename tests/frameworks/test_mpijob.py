@@ -7,9 +7,9 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from tests.frameworks.training import DEBIAN, HOME, TRAIN_SECONDS, Json, Training, falls, image, need
+from tests.support import fast_yaml as yaml
 from tests.support import waiting
 
 SITE = "lib/python3.11/site-packages"

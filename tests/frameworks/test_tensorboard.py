@@ -7,9 +7,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.frameworks.training import Json, Training, image, need
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 

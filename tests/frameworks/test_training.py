@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.frameworks.training import Json, Training, falls, need
+from tests.support import fast_yaml as yaml
 
 SITE = "lib/python3.11/site-packages"
 TORCH = "debian/usr/lib/python3/dist-packages/torch"

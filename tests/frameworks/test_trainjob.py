@@ -10,10 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.frameworks.test_training import TORCH, other_pod
 from tests.frameworks.training import TRAIN_SECONDS, Json, Training, image, losses, need
+from tests.support import fast_yaml as yaml
 from tests.support import waiting
 from tests.support.paths import ROOT
 

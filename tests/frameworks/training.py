@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e.stack import LocalStack
+from tests.support import fast_yaml as yaml
 from tests.support import waiting
 from tests.support.paths import ROOT
 

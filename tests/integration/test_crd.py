@@ -19,11 +19,11 @@ from urllib.parse import urlencode
 
 import pytest
 import urllib3
-import yaml
 from kubernetes import client, config
 
 from localcluster.apiserver.server import ApiServer
 from localcluster.wire import Request, Response
+from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.api import refusals

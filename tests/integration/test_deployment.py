@@ -17,9 +17,9 @@ from typing import Any
 
 import kubernetes.client
 import pytest
-import yaml
 
 from tests.integration.manifests import K8S, Json, names, redis_secret, render, secrets, templates
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker.settings import Settings
 from tjworker.store import users

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.integration.manifests import K8S, Json, Template, kubectl, render, secrets, templates
+from tests.support import fast_yaml as yaml
 from tests.support.local_api import local_api
 from tests.support.paths import ROOT
 from tests.support.waiting import until

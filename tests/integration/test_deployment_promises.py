@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.integration.manifests import K8S, Json, Template, render, templates
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.promql import MONITORING
 from tjworker.api.kinds import JOB_KINDS

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from benchmarks.support.valkey import Valkey
 from tests.integration.store.worlds import SEAL
+from tests.support import fast_yaml as yaml
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.paths import ROOT
 from tjworker.api.labels import JOB_UID

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from tests.integration.manifests import K8S, Json, render, templates
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.xdist_group("network-policies")  # they share what its fixture starts or renders

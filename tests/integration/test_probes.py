@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-import yaml
 
 from benchmarks.support.valkey import free_port
 from tests.conftest import RealRedis
 from tests.integration.manifests import K8S, Json, render, templates
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.telemetry.health import HealthServer

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from celery.utils.nodenames import default_nodename
 
 from benchmarks.support.valkey import Valkey, free_port
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 from tjworker.app import make_app

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import yaml
-
 from tests.scenarios.driver import Driver, Json
 from tests.scenarios.world import play
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 
 FOLDER = ROOT / "examples"

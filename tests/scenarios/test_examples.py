@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from tests.scenarios.example_scenarios import EXAMPLES, FOLDER
 from tests.scenarios.world import World
+from tests.support import fast_yaml as yaml
 from tests.support.kinds import resource_of
 from tjworker.api.kinds import parse
 from tjworker.api.model import TrainingJob

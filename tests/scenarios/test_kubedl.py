@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.scenarios.test_kubeflow import DONE, conditions, environment, role, state
 from tests.scenarios.test_mpijob import file
 from tests.scenarios.world import World
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker.api.kinds import kubedl
 

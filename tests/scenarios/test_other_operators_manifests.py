@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from localcluster.kubelet.play import Play
 from tests.scenarios.world import World
+from tests.support import fast_yaml as yaml
 from tjworker.api.resources import REPLICASETS
 
 FOLDER = os.environ.get("TJ_PEER_MANIFESTS", "")

@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.scenarios.test_kubeflow import JOBS, PREFIX, PYTORCH, W0, M, job, role, world
 from tests.scenarios.world import World
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 
 Json = dict[str, Any]

@@ -15,13 +15,13 @@ from functools import cache
 from typing import Any
 
 import orjson
-import yaml
 
 from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from localcluster.kubelet.node import NodeConfig
 from tests.scenarios.driver import HOLD
+from tests.support import fast_yaml as yaml
 from tests.support.clocks import shared
 from tests.support.kinds import AITRAININGJOBS, collection_of, resource_of
 from tests.support.memory_store import MemoryStore
@@ -39,13 +39,13 @@ from tjworker.runtime import Runtime, assemble
 from tjworker.settings import Settings
 
 Json = dict[str, Any]
-CRDS = [yaml.load(path.read_text(), yaml.CSafeLoader) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]
+CRDS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]
 CRD = CRDS[0]  # that of AITrainingJob
 
 
 @cache
 def guest_crd(kind: str, file: str = "crd.yaml") -> Json:
-    loaded: Json = yaml.load((ROOT / f"k8s/kinds/{kind}/{file}").read_text(), yaml.CSafeLoader)
+    loaded: Json = yaml.safe_load((ROOT / f"k8s/kinds/{kind}/{file}").read_text())
     return loaded
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import promql_parser
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 
 MONITORING = ROOT / "k8s" / "monitoring"

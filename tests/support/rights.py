@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-import yaml
-
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker.kube import rbac
 from tjworker.kube.resources import Process

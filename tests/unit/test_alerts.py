@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.alerts.faults import WAVES
 from tests.alerts.prometheus import find
 from tests.integration.manifests import kubectl
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.promql import MONITORING, expressions, rules
 from tests.support.promql_eval import NOW, Series, Vector, alternates, counter, evaluate, gauge, gone, results, rose

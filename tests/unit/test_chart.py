@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-import yaml
 
 from charts import build
 from charts.build import schema
+from tests.support import fast_yaml as yaml
 
 Json = dict[str, Any]
 chart_files = cache(build.chart_files)

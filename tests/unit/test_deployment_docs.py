@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker import settings
 from tjworker.api.kinds import KNOWN_KINDS

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 
 FINAL_STAGES = ("operator", "local")

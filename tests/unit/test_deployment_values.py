@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.unit.test_deployment_image import STEPS, of
 from tjworker.beat import TICK_LIMIT_SECONDS

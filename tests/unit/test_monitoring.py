@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.integration.manifests import render
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.promql import MONITORING, OF_THE_TARGET, Asked, asked, dashboard, expressions, panels, rules
 from tjworker.telemetry import metrics

@@ -12,10 +12,10 @@ from typing import Any, get_args
 
 import orjson
 import pytest
-import yaml
 
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
+from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.support.paths import ROOT

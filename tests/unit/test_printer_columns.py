@@ -6,16 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from localcluster.apiserver.jsonpath import compile_path
+from tests.support import fast_yaml as yaml
 from tjworker.api.kinds import GUEST_KINDS
 
 K8S = Path(__file__).parents[2] / "k8s"
 CRDS = {
     crd["metadata"]["name"]: crd
     for path in sorted(K8S.rglob("*.yaml"))
-    for crd in yaml.load_all(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    for crd in yaml.safe_load_all(path.read_text(encoding="utf-8"))
     if crd and crd.get("kind") == "CustomResourceDefinition"
 }
 CONDITIONS = [{"type": "Created", "status": "True"}, {"type": "Succeeded", "status": "True"}]

@@ -7,10 +7,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import yaml
 
 from releasing import build as releasing
 from releasing.build import Image, ReleaseError, checksums, manifest, read_image, wheels
+from tests.support import fast_yaml as yaml
 
 DIGEST = "sha256:" + "0f" * 32
 OPERATOR = "trainingjob-operator.invalid/operator"

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import redis
-import yaml
 
 from benchmarks.support.valkey import Valkey, free_port
 from controlplane.process import Process
 from localcluster.client import ApiError, ignoring
 from localcluster.http_client import HttpClient, from_kubeconfig
+from tests.support import fast_yaml as yaml
 from tests.support import waiting
 from tests.support.paths import ROOT
 from tests.upgrade.jobs import NAMESPACE, PODS

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import json
 
-import yaml
-
 from controlplane import ControlPlane
 from tests.e2e.control_plane.install import kubectl
 from tests.e2e.control_plane.operator import Operator
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker.kube import rbac
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.e2e.control_plane.api import RefusedError, open_transport, send
 from tests.e2e.control_plane.install import kubectl
@@ -16,6 +15,7 @@ from tests.e2e.control_plane.operator import Operator
 from tests.e2e.control_plane.world import RealWorld
 from tests.scenarios.trainingjob_scenarios import is_numbered, living
 from tests.scenarios.world import job, play, role, training_job
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker.kube import rbac
 from tjworker.kube.resources import Process

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from controlplane import ControlPlane
 from tests.e2e.control_plane.api import RefusedError, open_transport, send
 from tests.e2e.control_plane.install import kubectl
+from tests.support import fast_yaml as yaml
 from tests.support.kinds import collection_of
 from tests.support.paths import ROOT
 from tests.support.tenancy import ACCOUNTS, CASES, LABEL, asks, edl

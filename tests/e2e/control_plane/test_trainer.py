@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import yaml
 
 from tests.e2e.stack import Json, LocalStack, until
 from tests.scenarios.test_trainer import COMPLETE, REFUSED, WRONG_FRAMEWORKS, storing
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.trainer import RUNTIMES, train_job
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-import yaml
 
 from benchmarks import finished, growth, memory, neighbours
 from benchmarks.__main__ import CRDS
@@ -15,6 +14,7 @@ from benchmarks.growth import Grown
 from benchmarks.loads import job
 from benchmarks.slow_api import SlowTransport
 from benchmarks.support.valkey import Valkey
+from tests.support import fast_yaml as yaml
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
 from tjworker.api.kinds import parse

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from unit.kubelet.room import Room
 
 from examples.checkpoints import train
+from tests.support import fast_yaml as yaml
 from tests.support.kinds import resource_of
 from tests.support.paths import ROOT
 from tjworker.api.kinds import parse

@@ -8,8 +8,8 @@ import re
 from typing import get_args
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.kinds import resource_of
 from tests.support.paths import ROOT
 from tests.unit.tjworker.reconcile.passes import World

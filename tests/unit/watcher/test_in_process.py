@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 import pytest
-import yaml
 
 from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
 from localcluster.cluster import LocalCluster
+from tests.support import fast_yaml as yaml
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
 from tjworker.api.kinds import JOB_KINDS

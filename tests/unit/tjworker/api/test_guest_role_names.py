@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.guests import GUESTS, KIND_OF, parsed, whole_guest
 from tests.support.paths import ROOT
 from tjworker.api.kinds import OWNERS

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 import pytest
-import yaml
 
 from tests.chaos.waves import SCENARIOS
 from tests.hostile.schema import GUEST_TREES
 from tests.simulation.scenarios import MAKES
 from tests.simulation.schemawalk import fields
 from tests.simulation.scripts import Wish
+from tests.support import fast_yaml as yaml
 from tests.support.guests import GUESTS
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, TRAININGJOBS, resource_of
 from tests.support.paths import ROOT

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.builders import JobBuilder, make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.seeds import the_seed

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import orjson
 import pytest
-import yaml
 from click.testing import CliRunner, Result
 
+from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.local_api import local_api

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
+from tests.support import fast_yaml as yaml
 from tests.support.builders import JobBuilder, make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt, _Run

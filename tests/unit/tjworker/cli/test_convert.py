@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker.cli.convert import convert
 from tjworker.cli.errors import EXIT_LEFT_OUT, UserError

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import orjson
 import pytest
-import yaml
 from click.shell_completion import ShellComplete
 
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
+from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job
 from tests.support.guests import guest_job
 from tests.support.local_api import local_api

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job, make_training_job
 from tests.support.guests import GUESTS, KIND_OF, whole_guest
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS

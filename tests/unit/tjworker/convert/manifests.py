@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker import convert
 from tjworker.api.kinds import KNOWN_KINDS, parse

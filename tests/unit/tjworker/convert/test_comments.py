@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tjworker.convert import comments
 from tjworker.convert.report import Origins
 

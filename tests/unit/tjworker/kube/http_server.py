@@ -11,8 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from tests.support import fast_yaml as yaml
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.kube.port import Stream
 

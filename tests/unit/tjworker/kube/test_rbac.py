@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.api.resources import LEASES

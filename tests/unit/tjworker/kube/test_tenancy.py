@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.admission import Policies, Request
 from tests.support.kinds import TRAININGJOBS, resource_of
 from tests.support.paths import ROOT
