@@ -20,12 +20,12 @@ from pathlib import Path
 
 import orjson
 import pytest
-from _pytest.mark import ParameterSet
 
 from benchmarks.support.valkey import Valkey, free_port
 from tests.support import waiting
 from tests.support.black_hole import BlackHole
 from tests.support.kubeconfig import make_kubeconfig
+from tests.support.tiers import one_in
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
@@ -197,11 +197,7 @@ OUTAGES = {
 }
 
 
-def outages(in_every_run: str) -> list[ParameterSet]:
-    return [pytest.param(one, marks=() if one == in_every_run else pytest.mark.long) for one in OUTAGES]
-
-
-@pytest.mark.parametrize("sentence", outages("killed"))
+@pytest.mark.parametrize("sentence", one_in(len(OUTAGES), OUTAGES))
 def test_a_redis_that_is_away_for_longer_than_a_task_may_take(sentence: str, stack: Stack) -> None:
     outage = OUTAGES[sentence]
     stack.server.start()
@@ -232,7 +228,8 @@ def test_a_redis_that_is_away_for_longer_than_a_task_may_take(sentence: str, sta
     assert log.count("Redis cannot be used") <= 2, "an outage is a line, not a line a second"
 
 
-@pytest.mark.parametrize("sentence", outages("behind a line that loses every packet"))
+@pytest.mark.long
+@pytest.mark.parametrize("sentence", OUTAGES)
 def test_sigterm_ends_each_process_while_redis_is_away(sentence: str, stack: Stack) -> None:
     """Before the limit at which a worker that hangs ends itself, with a 1."""
     outage = OUTAGES[sentence]

@@ -23,6 +23,7 @@ from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.promql import OF_THE_TARGET, asked, expressions
 from tests.support.scraping import value
+from tests.support.tiers import one_in
 from tjworker.cli.errors import EXIT_LEFT_OUT
 from tjworker.cli.stack import processes
 from tjworker.telemetry.metrics import CERTIFICATE_ENDS, TABLE
@@ -105,7 +106,7 @@ WAITED: dict[str, tuple[str, tuple[str, ...], int, tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", WAITED)
+@pytest.mark.parametrize("name", one_in(2, WAITED))
 def test_who_waits_for_a_job_sees_what_it_writes(name: str, stack: LocalStack) -> None:
     program, options, code, want = WAITED[name]
     job = f"waited-{list(WAITED).index(name)}"

@@ -47,6 +47,7 @@ from tests.peers.training_operator import (
 )
 from tests.scenarios.test_kubeflow import role
 from tests.support.guests import KIND_OF
+from tests.support.tiers import one_in
 from tjworker.base import GroupResource
 
 KILLED_130: Json = {"start_seconds": 20, "run_seconds": 5, "exit_code": 130}
@@ -575,7 +576,7 @@ CASES |= {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(2, CASES))
 def test_a_case_of_training_operator(name: str) -> None:
     case = CASES[name]
     try:

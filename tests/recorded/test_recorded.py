@@ -14,6 +14,7 @@ from tests.recorded.changes import ROOT, show, show_old, tell_change
 ASKED = questions()
 ONE_OF_EACH = {question.name.partition("-")[0]: question for question in ASKED}
 _told: list[str] = []
+pytestmark = pytest.mark.long
 same_python = pytest.mark.skipif(not is_comparable(), reason="the record is of Python {}.{}".format(*PYTHON))
 
 

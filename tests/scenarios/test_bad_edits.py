@@ -20,6 +20,7 @@ from tests.scenarios.world import CRDS, World, guest_crd, job, role, training_jo
 from tests.support.guests import GUESTS, KIND_OF, guest_job, suspended
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.support.seeds import the_seed
+from tests.support.tiers import one_in
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.kinds.base import MEMORY
 from tjworker.api.labels import ANNOTATION_GIT_SYNC, ANNOTATION_NETWORK_MODE
@@ -194,9 +195,7 @@ def scaled_down(resource: GroupResource) -> Json:
     return of_trainer(replicas=1) if resource == AITRAININGJOBS else of_worker(replicas=1)
 
 
-@pytest.mark.parametrize(
-    "sentence", [pytest.param(one, marks=[pytest.mark.long] if n % 3 else []) for n, one in enumerate(EDITS)]
-)
+@pytest.mark.parametrize("sentence", one_in(3, EDITS))
 def test_a_job_that_has_begun_goes_on_to_each_of_its_ends(sentence: str) -> None:
     edit, of = EDITS[sentence], EDITS[sentence].resource
     w = LooseWorld(of)

@@ -6,6 +6,7 @@ import pytest
 
 from localcluster.kubelet.play import Play
 from tests.scenarios.world import World
+from tests.support.tiers import one_in
 from tests.unit.tjworker.convert.manifests import EXAMPLES, SERVED, converted, example, kind_of
 
 SERVERS = ("-ps-", "mpijob-worker-", "marsjob-worker-")
@@ -20,9 +21,7 @@ def world(*kinds: str) -> World:
     return made
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.long] if n % 3 else []) for n, name in enumerate(EXAMPLES)]
-)
+@pytest.mark.parametrize("name", one_in(3, EXAMPLES))
 def test_a_converted_job_runs_to_its_end(name: str) -> None:
     played = world().apply(converted(example(name)).manifest)
     played.until("it has ended", lambda: played.phase(example(name)["metadata"]["name"]) == "Succeed")

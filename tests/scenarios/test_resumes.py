@@ -11,6 +11,7 @@ import pytest
 
 from tests.scenarios.scenarios import SCENARIOS
 from tests.scenarios.world import World
+from tests.support.tiers import one_in
 
 LIFE_OF_A_WATCHER_SECONDS = 3.0
 
@@ -28,6 +29,6 @@ class Restless(World):
         self.watcher.pump()
 
 
-@pytest.mark.parametrize("sentence", SCENARIOS)
+@pytest.mark.parametrize("sentence", one_in(5, SCENARIOS))
 def test_scenario(sentence: str) -> None:
     SCENARIOS[sentence](Restless(nodes=3))

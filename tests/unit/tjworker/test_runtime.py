@@ -15,6 +15,7 @@ import pytest
 from benchmarks.support.valkey import Valkey
 from tests.support import waiting
 from tests.support.paths import ROOT
+from tests.support.tiers import one_in
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker import tasks
 from tjworker.base import JobKey, Terminal
@@ -78,7 +79,7 @@ def test_threads_that_ask_at_once_get_one_runtime() -> None:
     assert len(made) == 1
 
 
-@pytest.mark.parametrize("pool", ["prefork", "solo", "threads"])
+@pytest.mark.parametrize("pool", one_in(3, ["prefork", "solo", "threads"]))
 def test_each_pool_of_celery_runs_tasks_on_a_runtime(pool: str, own_valkey: Valkey, tmp_path: Path) -> None:
     passes = tmp_path / "passes"
     environment = {**os.environ, "TJ_REDIS_URL": own_valkey.url, "TJ_TEST_PASSES": str(passes), "PYTHONPATH": str(ROOT)}

@@ -92,6 +92,7 @@ def test_a_port_where_nothing_listens_is_told(cluster: Cluster) -> None:
     assert ": connect: connection refused" in errors
 
 
+@pytest.mark.long
 def test_the_python_client_forwards(cluster: Cluster) -> None:
     loaded = kubernetes.config.new_client_from_config(str(cluster.kubeconfig))  # type: ignore[no-untyped-call]
     api = kubernetes.client.CoreV1Api(loaded)
