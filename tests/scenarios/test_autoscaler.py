@@ -590,22 +590,19 @@ def test_a_wrong_name_of_a_policy_stands_in_the_condition(world: ElasticWorld) -
     assert "names 'best', which is no policy. Choose one of fulfillment, fair, " in message
 
 
-def test_a_job_that_is_suspended_does_not_wait_for_room_any_more(world: ElasticWorld) -> None:
+NO_MORE_REPLICAS: dict[str, Json] = {
+    "suspended": {"spec": {"suspend": True}},
+    "taken from the autoscaler": {"spec": {"replicaSpecs": {"trainer": {"edlPolicy": "Manual"}}}},
+    "ended": {"metadata": {"annotations": {"Failed": "enough"}}},
+}
+
+
+@pytest.mark.parametrize("edit", NO_MORE_REPLICAS.values(), ids=NO_MORE_REPLICAS.keys())
+def test_such_a_job_does_not_wait_for_room_any_more(world: ElasticWorld, edit: Json) -> None:
     world.apply(elastic("first", 1, 1, 10))
     world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
     world.advance(20)
     assert full_size(world, "first")[0] == "False"
-    world.cluster.client.patch(FIRST, {"spec": {"suspend": True}})
+    world.cluster.client.patch(FIRST, edit)
     world.run().advance(20)
-    assert full_size(world, "first") == ("", "", "")
-
-
-def test_a_job_that_has_ended_does_not_wait_for_room_any_more(world: ElasticWorld) -> None:
-    world.apply(elastic("first", 1, 1, 10))
-    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
-    world.advance(20)
-    assert full_size(world, "first")[0] == "False"
-    world.cluster.client.patch(FIRST, {"metadata": {"annotations": {"Failed": "enough"}}})
-    world.run()
-    world.until("it has ended", lambda: world.phase("first") == "Failed")
     assert full_size(world, "first") == ("", "", "")

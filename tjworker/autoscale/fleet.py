@@ -165,7 +165,7 @@ class Fleet:
         at, end = size.at, len(cpu)
         if at >= end:
             return -1
-        if cpu[at] >= need_cpu and memory[at] >= need_memory and all(free[at] >= amount for free, amount in more):
+        if self.fits(size, at):
             return at
         if size.smaller is not None:
             least = self.first(size.smaller)

@@ -103,11 +103,12 @@ class _Sharing:
         self.donors.change(i, self.trial.give(i))
 
     def _add(self, i: int, node: int) -> None:
-        self.trial.add(i, node)
+        trial = self.trial
+        trial.add(i, node)
         self.donors.change(i, node)
         if self.compact:
             freed, known = self.open[i]
-            if freed == len(self.trial.fleet.freed) and node not in known:
+            if freed == len(trial.fleet.freed) and node not in known:
                 known.append(node)
 
     def _undo(self, mark: int) -> None:
@@ -131,15 +132,15 @@ class _Sharing:
     def _best_step(self, i: int, now: int, tried: set[int]) -> tuple[float, int, float] | None:
         """(gain per share of the cluster, replicas, gain) of the best step not in `tried`; None if no step gains
         anything."""
-        most, share = self.most[i], self.share[i]
+        most, share, values = self.most[i], self.share[i], self.values
         best: tuple[float, int, float] | None = None
-        moving = self.values.disturbance(i) if now == self.was[i] and now else 0.0
-        for to in self.values.steps(i, now):
+        moving = values.disturbance(i) if now == self.was[i] and now else 0.0
+        for to in values.steps(i, now):
             if to > most:
                 break
             if to in tried:
                 continue
-            gain = self.values.gain(i, now, to) - moving
+            gain = values.gain(i, now, to) - moving
             rate = gain / ((to - now) * share)
             if gain > 0 and (best is None or rate > best[0]):
                 best = rate, to, gain
@@ -157,7 +158,7 @@ class _Sharing:
             nodes = [node for node in self.trial.on[i] if node >= 0]
             self.open[i] = len(fleet.freed), nodes
         while nodes:
-            node = min(nodes)
+            node = min(nodes) if len(nodes) > 1 else nodes[0]
             if fleet.fits(size, node):
                 return node
             nodes.remove(node)
@@ -296,6 +297,8 @@ class _Sharing:
     def _reach(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
         """Grow the role to `to` replicas. Returns (whether they found room, whether other roles gave it)."""
         now, size = len(self.trial.nodes[i]), self.trial.sizes[i]
+        if to == now + 1 and now >= self.trial.had[i] and self._add_new(i, size):
+            return True, False
         more, own = to - now, self.trial.own_place(i)
         short = self.donors.short_of(size, more)
         if self._place_in_free_room(i, to, short):
@@ -316,6 +319,17 @@ class _Sharing:
         for _ in range(more):
             self._add(i, node)
         return True, True
+
+    def _add_new(self, i: int, size: ReplicaSize) -> bool:
+        """Add one new replica in free room; True on success. Most steps of a plan end here."""
+        trial = self.trial
+        if not trial.sums_allow(size):
+            return False
+        node = self._open_node(i) if self.compact else NOWHERE
+        if node < 0 and (node := trial.fleet.first(size)) < 0:
+            return False
+        self._add(i, node)
+        return True
 
     def _place_in_free_room(self, i: int, to: int, short: Kind) -> bool:
         """Grow the role to `to` replicas in free room; True on success. `short`: what the sums lack for them."""
@@ -427,7 +441,8 @@ def replicas_per_node(trial: Trial) -> dict[int, int]:
     least 1."""
     fleet = trial.fleet
     cpu, memory = list(fleet.cpu), list(fleet.memory)
-    free = {id(amounts): list(amounts) for size in trial.sizes for amounts, _ in size.more}
+    taken = {id(amounts): amounts for size in trial.sizes for amounts, _ in size.more}
+    free = {key: list(amounts) for key, amounts in taken.items()}
     for size, nodes in zip(trial.sizes, trial.nodes, strict=True):
         for node in nodes:
             if node >= 0:

@@ -72,7 +72,10 @@ class Trial:
         on = self.on[i]
         on[node] = on.get(node, 0) + 1
         self.nodes[i].append(node)
-        self._take(self.sizes[i], node, 1)
+        if node >= 0:
+            self.fleet.take(self.sizes[i], node)
+        else:
+            self._take(self.sizes[i], node, 1)
 
     def _change(self, i: int, node: int, step: int) -> None:
         """Add (+1) or remove (-1) the role's last replica, on that node."""

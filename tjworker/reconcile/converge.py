@@ -13,12 +13,12 @@ from tjworker.api import labels
 from tjworker.api.model import After
 from tjworker.api.needs import EveryNode
 from tjworker.api.resources import PODS
-from tjworker.api.status import ALL_RUN, FAILED_CREATE, FAILED_DELETE, JobStatus, Phase, ScaleRecord
+from tjworker.api.status import ALL_RUN, FAILED_CREATE, FAILED_DELETE, FULL_SIZE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
 from tjworker.reconcile.addons import hostnetwork, tensorboard
 from tjworker.reconcile.attempts import record_running
 from tjworker.reconcile.children import strays
-from tjworker.reconcile.conditions import clear_condition, is_true, set_condition
+from tjworker.reconcile.conditions import clear_condition, drop_condition, is_true, set_condition
 from tjworker.reconcile.first_status import WAIT_SECONDS, may_wait_for_pods
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.one_pass import Pass
@@ -95,6 +95,9 @@ def count_running(c: Convergence) -> Convergence:
 
 def set_conditions(c: Convergence) -> Convergence:
     status, events = tensorboard.report(c.p, _with_conditions(c))
+    if not c.p.job.autoscaled:
+        # The autoscaler wrote it before edlPolicy was edited, and does not read the job any more.
+        status = drop_condition(status, FULL_SIZE)
     if c.phase == "Running" and not status.start_running_time:
         begun = {"start_running_time": c.p.at, "suspended_seconds_before_running": status.suspended_seconds}
         status = status.model_copy(update=begun)

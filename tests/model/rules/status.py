@@ -62,8 +62,10 @@ def conditions_move_with_their_status(life: Life) -> Iterator[str]:
                 yield "" if seen else f"{where}: {since} is no time at which this version was the latest"
             else:
                 yield _about_now(where, since, after)
-        # A job that has ended or is suspended waits for no more replicas: neither True nor False would be true.
+        # A job that has ended, is suspended or was taken from the autoscaler waits for no more replicas: neither True
+        # nor False would be true.
         over = after.status.get("phase") == "Suspended" or "ending" in after.status
+        over |= after.job is not None and all(role.edl_policy != "Auto" for role in after.job.roles)
         gone = had - has.keys() - ({"FullSize"} if over else set())
         yield from (f"condition {kind} of {life.name} was taken away at {life.says(after.at)}" for kind in gone)
 

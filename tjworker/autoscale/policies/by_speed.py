@@ -46,7 +46,9 @@ class _Speeds:
         roles = sorted(problem.roles, key=lambda role: role.id)
         self._curves = [learn(role) for role in roles]
         self._weights = [weigh(problem, role, curve) for role, curve in zip(roles, self._curves, strict=True)]
-        self._logs: list[dict[int, float]] = [{} for _ in roles]
+        # Roles with equal curves share a dict: all new jobs have the same curve.
+        logs: dict[SpeedCurve, dict[int, float]] = {}
+        self._logs = [logs.setdefault(curve, {}) for curve in self._curves]
         self._pauses = [role.rescale_seconds / horizon(role) for role in roles]
         self._steps: dict[int, tuple[int, ...]] = {}
 

@@ -4,6 +4,7 @@ where the API server refuses, over the local one with the CRD."""
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +13,17 @@ import pytest
 
 from localcluster.client import ApiError
 from tests.scenarios import world as lives
-from tests.support.builders import PodBuilder, make_job, observe
+from tests.support.builders import PodBuilder, make_job, make_training_job, observe
 from tests.support.builders.job import JobBuilder
 from tests.support.kinds import AITRAININGJOBS
+from tests.unit.tjworker.autoscale.test_decide import EIGHT_CPUS, NOW, an_elastic, running
 from tests.unit.tjworker.reconcile.passes import World, decide
 from tests.unit.tjworker.reconcile.test_lifecycle_page import table
+from tjworker.api.model import BatchSize
 from tjworker.api.resources import PODS
+from tjworker.autoscale import Rules
+from tjworker.autoscale.decide import pose
+from tjworker.autoscale.problem import ElasticRole
 from tjworker.reconcile.plan import Create
 
 ROLE = "spec.replicaSpecs.<role>"
@@ -136,6 +142,46 @@ def test_what_follows_at_once(case: AtOnce) -> None:
     assert _outcome(case, case.after) == case.want
 
 
+BATCH = {"initial": 128, "max": 4096, "perReplicaMin": 8, "perReplicaMax": 256}
+EDL = make_training_job(least=1, most=10, fault_tolerant=True).status(phase="Running")
+AUTOSCALER: dict[str, tuple[JobBuilder, JobBuilder, Callable[[list[ElasticRole]], object], object]] = {
+    f"`{ROLE}.edlPolicy`": (an_elastic(), an_elastic(edl="Manual"), len, 0),
+    f"`{ROLE}.minReplicas`": (an_elastic(), an_elastic(least=2), lambda r: r[0].elastic.min_instance, 2),
+    f"`{ROLE}.maxReplicas`": (an_elastic(), an_elastic(most=9), lambda r: r[0].elastic.max_instance, 9),
+    f"`{ROLE}.batchSize`": (
+        an_elastic(),
+        make_job().role("trainer", 2, least=1, most=10, edl="Auto", batchSize=BATCH).status(phase="Running"),
+        lambda r: r[0].batch_size,
+        BatchSize(128, 4096, 8, 256),
+    ),
+    "annotation `elasticdeeplearning.ai/batch-size`": (
+        EDL,
+        EDL.annotate({"elasticdeeplearning.ai/batch-size": json.dumps(BATCH)}),
+        lambda r: r[0].batch_size,
+        BatchSize(128, 4096, 8, 256),
+    ),
+    "annotation `elasticdeeplearning.ai/autoscale-policy`": (
+        an_elastic(),
+        an_elastic().annotate({"elasticdeeplearning.ai/autoscale-policy": "goodput"}),
+        lambda r: r[0].policy,
+        "goodput",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AUTOSCALER.values(), ids=AUTOSCALER.keys())
+def test_what_the_next_run_of_the_autoscaler_plans_with(
+    case: tuple[JobBuilder, JobBuilder, Callable[[list[ElasticRole]], object], object],
+) -> None:
+    before, after, read, want = case
+
+    def planned(builder: JobBuilder) -> list[ElasticRole]:
+        return list(pose([running(builder)], EIGHT_CPUS, {}, NOW, Rules()).problem.roles)
+
+    assert read(planned(before)) != want
+    assert read(planned(after)) == want
+
+
 def test_a_ttl_may_be_set_after_the_end() -> None:
     world = (
         lives.World()
@@ -243,6 +289,6 @@ def test_what_is_refused(case: tuple[JobBuilder, Callable[[Any], object], str]) 
 
 def test_the_page_has_a_row_for_each_of_these_and_no_other() -> None:
     rows = {row["field"]: row["an edit"] for row in table("field")}
-    want = dict.fromkeys([*AT_ONCE, "`spec.runPolicy.ttlSecondsAfterFinished`"], "at once")
+    want = dict.fromkeys([*AT_ONCE, *AUTOSCALER, "`spec.runPolicy.ttlSecondsAfterFinished`"], "at once")
     want |= dict.fromkeys(NEXT_PODS, "next pods") | dict.fromkeys(REFUSED, "refused")
     assert rows == want
