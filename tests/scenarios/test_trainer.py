@@ -76,18 +76,6 @@ def test_what_its_client_sees_of_a_job_that_runs_and_succeeds() -> None:
     assert set(pods(w)) == {N0, N1}, "ended pods stay, with their logs"
 
 
-@pytest.mark.parametrize("name", ["jax-distributed", "xgboost-distributed", "plain"])
-def test_a_job_of_each_stock_runtime_ends_as_its_own_tests_want_it(name: str) -> None:
-    """test/e2e/e2e_test.go of Trainer; torch and MPI have their own above and below."""
-    made = copy.deepcopy(RUNTIMES[name])
-    (job,) = made["spec"]["template"]["spec"]["replicatedJobs"]
-    job["template"]["spec"]["template"]["metadata"] = {"annotations": play(run_seconds=5, exit_code=0)}
-    w = world(made).apply(train_job(name, trainer={"numNodes": 2})).run()
-    assert set(pods(w)) == {N0, N1}
-    w.advance(20)
-    assert (conditions(w), counts(w)) == ([COMPLETE], {"node": {"succeeded": 1}})
-
-
 def test_a_runtime_of_the_jobs_own_namespace_is_found_there_alone() -> None:
     w, path = world(), "/apis/trainer.kubeflow.org/v1alpha1/namespaces/{}/trainingruntimes"
     for namespace, image in (("default", "own:1"), ("kube-public", "other:1")):
