@@ -1,13 +1,16 @@
 """Reads and caches the objects that jobs name in their specs, such as a ClusterTrainingRuntime. Changes nothing.
 
-A job never gets an older object than its user saw when creating the job: a cached object serves only jobs whose
-resourceVersion is not newer than that of its reading. A burst of jobs costs one request, and so does the first job
-after a pause. A missing object is not cached, as it may be created at any moment.
+A cached object serves every job until the watch shows a change of an object of its kind, so that a job costs no
+request. As with the informers of other operators, a job that is created in the moment after an edit may get the object
+from before it. Where the kind is not watched, because the watcher lacks the right, a cached object serves only jobs
+whose resourceVersion is not newer than that of its reading. A missing object is not cached, as it may be created at any
+moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tjworker.api.model import InvalidJob
@@ -17,22 +20,41 @@ from tjworker.kube.resources import RESOURCES
 
 MOST_CACHED = 256
 """Users choose the names, so the cache must be bounded."""
+CACHED_SECONDS = 300.0
+"""Bounds the harm of a watch that was forbidden meanwhile, or of a cluster that was restored from a backup: nothing
+shows either."""
 Json = Mapping[str, Any]
 _Key = tuple[GroupResource, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    found: Json
+    version: int
+    """resourceVersion of the cluster at the reading."""
+    at: float
 
 
 class References:
     """One per process."""
 
-    def __init__(self, kube: KubeClient) -> None:
+    def __init__(self, kube: KubeClient, monotonic: Callable[[], float]) -> None:
         self._kube = kube
-        self._kept: dict[_Key, tuple[int, Json]] = {}
-        """Name of an object -> (the cluster's resourceVersion at the reading, the object)."""
+        self._monotonic = monotonic
+        self._kept: dict[_Key, _Reading] = {}
 
-    def known(self, job: InvalidJob) -> Json | None:
-        """The object that the job names, if it was read after the job's last write; None if `find` must read it."""
-        read_at, cached = self._kept.get(_key(job), (0, None))
-        return cached if read_at >= job.resource_version else None
+    def known(self, job: InvalidJob, seen: Mapping[GroupResource, int]) -> Json | None:
+        """The object that the job names, from the cache; None if `find` must read it. `seen`: kind of objects ->
+        resourceVersion of the last change that the watch has shown."""
+        last = self._kept.get(_key(job))
+        if last is None or self._monotonic() - last.at >= CACHED_SECONDS:
+            return None
+        assert job.missing is not None  # noqa: S101  callers pass only jobs that miss an object
+        changed = seen.get(job.missing.resource, 0)
+        if changed:
+            return last.found if last.version >= changed else None
+        # Nothing shows whether the object of a refused job was mended.
+        return last.found if last.version >= job.resource_version and not job.status.refused else None
 
     def find(self, job: InvalidJob) -> Json | None:
         """The object that the job names, as it is now; None if it does not exist. Raises Transient, and Terminal if the
@@ -45,7 +67,7 @@ class References:
         if found is not None:
             if len(self._kept) >= MOST_CACHED:
                 self._kept.clear()
-            self._kept[key] = page.resource_version, found
+            self._kept[key] = _Reading(found, page.resource_version, self._monotonic())
         return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Set
 
+from tjworker.api.kinds.base import Named
 from tjworker.base import GroupResource, JobKey, parse_key
 from tjworker.store.projection import Change
 from watcher.event_queue import Batch, ListPage, is_of_resumed_watch
@@ -48,9 +49,11 @@ EachJob = Mapping[JobKey, tuple[str, int]]
 
 
 class Jobs:
-    """Each job's phase and restarts, for the metrics. Written by one thread; `counts` and `each` may be read by any."""
+    """Each job's phase and restarts, for the metrics, and what it waits for. Written by one thread; `counts` and `each`
+    may be read by any."""
 
     def __init__(self) -> None:
+        self._waits: dict[JobKey, Named] = {}
         self._jobs: dict[JobKey, tuple[str, int]] = {}
         self._counts: dict[tuple[GroupResource, str], int] = {}
 
@@ -61,7 +64,15 @@ class Jobs:
         return dict(self._jobs)
 
     def take(self, job: Projected) -> None:
+        if job.named is None:
+            self._waits.pop(job.change.key, None)
+        else:
+            self._waits[job.change.key] = job.named
         self._put(job.change.key, None if job.change.record is None else job.phase, job.restarts)
+
+    def waiting_for(self, named: Set[Named]) -> list[JobKey]:
+        """The jobs that wait for one of these objects."""
+        return sorted(key for key, one in self._waits.items() if one in named) if named else []
 
     def keep(self, source: str, keys: Set[JobKey]) -> None:
         """Forget the jobs of this source that its complete list does not show."""
@@ -79,6 +90,7 @@ class Jobs:
         if was is not None:
             self._counts[resource, was[0]] -= 1
         if phase is None:
+            self._waits.pop(key, None)
             self._jobs.pop(key, None)
         else:
             self._jobs[key] = sys.intern(phase), restarts

@@ -74,7 +74,9 @@ class Progress:
                 self._note_position(source, batch.version)
                 self._note_list(source)
             case WatchEvents():
-                self._note_position(source, batch.position)
+                # Workers keep what they have read of such an object until this position moves, so bookmarks do not.
+                if batch.changes or not RESOURCES[resource_of(source)].is_named:
+                    self._note_position(source, batch.position)
             case ListPage():
                 pass
             case _:

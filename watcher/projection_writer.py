@@ -17,8 +17,10 @@ from functools import partial
 
 import structlog
 
+from tjworker.api.kinds.base import Named
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
+from tjworker.kube.resources import RESOURCES
 from tjworker.scope import Scope
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Lost
@@ -28,7 +30,7 @@ from watcher.delay_queue import DelayQueue
 from watcher.event_queue import Batch, EventQueue, ListEnd, WatchEvents, is_of_resumed_watch
 from watcher.node_requests import ClusterRequests
 from watcher.node_wakeups import NodeWakeups
-from watcher.progress import BeganAnew, History, Progress
+from watcher.progress import BeganAnew, History, Progress, resource_of
 from watcher.projection import Projected
 from watcher.redis_retry import RedisRetry
 from watcher.resume import Start, start_from, this_form
@@ -51,6 +53,11 @@ BUSY_SECONDS = 0.1
 BUSY_JOBS, BUSY_CHANGES = 8, 50
 """The cluster is busy if this many jobs change within BUSY_SECONDS, or this many changes come. Jobs that come one after
 another stay below it, so their changes are written at once."""
+
+
+def _split(name: str) -> tuple[str, str]:
+    namespace, _, own = name.partition("/")
+    return namespace, own
 
 
 class ProjectionWriter:
@@ -92,6 +99,8 @@ class ProjectionWriter:
         """Batches that were taken from the queue while Redis was full. The next step writes them."""
         self._refused: Sequence[Change] = ()
         """Changes that are being written. While Redis is full it refuses them each time."""
+        self._news: set[Named] = set()
+        """Objects that jobs name and that have changed; the jobs that wait for one are to be woken."""
         self._queued: list[JobKey] = []
         """Keys to publish at the end of this step."""
         self.synced = self._has_children = False
@@ -188,27 +197,35 @@ class ProjectionWriter:
                 # Too late: the list, and the watch that begins there, have shown all of it. The resumed watch has
                 # ended, so it would never show the deletion of what this batch adds.
                 continue
-            self._overlap.begin(batch)
-            for projected in batch.changes:
-                if self._overlap.is_stale(batch, projected.change):
-                    continue
-                if projected.change.resource == NODES:
-                    nodes.update(self._nodes.take_node(projected))
-                elif self._take(projected):
-                    changes.append(projected.change)
-            self._overlap.end(batch)
+            self._take_batch(batch, changes, nodes)
             if isinstance(batch, ListEnd | WatchEvents):
                 self._requests.update(batch.source, batch.requests)
             if isinstance(batch, ListEnd) and batch.existing is not None:
                 self.jobs.keep(batch.source, {key for key, _ in batch.existing})
                 self._sweeps.append(self._sweep(batch))
             self._note(batch)
-        if changes:
+        # News of a named object is its progress, which must be there before the jobs that it wakes.
+        if changes or self._news:
             self._apply(changes)
         self._delays.write_noted()
         if nodes:
             self._redis(lambda: self._projection.apply_nodes(self._token, nodes))
         self._complete()
+
+    def _take_batch(self, batch: Batch, changes: list[Change], nodes: dict[str, bytes | None]) -> None:
+        """Add what the batch changes to what is to be written."""
+        if RESOURCES[resource_of(batch.source)].is_named:
+            self._news |= {(one.change.resource, *_split(one.change.name)) for one in batch.changes}
+            return
+        self._overlap.begin(batch)
+        for projected in batch.changes:
+            if self._overlap.is_stale(batch, projected.change):
+                continue
+            if projected.change.resource == NODES:
+                nodes.update(self._nodes.take_node(projected))
+            elif self._take(projected):
+                changes.append(projected.change)
+        self._overlap.end(batch)
 
     def _note(self, batch: Batch) -> None:
         before = self._progress.unserved
@@ -231,8 +248,8 @@ class ProjectionWriter:
         return wanted
 
     def _complete(self) -> None:
-        """Mark the projection synced once every list has been projected and swept. From then on changes of nodes wake
-        jobs."""
+        """Mark the projection synced once every list has been projected and swept. From then on changes of nodes and
+        of named objects wake jobs."""
         # The children of jobs are marked before. Lists of jobs may be long, and no decision about a job needs the other
         # jobs.
         if not self._has_children and self._progress.has_children:
@@ -245,8 +262,10 @@ class ProjectionWriter:
             self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, self._form))
             self.synced = True
             log.info("synced: every list is in the projection", finished_jobs=len(self._finished), **self._nodes.counts)
-        if self.synced and (jobs := self._nodes.take_jobs()):
-            self._queued += self._redis(lambda: self._work_queue.add(jobs))
+        if self.synced:
+            news, self._news = self._news, set()
+            if jobs := [*self._nodes.take_jobs(), *self.jobs.waiting_for(news)]:
+                self._queued += self._redis(lambda: self._work_queue.add(jobs))
 
     def _sweep(self, listed: ListEnd) -> Sweep:
         return Sweep(self._projection, self._redis, self._token, listed, self._nodes, self._scope.serves)
@@ -296,7 +315,7 @@ class ProjectionWriter:
         if sum(len(batch.changes) for batch in self._ahead) < AHEAD_CHANGES:
             batches = self._queue.take(0)
             self._ahead += batches
-        every = [one.change for batch in batches for one in batch.changes if one.change.resource != NODES]
+        every = [one.change for batch in batches for one in batch.changes if one.change.key]
         self._queued += self._projection.free(
             self._token, [*self._refused, *(change for change in every if change.record is None)]
         )

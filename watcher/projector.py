@@ -62,7 +62,8 @@ class Projector:
         self._cluster = ""
         self._pages = 0
         """Pages of the list that is under way."""
-        self._swept = False
+        self._swept = RESOURCES[self._resource].is_named
+        """Nothing is to be swept of what Redis does not keep."""
 
     # -- lists -------------------------------------------------------------------------------------
 

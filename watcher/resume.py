@@ -49,11 +49,14 @@ def start_from(checkpoint: Checkpoint, sources: Collection[str], form: str) -> S
         {
             source: checkpoint.progress[source]
             for source in sources
-            if RESOURCES[GroupResource(source.partition("/")[0])].namespaced
-            and not is_counting(source)
-            and checkpoint.progress.get(source)
+            if _may_resume(source) and checkpoint.progress.get(source)
         },
     )
+
+
+def _may_resume(source: str) -> bool:
+    row = RESOURCES[GroupResource(source.partition("/")[0])]
+    return (row.namespaced or row.is_named) and not is_counting(source)
 
 
 @cache

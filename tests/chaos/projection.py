@@ -38,7 +38,7 @@ def differences(api: KubeClient, projection: Projection) -> list[str]:
 def of_the_api_server(api: KubeClient) -> Records:
     found: dict[tuple[str, str, str], object] = {}
     finished = set()
-    for row in WATCHED:
+    for row in (row for row in WATCHED if not row.is_named):
         for item in _everything(api, row.name):
             projected = project_node(item) if row.name == NODES else project(row.name, item)
             if projected is None:

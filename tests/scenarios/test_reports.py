@@ -19,6 +19,7 @@ from tests.scenarios.world import World, job, play, role, training_job
 from tests.support.guests import GUESTS, guest_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.rights import lacking
+from tests.support.trainer import RUNTIME_PATH, RUNTIMES, train_job
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.progress import read_progress
@@ -548,6 +549,24 @@ def test_an_api_server_that_is_away_is_told_to_the_program(reports: Reports, mon
 
     monkeypatch.setattr(reports.transport, "request", away)
     assert reports.post(path, f"Bearer {token}", progressPercentage=1).code == 503
+
+
+def test_a_trainjob_reports_as_under_trainer(tmp_path: Path) -> None:
+    """test/e2e/e2e_test.go of Trainer: the program posts to the address in its variables, and the status shows it."""
+    reports = Reports(tmp_path, kinds="trainjobs.trainer.kubeflow.org")
+    reports.world.cluster.client.create(RUNTIME_PATH, RUNTIMES["torch-distributed"])
+    reports.world.apply(train_job(trainer={})).run().advance(1)
+    pod = "digits-node-0-0"
+    assert reports.path(pod) == "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/digits/status"
+    metrics = {"loss": 0.123, "accuracy": 0.95}
+    assert reports.send(pod, progressPercentage=42, estimatedRemainingSeconds=120, metrics=metrics).code == 200
+    told = dict(reports.world.status()["trainerStatus"])
+    assert told.pop("lastUpdatedTime")
+    assert told == {
+        "progressPercentage": 42,
+        "estimatedRemainingSeconds": 120,
+        "metrics": [{"name": "loss", "value": "0.123"}, {"name": "accuracy", "value": "0.95"}],
+    }
 
 
 # -- the pod's side --------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.inprocess import InProcessTransport
 from localcluster.client import ApiError
 from tests.scenarios.world import World, play
 from tests.support.pod_groups import POD_GROUP_CRDS
@@ -73,18 +74,6 @@ def test_what_its_client_sees_of_a_job_that_runs_and_succeeds() -> None:
     assert conditions(w) == [COMPLETE]
     assert counts(w) == {"node": {"succeeded": 1}}
     assert set(pods(w)) == {N0, N1}, "ended pods stay, with their logs"
-
-
-@pytest.mark.parametrize("name", ["jax-distributed", "xgboost-distributed", "plain"])
-def test_a_job_of_each_stock_runtime_ends_as_its_own_tests_want_it(name: str) -> None:
-    """test/e2e/e2e_test.go of Trainer; torch and MPI have their own above and below."""
-    made = copy.deepcopy(RUNTIMES[name])
-    (job,) = made["spec"]["template"]["spec"]["replicatedJobs"]
-    job["template"]["spec"]["template"]["metadata"] = {"annotations": play(run_seconds=5, exit_code=0)}
-    w = world(made).apply(train_job(name, trainer={"numNodes": 2})).run()
-    assert set(pods(w)) == {N0, N1}
-    w.advance(20)
-    assert (conditions(w), counts(w)) == ([COMPLETE], {"node": {"succeeded": 1}})
 
 
 def test_a_runtime_of_the_jobs_own_namespace_is_found_there_alone() -> None:
@@ -253,24 +242,30 @@ def test_a_runtime_that_comes_later_is_waited_for() -> None:
         "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed does not exist; create it, and the job starts"
     )
     assert (pods(w), w.get(SERVICES)["items"][1:]) == ({}, [])
+    w.advance(60)
     w.cluster.client.create(RUNTIME_PATH, RUNTIMES["torch-distributed"])
-    w.advance(70)
-    assert set(pods(w)) == {N0, N1}
+    w.run().advance(2)
+    assert set(pods(w)) == {N0, N1}, "the runtime wakes the job, which would look again in a minute"
     assert conditions(w) == []
+
+
+def _runtimes_refused(transport: InProcessTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the process with this transport, which goes on."""
+    said = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'User "worker" cannot list resource'}
+    refused = HttpResponse(403, json.dumps(said).encode(), {})
+    asks = transport.request
+
+    def request(method: str, path: str, **more: Any) -> HttpResponse:
+        return refused if "trainingruntimes" in path else asks(method, path, **more)
+
+    monkeypatch.setattr(transport, "request", request)
 
 
 def test_a_runtime_that_the_operator_may_not_read_is_waited_for_with_the_right_that_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     w = world()
-    said = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'User "worker" cannot list resource'}
-    refused = HttpResponse(403, json.dumps(said).encode(), {})
-    asks = w.transport.request
-
-    def refusing(method: str, path: str, **more: Any) -> HttpResponse:
-        return refused if "clustertrainingruntimes" in path else asks(method, path, **more)
-
-    monkeypatch.setattr(w.transport, "request", refusing)
+    _runtimes_refused(w.transport, monkeypatch)
     w.apply(train_job(trainer=TRAIN)).run().advance(3)
     ((type_, _, reason, message),) = conditions(w)
     assert (type_, reason) == ("Waiting", "ClusterTrainingRuntimeForbidden")
@@ -313,6 +308,26 @@ def test_a_job_that_is_created_after_an_edit_of_its_runtime_has_the_edit() -> No
     _edited(w)
     w.apply(train_job(trainer=TRAIN, name="second")).run()
     assert pods(w)["second-node-0-0"]["spec"]["containers"][0]["image"] == "other:2"
+
+
+READERS: dict[str, tuple[bool, int]] = {
+    "a runtime that is watched is read once": (True, 1),
+    "one that the watcher may not watch is read for each job that comes alone": (False, 5),
+}
+
+
+@pytest.mark.parametrize(("watched", "reads"), READERS.values(), ids=READERS.keys())
+def test_jobs_that_come_one_after_another(watched: bool, reads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    w = world()
+    if not watched:
+        _runtimes_refused(w.watcher.transport, monkeypatch)
+    for i in range(5):
+        w.apply(train_job(trainer={"numNodes": 1}, name=f"j{i}")).run().advance(20)
+    assert w.requests()["get clustertrainingruntimes"] == reads
+    _edited(w)
+    w.apply(train_job(trainer={"numNodes": 1}, name="last")).run().advance(5)
+    assert pods(w)["last-node-0-0"]["spec"]["containers"][0]["image"] == "other:2"
+    assert w.requests()["get clustertrainingruntimes"] == reads + 1
 
 
 def test_many_jobs_at_once_read_their_runtime_once() -> None:
@@ -367,7 +382,7 @@ def test_a_refused_job_stays_so_until_its_runtime_is_mended(made: Json) -> None:
         w.patch_job("digits", {"metadata": {"labels": {"looked-at": str(i)}}}).run().advance(5)
     assert (w.requests()["update trainjobs/status"], pods(w)) == (writes, {})
     w.cluster.client.patch(f"{RUNTIME_PATH}/torch-distributed", {"spec": RUNTIMES["torch-distributed"]["spec"]})
-    w.patch_job("digits", {"metadata": {"labels": {"looked-at": "again"}}}).run().advance(5)
+    w.run().advance(5)
     assert set(pods(w)) == {N0, N1}
     assert conditions(w) == []
 

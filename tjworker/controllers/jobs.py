@@ -159,7 +159,7 @@ class JobReconciler:
         self._clock = clock
         self._monotonic = monotonic
         self._releases = Releases(store.queue, publisher)
-        self._observer = Observer(store, kube, PriorityClasses(kube, monotonic))
+        self._observer = Observer(store, kube, PriorityClasses(kube, monotonic), monotonic)
         self._facts = Facts(kube, self._observer.every_node, settings.list_page_size)
         self._optional = OptionalRetries(monotonic)
         width = settings.keys_per_task if threads else 1

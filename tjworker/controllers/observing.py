@@ -6,7 +6,7 @@ suspended job, is read in the pass of that job alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -67,7 +67,7 @@ class _Sources(Protocol):
 
     def read_job(self, name: JobName) -> Json | None: ...
     def find_priority_class(self, name: str) -> str: ...
-    def find_reference(self, job: InvalidJob) -> Json | None: ...
+    def find_reference(self, job: InvalidJob, seen: Mapping[GroupResource, int]) -> Json | None: ...
 
 
 class _ViewAlone:
@@ -82,8 +82,8 @@ class _ViewAlone:
     def find_priority_class(self, name: str) -> str:
         raise _NeedsApi
 
-    def find_reference(self, job: InvalidJob) -> Json | None:
-        known = self._references.known(job)
+    def find_reference(self, job: InvalidJob, seen: Mapping[GroupResource, int]) -> Json | None:
+        known = self._references.known(job, seen)
         if known is None:
             raise _NeedsApi
         return known
@@ -98,17 +98,19 @@ class _Api:
     def read_job(self, name: JobName) -> Json | None:
         return self._kube.get(name.resource, name.namespace, name.name)
 
-    def find_reference(self, job: InvalidJob) -> Json | None:
-        return self._references.known(job) or self._references.find(job)
+    def find_reference(self, job: InvalidJob, seen: Mapping[GroupResource, int]) -> Json | None:
+        return self._references.known(job, seen) or self._references.find(job)
 
 
 class Observer:
     """One per process."""
 
-    def __init__(self, store: Store, kube: KubeClient, priorities: PriorityClasses) -> None:
+    def __init__(
+        self, store: Store, kube: KubeClient, priorities: PriorityClasses, monotonic: Callable[[], float]
+    ) -> None:
         self._projection = store.projection
         self._queue = store.queue
-        references = References(kube)
+        references = References(kube, monotonic)
         self._view_alone = _ViewAlone(references)
         self._api = _Api(kube, priorities, references)
 
@@ -149,7 +151,7 @@ class Observer:
             return Done("the job is gone")
         if name.resource not in kinds.KNOWN_KINDS:
             raise Terminal(f"{name.resource} is no job kind of this operator")
-        job = take_up(_parse(name.resource, raw, sources), observed)
+        job = take_up(_parse(name.resource, raw, sources, view.seen), observed)
         if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
             job = replace(job, priority_class=sources.find_priority_class(job.priority))
         return JobObservation(job, observed)
@@ -192,7 +194,9 @@ class Observer:
         return decode_nodes(cluster.nodes) if cluster.nodes_whole else {}
 
 
-def _parse(resource: GroupResource, raw: Json, sources: _Sources) -> TrainingJob | InvalidJob:
+def _parse(
+    resource: GroupResource, raw: Json, sources: _Sources, seen: Mapping[GroupResource, int]
+) -> TrainingJob | InvalidJob:
     """The job with the object that its spec names, such as a runtime; an InvalidJob if that object is missing."""
     job = kinds.parse(resource, raw)
     # A refused job reads the object again, because its owner may have mended it. An ended job needs it no more.
@@ -200,7 +204,7 @@ def _parse(resource: GroupResource, raw: Json, sources: _Sources) -> TrainingJob
     if isinstance(job, TrainingJob) or job.missing is None or over:
         return job
     try:
-        reference = sources.find_reference(job)
+        reference = sources.find_reference(job, seen)
     except Terminal as error:
         if error.status not in NO_PERMISSION:
             raise

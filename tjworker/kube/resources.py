@@ -41,6 +41,9 @@ class Resource:
     """A job kind: its name is the first part of a JobKey."""
     needed_by: tuple[GroupResource, ...] = ()
     """The job kinds of other operators without which nobody needs it: its rights are given with theirs."""
+    is_named: bool = False
+    """Its objects are named by jobs, as a ClusterTrainingRuntime is. They are watched for their changes alone: the
+    projection keeps nothing of them."""
     guest: bool = False
     """A job kind of another operator's, which a setting switches on; its rights are given with its CRD."""
     gang: str = ""
@@ -114,10 +117,12 @@ _COMPANIONS = tuple(
         of.version,
         of.kind,
         namespaced=of.namespaced,
+        watched=True,
         optional=True,
+        is_named=True,
         needed_by=(kind.resource,),
         # A list of the one of a name: its version is that of the cluster (tjworker/references.py).
-        verbs={"worker": ("list",)},
+        verbs={"watcher": READ, "worker": ("list",)},
     )
     for kind in GUEST_KINDS
     for of in kind.companions
@@ -229,19 +234,21 @@ RESOURCES = by_name(_ROWS)
 def watched(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resource, ...]:
     """What the watcher follows where these job kinds are served, with this gang scheduler."""
     return tuple(
-        row for row in _ROWS if row.watched and (not row.is_job or row.name in kinds) and row.gang in ("", gang)
+        row
+        for row in _ROWS
+        if row.watched and (not row.is_job or row.name in kinds) and _serves(row, kinds) and row.gang in ("", gang)
     )
 
 
 def needed(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resource, ...]:
     """What an operator touches that serves these job kinds, with this gang scheduler."""
     return tuple(
-        row
-        for row in _ROWS
-        if (not row.guest or row.name in kinds)
-        and (not row.needed_by or any(kind in kinds for kind in row.needed_by))
-        and row.gang in ("", gang)
+        row for row in _ROWS if (not row.guest or row.name in kinds) and _serves(row, kinds) and row.gang in ("", gang)
     )
+
+
+def _serves(row: Resource, kinds: Container[GroupResource]) -> bool:
+    return not row.needed_by or any(kind in kinds for kind in row.needed_by)
 
 
 WATCHED: tuple[Resource, ...] = watched(KINDS)

@@ -102,7 +102,7 @@ KEYS: tuple[Key, ...] = (
         "watcher",
         "watcher, workers",
         "`<resource>` or `<resource>/<namespace>` = resourceVersion up to which that watch has shown everything"
-        " (lists, events, bookmarks)",
+        " (lists, events, bookmarks); of objects that jobs name, such as runtimes, the one of the last change",
     ),
     Key(
         "seen",

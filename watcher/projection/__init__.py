@@ -41,6 +41,8 @@ def project(resource: GroupResource, obj: Json, before: Deletion | None = None) 
     if resource == NODES:
         return project_node(obj)
     meta = obj["metadata"]
+    if RESOURCES[resource].is_named:
+        return Projected(_named_change(resource, meta))
     owner = controller(meta)
     key, job_uid = job_of(resource, meta, owner)
     if key is None or (RESOURCES[parse_key(key).resource].guest and JOB_UID not in (meta.get("labels") or {})):
@@ -55,6 +57,13 @@ def project(resource: GroupResource, obj: Json, before: Deletion | None = None) 
     return Projected(Change(key, resource, record.name, rv, encode(record), job_uid=job_uid))
 
 
+def _named_change(resource: GroupResource, meta: Json) -> Change:
+    """The change of an object that jobs name. It has an empty key, since the object belongs to no job, and no record,
+    since none is stored: it says only that there is news."""
+    name = f"{meta.get('namespace', '')}/{meta['name']}"
+    return Change(NO_KEY, resource, name, int(meta["resourceVersion"]), None)
+
+
 def identify(resource: GroupResource, obj: Json) -> Change | None:
     """The change without its record; None if the object does not belong to a job of this operator. The object needs no
     more than its metadata."""
@@ -62,6 +71,8 @@ def identify(resource: GroupResource, obj: Json) -> Change | None:
     key: JobKey | None = NO_KEY
     if is_job:
         key = job_key(resource, meta)
+    elif RESOURCES[resource].is_named:
+        return _named_change(resource, meta)
     elif resource != NODES:
         key, _ = job_of(resource, meta, controller(meta))
     if key is None:

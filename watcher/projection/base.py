@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tjworker.api.kinds.base import Named
 from tjworker.api.observed import NodeRecord
 from tjworker.api.pod_records import Deletion
 from tjworker.base import JobKey
@@ -24,6 +25,8 @@ class Projected:
     """What to remember of a pod that is being deleted."""
     node_record: NodeRecord | None = None
     """The record of a node."""
+    named: Named | None = None
+    """The object that a job waits for."""
     phase: str = ""
     """The phase of a job; '' before its first pass."""
     restarts: int = 0

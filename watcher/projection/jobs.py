@@ -77,6 +77,7 @@ def _project(resource: GroupResource, obj: Json, meta: Json, status: Json) -> Pr
     )
     return Projected(
         change,
+        named=None if finished else KNOWN_KINDS[resource].named(obj),
         phase=phase,
         restarts=number(status.get("restarts")),
         decisive=decisive,

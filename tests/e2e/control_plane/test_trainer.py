@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.stack import Json, LocalStack, until
+from tests.scenarios import test_trainer_upstream as upstream
 from tests.scenarios.test_trainer import COMPLETE, REFUSED, WRONG_FRAMEWORKS, storing
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
@@ -43,7 +44,12 @@ def test_it_takes_the_runtimes_of_trainer(stack: LocalStack, name: str) -> None:
     assert "created (server dry run)" in asked(stack, RUNTIMES[name])
 
 
-WRONG = {**REFUSED, **WRONG_FRAMEWORKS}
+@pytest.mark.parametrize("sentence", upstream.TAKEN)
+def test_it_takes_what_trainer_takes(stack: LocalStack, sentence: str) -> None:
+    assert "created (server dry run)" in asked(stack, upstream.TAKEN[sentence])
+
+
+WRONG = {**REFUSED, **WRONG_FRAMEWORKS, **upstream.REFUSED}
 
 
 @pytest.mark.parametrize("sentence", WRONG)

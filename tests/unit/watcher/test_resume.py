@@ -14,6 +14,7 @@ from tjworker.store.projection import Checkpoint
 from watcher.resume import FROM_NOTHING, Start, fingerprint, start_from, this_form
 
 SOURCES = (AITRAININGJOBS, TRAININGJOBS, PODS, NODES)
+RUNTIMES = "clustertrainingruntimes.trainer.kubeflow.org"
 PROGRESS: dict[str, int] = {AITRAININGJOBS: 50, PODS: 52, NODES: 51}
 WHOLE = Checkpoint("red", PROGRESS, synced=True, form="f1")
 
@@ -29,6 +30,9 @@ class Case:
 CASES = {
     "A whole projection, of a known cluster and made by the same code, goes on; a kind that was not there is listed.": (
         Case(WHOLE, Start("red", {AITRAININGJOBS: 50, PODS: 52}))
+    ),
+    "A watch of runtimes goes on from their last change, also of those without a namespace.": Case(
+        Checkpoint("red", {RUNTIMES: 20}, synced=True, form="f1"), Start("red", {RUNTIMES: 20}), sources=(RUNTIMES,)
     ),
     "An empty Redis says nothing.": Case(Checkpoint()),
     "A projection that never was whole, or was lost, is not trusted.": Case(Checkpoint("red", PROGRESS, form="f1")),

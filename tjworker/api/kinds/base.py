@@ -83,6 +83,10 @@ class Companion:
         return GroupResource(f"{self.plural}.{self.group}")
 
 
+Named = tuple[GroupResource, str, str]
+"""An object that a job names: resource, namespace ('' for one of the cluster), name."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobKind:
     """One kind of job. `parse` never raises; `spec_model` is what the CRD's schema is generated from."""
@@ -122,6 +126,8 @@ class JobKind:
     companions: tuple[Companion, ...] = ()
     """Kinds of the objects that its jobs name. `parse` answers an InvalidJob with `missing` until the named one is
     there; what `snapshot` keeps of it then stays in the status for the life of the job."""
+    named: Callable[[Json], Named | None] = lambda raw: None
+    """(a job, raw) -> the object whose changes may let it begin; None for a job that has begun."""
     snapshot: Callable[[Json], Json] = lambda found: {}
     """(the named object) -> what a job keeps of it."""
     rest: Callable[[Json], TrainingJob | None] | None = None

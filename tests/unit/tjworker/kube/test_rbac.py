@@ -188,8 +188,11 @@ def test_an_operator_of_single_namespaces_may_read_what_its_jobs_name_outside_of
     trainjobs = [row for row in rbac.GUESTS if row.plural == "trainjobs"]
     documents = rbac.served(["a"], "tj-system", trainjobs)
     roles = {d["metadata"]["name"]: d for d in documents if d["kind"] == "ClusterRole"}
-    assert [rule["resources"] for rule in roles["tj-worker-references"]["rules"]] == [["clustertrainingruntimes"]]
-    assert granted(documents, "worker") >= {("trainer.kubeflow.org", "clustertrainingruntimes", "list")}
+    resource = ("trainer.kubeflow.org", "clustertrainingruntimes")
+    wanted: dict[Process, tuple[str, ...]] = {"worker": ("list",), "watcher": ("list", "watch")}
+    for process, verbs in wanted.items():
+        assert [rule["resources"] for rule in roles[f"tj-{process}-references"]["rules"]] == [[resource[1]]]
+        assert granted(documents, process) >= {(*resource, verb) for verb in verbs}
     in_roles = [r for d in documents if d["kind"] == "Role" for rule in d["rules"] for r in rule["resources"]]
     assert "clustertrainingruntimes" not in in_roles
     assert "trainingruntimes" in in_roles

@@ -22,9 +22,16 @@ STEP_LABEL = f"{GROUP}/trainjob-ancestor-step"
 DATASET, MODEL, TRAINER = "dataset-initializer", "model-initializer", "trainer"
 NODE, LAUNCHER = "node", "launcher"
 CONTROLLER, MULTIKUEUE = f"{GROUP}/trainjob-controller", "kueue.x-k8s.io/multikueue"
-URI = "^([a-zA-Z][a-zA-Z0-9+.-]*://.*)?$"
+URI = "^([a-zA-Z][a-zA-Z0-9+.-]*://.+)?$"
 MANAGER = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_./]*[a-zA-Z0-9])?$"
+NAME_LENGTH = {
+    "rule": "size(self.metadata.name) <= 63",
+    "fieldPath": ".metadata.name",
+    "message": "the name of a TrainJob must have at most 63 characters",
+}
 MAX_SLOTS = 1024
+Word = Annotated[str, Field(max_length=1 << 20)]
+"""Of a command: the client of Trainer sends whole programs in one."""
 
 
 def _rule(rule: str, message: str, path: str = "") -> Any:
@@ -59,10 +66,10 @@ class Source(CamelModel):
     """What an initializer fetches."""
 
     storage_uri: str | None = Field(
-        None, max_length=4096, pattern=URI, description="where it is, as the variable STORAGE_URI: `scheme://...`"
+        None, max_length=2048, pattern=URI, description="where it is, as the variable STORAGE_URI: `scheme://...`"
     )
     env: list[AsWritten] | None = Field(
-        None, max_length=1024, description="more variables of the initializer's container"
+        None, max_length=128, description="more variables of the initializer's container"
     )
     secret_ref: SecretRef | None = Field(None, description="Secret whose entries are variables of the container")
 
@@ -85,11 +92,11 @@ class Resources(CamelModel):
 class Trainer(CamelModel):
     """What the training nodes run, in the place of what the runtime says."""
 
-    image: str | None = Field(None, max_length=4096, description="image of the container `node`")
-    command: list[str] | None = Field(None, max_length=4096, description="its command")
-    args: list[str] | None = Field(None, max_length=4096, description="its arguments")
+    image: str | None = Field(None, max_length=500, description="image of the container `node`")
+    command: list[Word] | None = Field(None, max_length=128, description="its command")
+    args: list[Word] | None = Field(None, max_length=128, description="its arguments")
     env: list[AsWritten] | None = Field(
-        None, max_length=1024, description="its variables, each in the place of the runtime's of the same name"
+        None, max_length=128, description="its variables, each in the place of the runtime's of the same name"
     )
     num_nodes: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="how many training nodes (pods)")
     resources_per_node: Resources | None = Field(

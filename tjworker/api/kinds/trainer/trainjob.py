@@ -25,6 +25,7 @@ from tjworker.api.kinds.base import (
     Header,
     JobKind,
     Json,
+    Named,
     Parsed,
     field_errors,
     header,
@@ -44,6 +45,7 @@ from tjworker.api.kinds.trainer.spec import (
     DATASET,
     GROUP,
     MODEL,
+    NAME_LENGTH,
     NODE,
     STEP_LABEL,
     TRAINER,
@@ -485,6 +487,17 @@ def _rest(raw: Json) -> TrainingJob | None:
     return None
 
 
+def _named(raw: Json) -> Named | None:
+    """The runtime of a job that waits for it, or was refused for it."""
+    own = mapping(mapping(raw.get("status")).get(MEMORY))
+    ref = mapping(mapping(raw.get("spec")).get("runtimeRef"))
+    runtime = RUNTIMES.get(text(ref.get("kind", "ClusterTrainingRuntime")))
+    if runtime is None or (own.get("snapshot") and not own.get("refused")):
+        return None
+    namespace = text(mapping(raw.get("metadata")).get("namespace")) if runtime.namespaced else ""
+    return runtime.resource, namespace, text(ref.get("name"))
+
+
 def _snapshot(found: Json) -> dict[str, Any]:
     metadata = mapping(found.get("metadata"))
     named = {name: metadata[name] for name in ("name", "uid", "resourceVersion") if name in metadata}
@@ -503,7 +516,7 @@ JOB_KIND = JobKind(
     scale_role="",
     scale_spec_path="",
     spec_model=TrainJobSpec,
-    root_rules=(rules.ROOT[0],),
+    root_rules=(rules.ROOT[0], NAME_LENGTH),
     parse=parse,
     optional=True,
     role_patch=lambda role, n: {"metadata": {"annotations": {NUM_NODES: str(n)}}},
@@ -518,6 +531,7 @@ JOB_KIND = JobKind(
         mirrored=("trainerStatus",),
     ),
     companions=tuple(RUNTIMES.values()),
+    named=_named,
     snapshot=_snapshot,
     rest=_rest,
     ttl_path=("status", MEMORY, "snapshot", "spec", "template", "spec", "ttlSecondsAfterFinished"),

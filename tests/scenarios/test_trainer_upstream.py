@@ -1,0 +1,236 @@
+"""The cases of Kubeflow Trainer's own tests (v2.3.0), replayed: what its API server and webhooks take, refuse and fill
+in (test/integration/webhooks), and what its controller makes of jobs (test/e2e, test/integration/controller).
+
+A case that another test plays already is named in `PLAYED`; one whose end is another here on purpose stands in the
+table of differences of docs/trainer.md.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from localcluster.client import ApiError
+from tests.scenarios.test_trainer import COMPLETE, DONE, N0, PATCH, WRONG, conditions, counts, pods, world
+from tests.scenarios.world import play
+from tests.support.paths import ROOT
+from tests.support.trainer import PATH, RUNTIME_PATH, RUNTIMES, runtime, train_job
+
+Json = dict[str, Any]
+TUNE = "torchtune-llama3.2-1b"
+
+# -- the API server ----------------------------------------------------------------------------------------------------
+
+
+def fetching(**source: str) -> Json:
+    return train_job(TUNE, initializer=source and {"dataset": source})
+
+
+TAKEN: dict[str, Json] = {
+    "a name of exactly 63 characters": train_job(name="a" * 63),
+    "an empty storageUri": fetching(storageUri=""),
+    "a storageUri with a path": fetching(storageUri="s3://bucket/path"),
+    "a storageUri of a model": train_job(TUNE, initializer={"model": {"storageUri": "gs://bucket/model"}}),
+    "an item of the command at the longest": train_job(trainer={"command": ["a" * (1 << 20)]}),
+    "an argument at the longest": train_job(trainer={"args": ["a" * (1 << 20)]}),
+    "its own controller": train_job(managedBy="trainer.kubeflow.org/trainjob-controller"),
+    "MultiKueue": train_job(managedBy="kueue.x-k8s.io/multikueue"),
+    "a manager of patches with a domain": train_job(runtimePatches=[PATCH]),
+}
+REFUSED: dict[str, tuple[Json, str]] = {
+    "a name that begins with a digit": (train_job(name="1jobname"), "metadata.name"),
+    "a name that ends with a hyphen": (train_job(name="jobname-"), "metadata.name"),
+    "a name of 64 characters": (train_job(name="a" * 64), "metadata.name"),
+    "a storageUri without a path": (fetching(storageUri="s3://"), "spec.initializer.dataset.storageUri"),
+    "an item of the command that is too long": (train_job(trainer={"command": ["a" * ((1 << 20) + 1)]}), "command[0]"),
+    "an argument that is too long": (train_job(trainer={"args": ["a" * ((1 << 20) + 1)]}), "args[0]"),
+    "an MPI that is not known": (runtime(policy={"mpi": {"mpiImplementation": "invalid"}}), "mpiImplementation"),
+    "torch and MPI": (runtime(policy={"torch": {}, "mpi": {}}), "Only one of the policy can be configured"),
+    "JAX, MPI and torch": (runtime(policy={"jax": {}, "mpi": {}, "torch": {}}), "Only one of the policy"),
+}
+
+
+def path_of(manifest: Json) -> str:
+    return PATH if manifest["kind"] == "TrainJob" else RUNTIME_PATH
+
+
+@pytest.mark.parametrize("manifest", TAKEN.values(), ids=TAKEN.keys())
+def test_what_the_api_server_takes(manifest: Json) -> None:
+    assert world().cluster.client.create(path_of(manifest), manifest)["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(("manifest", "says"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_the_api_server_refuses(manifest: Json, says: str) -> None:
+    with pytest.raises(ApiError) as refused:
+        world().cluster.client.create(path_of(manifest), manifest)
+    assert refused.value.code == 422
+    assert says in str(refused.value)
+
+
+def test_what_it_fills_in() -> None:
+    bare = train_job()
+    bare["spec"] = {"runtimeRef": {"name": "testing"}}
+    client = world().cluster.client
+    spec = client.create(PATH, bare)["spec"]
+    assert spec == {
+        "managedBy": "trainer.kubeflow.org/trainjob-controller",
+        "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "testing"},
+        "suspend": False,
+    }
+    mpi = client.create(RUNTIME_PATH, runtime(name="mpi", policy={"mpi": {}}))["spec"]["mlPolicy"]
+    assert mpi["mpi"] == {
+        "mpiImplementation": "OpenMPI",
+        "numProcPerNode": 1,
+        "runLauncherAsNode": False,
+        "sshAuthMountPath": "/root/.ssh",
+    }
+
+
+UPDATES: dict[str, Json] = {
+    "managedBy": {"managedBy": "kueue.x-k8s.io/multikueue"},
+    "runtimeRef": {"runtimeRef": {"name": "forbidden-update"}},
+    "initializer": {"initializer": {"model": {"storageUri": "s3://forbidden-update"}}},
+    "trainer": {"trainer": {"image": "forbidden-update"}},
+    "runtimePatches of a job that is not suspended": {"runtimePatches": []},
+}
+
+
+@pytest.mark.parametrize("change", UPDATES.values(), ids=UPDATES.keys())
+def test_what_of_a_job_cannot_change(change: Json) -> None:
+    model = {"model": {"storageUri": "s3://test/path"}}
+    client = world().cluster.client
+    client.create(PATH, train_job(initializer=model, trainer={"image": "a"}, runtimePatches=[PATCH]))
+    with pytest.raises(ApiError) as refused:
+        client.patch(f"{PATH}/digits", {"spec": change})
+    assert refused.value.code == 422
+
+
+# -- the controller ----------------------------------------------------------------------------------------------------
+
+
+def test_the_deadline_does_not_run_while_a_job_is_suspended() -> None:
+    w = world().apply(train_job(trainer={}, suspend=True, activeDeadlineSeconds=5)).run().advance(60)
+    assert [one[0] for one in conditions(w)] == ["Suspended"]
+
+
+def test_a_job_that_ends_within_its_deadline_is_complete() -> None:
+    w = world(plays("torch-distributed", DONE)).apply(train_job(activeDeadlineSeconds=60)).run().advance(90)
+    assert conditions(w) == [COMPLETE]
+
+
+def test_patches_reach_the_pods() -> None:
+    """Two managers, the last of which wins; `time` stays as its user gave it."""
+    given = "2026-01-01T00:00:00Z"
+    first, second = copy.deepcopy(PATCH), copy.deepcopy(PATCH)
+    first |= {"manager": "test.io/manager-one", "time": given}
+    for patch, seconds in ((first, 30), (second, 300)):
+        (job,) = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+        job["template"]["spec"]["template"]["spec"] = {"terminationGracePeriodSeconds": seconds}
+    w = world().apply(train_job(runtimePatches=[first, second])).run()
+    assert pods(w)[N0]["spec"]["terminationGracePeriodSeconds"] == 300
+    kept = w.cluster.client.get(f"{PATH}/digits")["spec"]["runtimePatches"]
+    assert [one.get("time") for one in kept] == [given, None]
+
+
+def plays(name: str, told: Json) -> Json:
+    """The runtime with a trainer that lives as told."""
+    made = copy.deepcopy(RUNTIMES[name])
+    job = made["spec"]["template"]["spec"]["replicatedJobs"][-1]
+    job["template"]["spec"]["template"]["metadata"] = {"annotations": play(**told)}
+    job["template"]["spec"]["backoffLimit"] = 0
+    return made
+
+
+@dataclass(frozen=True)
+class Case:
+    """One of the stock runtimes, and how its trainer ends."""
+
+    runtime: str
+    told: Json
+    want: list[str]
+    """Type, status and reason of the one condition."""
+    counts: Mapping[str, Json]
+    trainer: Json | None = None
+
+
+COMPLETED, FAILED = COMPLETE[:3], ["Failed", "True", "FailedJobs"]
+MPI: Json = {"numNodes": 2, "command": ["mpirun", "sleep", "10"]}
+CASES: dict[str, Case] = {
+    "no policy": Case("plain", DONE, COMPLETED, {"node": {"succeeded": 1}}),
+    "torch": Case("torch-distributed", DONE, COMPLETED, {"node": {"succeeded": 1}}),
+    "torch, failed": Case("torch-distributed", WRONG, FAILED, {"node": {"failed": 1}}),
+    "JAX": Case("jax-distributed", DONE, COMPLETED, {"node": {"succeeded": 1}}),
+    "JAX, failed": Case("jax-distributed", WRONG, FAILED, {"node": {"failed": 1}}),
+    "XGBoost": Case("xgboost-distributed", DONE, COMPLETED, {"node": {"succeeded": 1}}),
+    "XGBoost, failed": Case("xgboost-distributed", WRONG, FAILED, {"node": {"failed": 1}}),
+    "Open MPI: nodes that still serve are no failure": Case(
+        "deepspeed-distributed", DONE, COMPLETED, {"launcher": {"succeeded": 1}}, MPI
+    ),
+    "Open MPI, failed": Case("deepspeed-distributed", WRONG, FAILED, {"launcher": {"failed": 1}}, MPI),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_how_jobs_of_the_stock_runtimes_end(case: Case) -> None:
+    w = world(plays(case.runtime, case.told))
+    spec: Json = {"trainer": case.trainer} if case.trainer else {}
+    w.apply(train_job(case.runtime, **spec)).run()
+    assert counts(w)["node"] in ({"active": 1}, {"active": 1, "ready": 1})
+    w.advance(60)
+    assert [one[:3] for one in conditions(w)] == [case.want]
+    told = counts(w)
+    assert {name: told[name] for name in case.counts} == case.counts
+    assert not [name for name, one in told.items() if name not in case.counts and "failed" in one]
+
+
+HERE, THERE = "tests/scenarios/test_trainer_upstream.py::", "tests/scenarios/test_trainer.py::"
+UNIT = "tests/unit/tjworker/api/test_trainer.py::"
+DIFFERS = "docs/trainer.md"
+PLAYED: dict[str, str] = {
+    "e2e/e2e_test.go:79 PyTorch": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
+    "e2e/e2e_test.go:137 DeepSpeed": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
+    "e2e/e2e_test.go:191 JAX": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
+    "e2e/e2e_test.go:249 XGBoost": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
+    "e2e/e2e_test.go:306 Flux": f"{DIFFERS}: `flux`",
+    "e2e/e2e_test.go:374 managers of patches": f"{HERE}test_patches_reach_the_pods",
+    "e2e/e2e_test.go:444 time of a changed patch": f"{DIFFERS}: `runtimePatches[].time`",
+    "e2e/e2e_test.go:561 managedBy": f"{THERE}test_a_job_of_multikueue_is_left_alone",
+    "e2e/e2e_test.go:584 deadline": f"{THERE}test_the_deadline_ends_it_and_takes_its_pods",
+    "e2e/e2e_test.go:614 progress": "tests/scenarios/test_reports.py::test_a_trainjob_reports_as_under_trainer",
+    "e2e/e2e_test.go:673 a runtime that changes": f"{THERE}test_a_runtime_that_changes_changes_no_job_that_has_begun",
+    "controller:137 plain": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
+    "controller:214 suspended": f"{THERE}test_a_patch_counts_when_the_job_resumes_as_with_kueue",
+    "controller:321 terminationGracePeriodSeconds": f"{HERE}test_patches_reach_the_pods",
+    "controller:397 objects of torch": f"{UNIT}test_variables",
+    "controller:735 jobsStatus": f"{UNIT}test_how_the_child_job_of_a_step_stands",
+    "controller:888 patches": f"{UNIT}test_patches_are_merged_in_their_order",
+    "controller:1056 objects of Open MPI": f"{UNIT}test_mpi_mounts_keys_and_hosts_as_trainer_does",
+    "controller:1585 within the deadline": f"{HERE}test_a_job_that_ends_within_its_deadline_is_complete",
+    "controller:1607 deadline of a suspended job": f"{HERE}test_the_deadline_does_not_run_while_a_job_is_suspended",
+    "controller:1630 deadline after a resume": f"{THERE}test_the_deadline_begins_anew_with_a_resume",
+    "controller:1668 objects of JAX": f"{UNIT}test_variables",
+    "controller:1992 objects of XGBoost": f"{UNIT}test_variables",
+    "controller:2570 snapshot": f"{DIFFERS}: snapshot of the runtime",
+    "controller:2651 snapshot wins": f"{THERE}test_a_runtime_that_changes_changes_no_job_that_has_begun",
+    "webhooks/trainjob_test.go:100 no runtime": f"{THERE}test_a_runtime_that_comes_later_is_waited_for",
+    "webhooks/trainjob_test.go:114 no initializer": f"{THERE}test_a_job_that_cannot_be_used_fails_and_makes_nothing",
+    "webhooks/trainjob_test.go:191 reserved": f"{THERE}test_a_job_that_cannot_be_used_fails_and_makes_nothing",
+}
+"""Case of Trainer's tests -> the test that plays it here, or the row of the page that says what differs."""
+
+
+def test_every_case_is_played_or_is_a_difference_on_the_page() -> None:
+    lost = []
+    for case, where in PLAYED.items():
+        page, _, row = where.partition(": ")
+        file, _, function = page.partition("::")
+        text = (ROOT / file).read_text(encoding="utf-8")
+        wanted = rf"^\| {re.escape(row)} \|" if row else rf"^def {function}\("
+        if not re.search(wanted, text, re.MULTILINE):
+            lost.append(f"{case}: {where}")
+    assert not lost
