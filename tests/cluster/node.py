@@ -26,6 +26,7 @@ from tests.cluster.images import PAUSE, Archive
 from tests.e2e.control_plane.install import kubectl
 from tests.support.waiting import until
 
+Json = dict[str, Any]
 CGROUPS = Path("/sys/fs/cgroup")
 PLUGINS = Path("/usr/lib/cni")
 NEEDED_PLUGINS = ("bridge", "host-local", "loopback")
@@ -101,6 +102,12 @@ class Node:
             self.load(image)
         self.kubelet.start()
         self.until("the node is Ready", self.is_ready)
+
+    def restart_kubelet(self, **settings: Any) -> None:
+        """`settings`: of the KubeletConfiguration, beside those that the node was made with, until the next restart."""
+        self.kubelet.stop(3.0)
+        self._configure(settings)
+        self.kubelet.start()
 
     def cut_power(self) -> None:
         """Nothing of the node runs any more. What its containers did is not known when `power_on` starts it again."""
@@ -189,7 +196,10 @@ class Node:
             },
         }
         (at / "cni/10-bridge.conf").write_text(json.dumps(bridge), encoding="utf-8")
-        layout = self._plane.layout
+        self._configure({})
+
+    def _configure(self, settings: Json) -> None:
+        at, layout = self._folder, self._plane.layout
         config = {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
@@ -216,6 +226,7 @@ class Node:
             "evictionPressureTransitionPeriod": "5s",
             "registryPullQPS": 0,
             **self._settings,
+            **settings,
         }
         self._config.write_text(json.dumps(config, indent=1), encoding="utf-8")
 

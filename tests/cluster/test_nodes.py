@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.cluster.cluster import SECOND, Cluster, Json, disruption, state
+from tests.cluster.test_jobs import apply, phase, role
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +33,11 @@ def seen(cluster: Cluster, name: str) -> tuple[str, str, str]:
     return status["phase"], status.get("reason", ""), disruption(status)
 
 
+def memory(cluster: Cluster, of: str) -> str:
+    """Of the second node: its `capacity`, or what is `allocatable` to pods."""
+    return str(cluster.node(cluster.second.name)["status"][of]["memory"])
+
+
 def test_after_a_power_cut_the_end_of_a_container_is_unknown(cluster: Cluster) -> None:
     start(cluster, "cut")
     cluster.second.cut_power()
@@ -40,6 +47,26 @@ def test_after_a_power_cut_the_end_of_a_container_is_unknown(cluster: Cluster) -
     assert seen(cluster, "cut") == ("Failed", "", "")
 
 
+def test_a_node_that_is_short_of_memory_evicts_and_turns_away(cluster: Cluster) -> None:
+    capacity = int(memory(cluster, "capacity").removesuffix("Ki"))
+    cluster.second.restart_kubelet(
+        kubeReserved={"memory": f"{capacity - 600 * 1024}Ki"},
+        evictionHard={"memory.available": "200Mi"},
+        evictionPressureTransitionPeriod="5m",
+    )
+    cluster.until("its pods have 400 Mi", lambda: memory(cluster, "allocatable") == "400Mi")
+    start(cluster, "squeezed", "memory", "480", "2")
+    cluster.until("it is evicted", lambda: cluster.status("squeezed")["phase"] == "Failed")
+    assert seen(cluster, "squeezed") == ("Failed", "Evicted", "TerminationByKubelet")
+    cluster.run("late", "pause", spec={"nodeName": SECOND})
+    cluster.until("it is turned away", lambda: cluster.status("late")["phase"] == "Failed")
+    assert seen(cluster, "late") == ("Failed", "Evicted", "")
+    assert cluster.status("late")["message"].startswith("Pod was rejected: The node had condition: [MemoryPressure]")
+    assert not cluster.status("late").get("containerStatuses")
+    cluster.second.restart_kubelet()
+    cluster.until("its pods have all memory", lambda: memory(cluster, "allocatable") != "400Mi")
+
+
 def test_a_critical_pod_takes_the_place_of_another(cluster: Cluster) -> None:
     most = {"resources": {"requests": {"cpu": str(int(cluster.node(SECOND)["status"]["capacity"]["cpu"]) - 0.5)}}}
     start(cluster, "ousted", "stubborn", **most)
@@ -47,3 +74,76 @@ def test_a_critical_pod_takes_the_place_of_another(cluster: Cluster) -> None:
     cluster.run("critical", "pause", spec=critical, **most)
     cluster.until("it makes room", lambda: cluster.status("ousted")["phase"] == "Failed")
     assert seen(cluster, "ousted") == ("Failed", "Preempting", "TerminationByKubelet")
+
+
+def test_a_taint_deletes_with_a_condition_while_the_pod_ends(cluster: Cluster) -> None:
+    start(cluster, "tainted", "stubborn", spec={"terminationGracePeriodSeconds": 20})
+    cluster.kubectl("taint", "node", SECOND, "maintenance=now:NoExecute")
+    cluster.until("the condition is there", lambda: disruption(cluster.status("tainted")))
+    cluster.kubectl("taint", "node", SECOND, "maintenance-")
+    assert seen(cluster, "tainted") == ("Running", "", "DeletionByTaintManager")
+
+
+def test_a_drain_replaces_the_pod_of_a_job_and_counts_as_the_nodes(cluster: Cluster) -> None:
+    begin_on_the_second(cluster, "moves")
+    before = uid(cluster, "moves-trainer-0")
+    cluster.kubectl("drain", SECOND, "--force", "--timeout=200s")
+    cluster.until("the pod is made anew", lambda: uid(cluster, "moves-trainer-0") not in ("", before))
+    # It may run on this node alone.
+    cluster.kubectl("uncordon", SECOND)
+    runs_again(cluster, "moves", "node")
+
+
+def test_a_lost_node_counts_as_the_nodes_and_is_used_again_when_it_is_back(cluster: Cluster) -> None:
+    begin_on_the_second(cluster, "stays")
+    before = uid(cluster, "stays-trainer-0")
+    cluster.second.cut_power()
+    cluster.until("the node is unknown", lambda: readiness(cluster) == ("Unknown", "NodeStatusUnknown"))
+    cluster.until("the operator gives the pod up", lambda: uid(cluster, "stays-trainer-0") != before)
+    taints = {taint["key"] for taint in cluster.node(SECOND)["spec"]["taints"]}
+    assert "node.kubernetes.io/unreachable" in taints
+    cluster.second.power_on()
+    runs_again(cluster, "stays", "node")
+
+
+def test_a_node_that_is_deleted_takes_its_pods_with_a_condition(cluster: Cluster) -> None:
+    start(cluster, "orphan")
+    cluster.kubectl("patch", "pod", "orphan", "-p", '{"metadata":{"finalizers":["example.com/look"]}}')
+    # It would make the node again; it does when it starts.
+    cluster.second.kubelet.stop(0)
+    cluster.kubectl("delete", "node", SECOND)
+    cluster.until("it is given up", lambda: disruption(cluster.status("orphan")))
+    assert seen(cluster, "orphan") == ("Failed", "", "DeletionByPodGC")
+    cluster.kubectl("patch", "pod", "orphan", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    cluster.second.kubelet.start()
+
+
+# -- jobs on the second node -----------------------------------------------------------------------
+def begin_on_the_second(cluster: Cluster, name: str) -> None:
+    trainer = {**role(["pause"]), "restartPolicy": "OnNodeFail", "restartScope": "Pod"}
+    trainer["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": cluster.second.name}
+    apply(cluster, name, {"trainer": trainer})
+    cluster.until(f"{name} runs", lambda: phase(cluster, name) == "Running")
+
+
+def runs_again(cluster: Cluster, name: str, cause: str) -> None:
+    """After one restart of its pod, which counts for this cause alone."""
+    cluster.until(f"{name} runs again", lambda: phase(cluster, name) == "Running")
+    counts = cluster.job(name)["status"]["restartCounts"]["trainer"]
+    assert {why: count for why, count in counts.items() if count} == {cause: 1}
+    cluster.kubectl("delete", "aitj", name)
+
+
+def readiness(cluster: Cluster) -> tuple[str, str]:
+    (found,) = [c for c in cluster.node(SECOND)["status"]["conditions"] if c["type"] == "Ready"]
+    return found["status"], found["reason"]
+
+
+def pod(cluster: Cluster, name: str) -> Json:
+    found: Json = json.loads(cluster.kubectl("get", "pod", name, "--ignore-not-found", "-o", "json") or "{}")
+    return found
+
+
+def uid(cluster: Cluster, name: str) -> str:
+    """'' while there is no such pod."""
+    return str(pod(cluster, name).get("metadata", {}).get("uid", ""))

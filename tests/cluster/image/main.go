@@ -2,7 +2,7 @@
 //
 //	tool pause                until SIGTERM
 //	tool exit CODE            at once
-//	tool memory MIB           keeps so much memory, then waits
+//	tool memory MIB CODE      keeps so much memory, then waits; ends with CODE (0)
 //	tool write FILE MIB CODE  writes so much to a file, then waits; ends with CODE (0)
 //	tool stubborn             ignores SIGTERM
 package main
@@ -28,11 +28,13 @@ func main() {
 	arguments := append(os.Args[1:], "", "", "", "")
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGINT, syscall.SIGTERM)
+	code := ""
 	switch arguments[0] {
 	case "exit":
 		fmt.Println("the last line of the log")
 		os.Exit(number(arguments[1]))
 	case "memory":
+		code = arguments[2]
 		var kept [][]byte
 		for i := 0; i < number(arguments[1]); i++ {
 			block := make([]byte, 1<<20)
@@ -43,6 +45,7 @@ func main() {
 		}
 		fmt.Println("kept", len(kept), "MiB")
 	case "write":
+		code = arguments[3]
 		file, err := os.Create(arguments[1])
 		for i := 0; err == nil && i < number(arguments[2]); i++ {
 			_, err = file.Write(make([]byte, 1<<20))
@@ -58,7 +61,7 @@ func main() {
 	// A pause is the first process of a sandbox and inherits its orphans; the kernel reaps them for who ignores SIGCHLD.
 	signal.Ignore(syscall.SIGCHLD)
 	<-ended
-	if arguments[0] == "write" && arguments[3] != "" {
-		os.Exit(number(arguments[3]))
+	if code != "" {
+		os.Exit(number(code))
 	}
 }
