@@ -27,8 +27,8 @@ Generated from the models in `tjworker/api` by `make generate`; edit those. On a
 the CRDs, `kubectl explain <kind>.spec --recursive` shows the same.
 
 Durations are whole seconds, times are RFC 3339 in UTC. `<name>` stands for a key that you choose,
-`[]` for each entry of a list, `{a,b}` for a field `a` and a field `b`. **Required** fields have no
-default.
+`[]` for each entry of a list, `{a,b}` for a field `a` and a field `b`. A field that begins with a
+dot belongs to the object in **bold** above it. **Required** fields have no default.
 """
 
 
@@ -201,7 +201,24 @@ def _merged(rows: Sequence[str]) -> list[str]:
     for row in rows:
         _, path, meaning = row.split("`", 2)
         paths.setdefault(meaning, []).append(path)
-    return [f"| {', '.join(f'`{path}`' for path in _braced(alike))}{meaning}" for meaning, alike in paths.items()]
+    cells = [(_braced(alike), meaning) for meaning, alike in paths.items()]
+    return list(_below_their_objects(cells))
+
+
+def _below_their_objects(cells: Sequence[tuple[list[str], str]]) -> Iterator[str]:
+    """The rows; fields of one object stand below it, without its path."""
+    above = ""
+    for place, (paths, meaning) in enumerate(cells):
+        following = cells[place + 1][0] if place + 1 < len(cells) else []
+        one = paths[0] if len(paths) == 1 else ""
+        if one and any(path.startswith((f"{one}.", f"{one}[]")) for path in following):
+            above = one
+            yield f"| **`{one}`**{meaning}"
+        elif above and all(path.startswith(f"{above}.") for path in paths):
+            yield f"| {', '.join(f'`{path.removeprefix(above)}`' for path in paths)}{meaning}"
+        else:
+            above = ""
+            yield f"| {', '.join(f'`{path}`' for path in paths)}{meaning}"
 
 
 def _braced(paths: Sequence[str]) -> list[str]:

@@ -234,19 +234,20 @@ def test_the_reference_says_all_of_a_kind(page: str, job_kind: JobKind) -> None:
 
 def _by_path(section: str) -> dict[str, str]:
     """The path of each field -> the beginning of its meaning, out of the tables of four columns."""
-    rows = re.findall(r"^\| ((?:`(?:spec|status)[^`]*`(?:, )?)+) \| [^|]* \| [^|]* \| (.*) \|$", section, re.M)
-    return {
-        path: meaning.replace("\\|", "|").partition(". ")[0].rstrip(".")
-        for paths, meaning in rows
-        for braced in re.findall("`(.*?)`", paths)
-        for path in _spread(braced)
-    }
+    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| [^|]* \| (.*) \|$", section, re.M)
+    above, found = "", {}
+    for paths, meaning in rows:
+        above = next(iter(re.findall(r"\*\*`(.*)`\*\*", paths)), above)
+        for braced in re.findall("`(.*?)`", paths):
+            for path in _spread(above + braced if braced.startswith(".") else braced):
+                found[path] = meaning.replace("\\|", "|").partition(". ")[0].rstrip(".")
+    return {path: meaning for path, meaning in found.items() if path.startswith(("spec", "status"))}
 
 
 def _spread(braced: str) -> list[str]:
     before, brace, rest = braced.partition("{")
     names, _, after = rest.partition("}")
-    return [before + name + after for name in names.split(",")] if brace else [braced]
+    return [path for name in names.split(",") for path in _spread(before + name + after)] if brace else [braced]
 
 
 def _fields(path: str, node: Schema) -> Iterator[tuple[str, str]]:
