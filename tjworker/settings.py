@@ -52,15 +52,17 @@ class Settings(BaseSettings):
         "",
         pattern=r"^$|^[^\s,]{32,}(,[^\s,]{32,})*$",
         repr=False,
-        description="keys that watcher and workers seal the records in Redis with, each of 32 characters or more,"
-        " separated by commas: the first seals, all open; no other process gets it, and without it these two end",
+        description=(
+            "keys with which watcher and workers seal the records in Redis, each of 32 characters or more, "
+            "separated by commas: the first seals, all open; required by these two, and for no other process"
+        ),
     )
     own_namespace: str = Field(
         "",
         validate_default=True,
         description=(
-            "namespace in which the operator itself lives, and which it never serves: a job there could take its"
-            " labels, service accounts and Secrets; empty: the pod's own, none outside of a cluster"
+            "namespace of the operator, which it never serves: a job there could take its labels, service "
+            "accounts and Secrets; empty: the pod's, or none outside a cluster"
         ),
     )
     namespaces: str = Field("", description="namespaces to serve, separated by commas; empty: all but its own")
@@ -72,20 +74,24 @@ class Settings(BaseSettings):
 
     kinds: str = Field(
         "",
-        description="job kinds of other operators to serve beside the two own: `all`, or their names, such as PaddleJob"
-        " or pytorchjobs.kubeflow.org, separated by commas; of each, its folder in k8s/kinds is installed",
+        description=(
+            "job kinds of other operators to serve: `all`, or names such as PaddleJob or pytorchjobs.kubeflow.org, "
+            "separated by commas; install the folder of each in k8s/kinds"
+        ),
     )
 
     resync_seconds: float = Field(30, gt=0, description="how often the resync looks for keys whose task was lost")
     full_resync_seconds: float = Field(600, gt=0, description="how often every unfinished job is queued")
     collect_orphans_seconds: float = Field(
-        600, gt=0, description="how often the orphan collector looks for what deleted jobs left behind"
+        600, gt=0, description="how often the orphan collector looks for objects of deleted jobs"
     )
     collect_earlier_orphans: bool = Field(
         False,
-        description="whether the orphan collector also takes what carries a label of an earlier EDL operator"
-        " (paddle-job, paddle-job-master, paddle-job-pserver), has no controller and no TrainingJob; other clients"
-        " made such batch Jobs without one",
+        description=(
+            "whether the orphan collector also deletes objects of an earlier EDL operator: labelled paddle-job, "
+            "paddle-job-master or paddle-job-pserver, without controller and TrainingJob; other clients made such "
+            "batch Jobs, too"
+        ),
     )
     lock_ttl_seconds: float = Field(
         30, gt=0, description="lease of the lock of one key; its worker renews it after a third"
@@ -99,14 +105,16 @@ class Settings(BaseSettings):
         3,
         ge=1,
         le=64,
-        description="most concurrent write requests of one pass; all but one in threads that the process' passes share."
-        " More make a big job sooner where the API server has cores to spare, and let its neighbours wait where not",
+        description=(
+            "most concurrent write requests of one pass, in threads that the passes of a process share. Higher "
+            "values create large jobs faster but delay other jobs on a busy API server"
+        ),
     )
     keys_per_task: int = Field(
         8,
         ge=1,
         le=KEYS_PER_TASK,
-        description="most jobs that one task works on, beside each other; more than one only while jobs queue",
+        description="most jobs that one task works on concurrently; more than one only while jobs queue",
     )
 
     autoscale_seconds: float = Field(
@@ -116,26 +124,26 @@ class Settings(BaseSettings):
         "fulfillment",
         pattern="^(fulfillment|fair|throughput|goodput|off)$",
         description=(
-            "how the autoscaler shares out the cluster: fulfillment (fills it, takes from no job for another), fair"
-            " (equal shares), throughput or goodput (more for jobs that more replicas speed up, by the speeds that they"
-            " report); off: it does not, and roles are scaled by hand"
+            "how the autoscaler divides the cluster: fulfillment (fills it, takes from no job for another), "
+            "fair (equal shares), throughput or goodput (more for jobs that more replicas speed up, by their "
+            "reported speeds); off: roles are scaled by hand"
         ),
     )
     autoscale_cooldown_seconds: float = Field(
         30,
         ge=0,
         description=(
-            "for this long a role that shrank does not grow, and one that grew does not shrink unless room is "
-            "needed; a replica without a node for this long is taken back"
+            "how long a role that shrank does not grow, and one that grew does not shrink unless room is "
+            "needed; a replica without a node for this long is removed"
         ),
     )
     gang_scheduler: str = Field(
         "none",
         pattern="^(none|kubernetes|volcano|scheduler-plugins)$",
         description=(
-            "whose PodGroups make the pods of a job start together or not at all: kubernetes (its own scheduler from"
-            " 1.36 on, by the feature gates GenericWorkload and GangScheduling), volcano or scheduler-plugins; none:"
-            " each pod is scheduled by itself. Its folder in k8s/gangs is installed"
+            "scheduler whose PodGroups make the pods of a job start together or not at all: kubernetes (from "
+            "1.36 on, with the feature gates GenericWorkload and GangScheduling), volcano or "
+            "scheduler-plugins; none: each pod is scheduled by itself. Install its folder in k8s/gangs"
         ),
     )
     gang_scheduler_name: str = Field(
@@ -143,15 +151,12 @@ class Settings(BaseSettings):
         pattern=r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
         max_length=253,
         description=(
-            "schedulerName of a gang's pods, where neither the job nor the template names one; empty: as that scheduler"
-            " calls itself by default (volcano, scheduler-plugins-scheduler, and Kubernetes' own default-scheduler)"
+            "schedulerName of a gang's pods, where neither the job nor the template names one; empty: the "
+            "scheduler's default name (volcano, scheduler-plugins-scheduler, default-scheduler)"
         ),
     )
     max_load_desired: float = Field(
-        0.97,
-        ge=0,
-        le=1,
-        description="part of the cluster's CPUs up to which the autoscaler fills it; GPUs to the last one",
+        0.97, ge=0, le=1, description="fraction of the cluster's CPUs that the autoscaler fills; it fills all GPUs"
     )
 
     request_timeout_seconds: float = Field(15, gt=0, description="time-out of one request to the API server")
@@ -160,7 +165,7 @@ class Settings(BaseSettings):
         gt=0,
         le=80,
         description=(
-            "a watch that was silent for this long is opened again (so a half-open connection lasts at most 90 s)"
+            "a watch that is silent for this long is opened again (a half-open connection lasts at most 90 s)"
         ),
     )
     list_page_size: int = Field(500, ge=1, description="objects a page of a list")
@@ -202,24 +207,21 @@ class Settings(BaseSettings):
     host_ports: str = Field(
         "20000-29999",
         pattern=r"^([0-9]{4,5}-[0-9]{4,5})?$",
-        description="ports of the nodes that jobs with kubedl.io/network-mode: host draw theirs from, first and last;"
-        " neither NodePorts nor the kernel's own (net.ipv4.ip_local_port_range) may be among them; empty: none",
+        description=(
+            "first and last node port for jobs with kubedl.io/network-mode: host; avoid NodePorts and the kernel's "
+            "ports (net.ipv4.ip_local_port_range); empty: none"
+        ),
     )
 
     log_tails: bool = Field(
         True,
         description=(
-            "whether the end of a failed container's log is copied into its job's status, where everybody may read it"
-            " who may read the job, also without a right to logs"
+            "whether the end of a failed container's log is copied into its job's status, where whoever may "
+            "read the job may read it"
         ),
     )
 
-    history_jobs: int = Field(
-        10_000,
-        ge=0,
-        description="most jobs of which the history keeps the status, pods and phases after they ended or were deleted;"
-        " 0: it keeps none",
-    )
+    history_jobs: int = Field(10_000, ge=0, description="most ended or deleted jobs that the history keeps; 0: none")
     history_seconds: float = Field(
         604_800, gt=0, description="how long the history keeps a job after it ended or was deleted"
     )
@@ -236,8 +238,8 @@ class Settings(BaseSettings):
         "",
         pattern=r"^(https://[^\s/]+)?$",
         description=(
-            "where pods report the progress of their training, as https://HOST:PORT of `python -m tjworker.reports`;"
-            " empty: they are told of none, and train as well. The installations of k8s/, compose and `tj up` set it"
+            "where pods report the progress of their training, as https://HOST:PORT of `python -m "
+            "tjworker.reports`; empty: no reports. The installations of k8s/, compose and `tj up` set it"
         ),
     )
     reports_ca_file: str = Field(
@@ -262,19 +264,23 @@ class Settings(BaseSettings):
     page_access: str = Field(
         "token",
         pattern="^(token|kubeconfig)$",
-        description="token: a viewer of the page sees what the token in `Authorization` may read, which a proxy with a"
-        " login sets; kubeconfig: everybody who reaches it sees what this process may read; only on a loopback"
-        " address, or with page_basic_auth",
+        description=(
+            "token: viewers of the page see what the token in `Authorization` may read, which a proxy with a login "
+            "sets; kubeconfig: they see what this process may read; only on a loopback address, or with "
+            "page_basic_auth"
+        ),
     )
     page_basic_auth: str = Field(
         "",
         repr=False,
         pattern=r"^([^:\s]+:\S{8,})?$",
-        description="user:password that the page asks for where page_access is kubeconfig, the password of 8 characters"
-        " or more; empty: it asks for none",
+        description=(
+            "user:password that the page asks for where page_access is kubeconfig, the password of 8 characters or "
+            "more; empty: none"
+        ),
     )
     page_flower_url: str = Field(
-        "", pattern=r"^(https?://\S+)?$", description="where the page links to Flower; empty: it does not"
+        "", pattern=r"^(https?://\S+)?$", description="address of Flower for the page's link; empty: no link"
     )
 
     health_host: str = Field(
@@ -288,7 +294,7 @@ class Settings(BaseSettings):
     metrics_host: str = Field(
         "0.0.0.0",  # noqa: S104  the scraper must reach it
         min_length=1,
-        description="address of each process's /metrics; who may reach it may read it",
+        description="address of each process's /metrics, which needs no password",
     )
     metrics_port: int = Field(
         0, ge=0, le=65535, description="port of /metrics of watcher, worker and beat, for Prometheus; 0: none"
@@ -297,8 +303,10 @@ class Settings(BaseSettings):
         0,
         ge=0,
         le=10_000,
-        description="most jobs that have metrics of their own, with their names as labels, so that an alert can be"
-        " written for one job: two series each, of live jobs first; 0: none has",
+        description=(
+            "most jobs with metrics of their own, labelled with their names, for alerts on single jobs: two series "
+            "each, live jobs first; 0: none"
+        ),
     )
     log_format: str = Field(
         "console", pattern="^(console|json)$", description="console (for people) or json (one object a line)"

@@ -35,11 +35,11 @@ class _Model(BaseModel):
 
 
 class ContainerPort(_Model):
-    """A port of a container. Those whose name starts with `aitj-` get a service and stand in the environment of every
-    pod of the job."""
+    """A port of a container. Ports whose name starts with `aitj-` get a service and are in the environment of
+    every pod of the job."""
 
-    containerPort: int = Field(ge=1, le=65535, description="number of the port, 1 to 65535")  # noqa: N815
-    name: str | None = Field(None, max_length=15, description="name of the port; `aitj-` in front makes it count")
+    containerPort: int = Field(ge=1, le=65535, description="number of the port")  # noqa: N815
+    name: str | None = Field(None, max_length=15, description="name of the port; see above for `aitj-`")
 
 
 class EnvVar(_Model):
@@ -65,17 +65,15 @@ class DNSConfig(_Model):
 
 
 class Container(_Model):
-    """A container, as in a Pod. For restartPolicy `ExitCode` the exit codes of those count whose name starts with
-    `aitj-`, and in jobs of other operators' kinds that of the container that is named as there (`pytorch`,
-    `tensorflow`); without one, that of the first container."""
+    """A container, as in a Pod. restartPolicy `ExitCode` judges the exit codes of containers whose name
+    starts with `aitj-` (in other operators' kinds, of the one with their name, such as `pytorch`), else of
+    the first container."""
 
     name: str = Field(
         min_length=1, max_length=63, pattern=DNS_LABEL, description="name of the container, unique in the pod"
     )
     env: list[EnvVar] | None = Field(
-        None,
-        max_length=1024,
-        description="environment variables; TRAININGJOB_* and those of the roles are the operator's and win",
+        None, max_length=1024, description="environment variables; the operator's TRAININGJOB_* and role variables win"
     )
     ports: list[ContainerPort] | None = Field(None, max_length=256, description="ports that the container listens on")
     command: SkipJsonSchema[list[str] | None] = None
@@ -94,7 +92,7 @@ class PodSpec(_Model):
         None,
         max_length=64,
         json_schema_extra=map_by("name"),
-        description="containers that run to their end before the others start",
+        description="containers that complete before the others start",
     )
     hostNetwork: bool | None = Field(None, description="use the network of the node")  # noqa: N815
     volumes: SkipJsonSchema[list[Named] | None] = None

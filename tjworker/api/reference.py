@@ -13,16 +13,13 @@ from tjworker.api.kinds.base import JobKind
 from tjworker.api.schema import Schema
 
 _BOUNDS = (
-    ("minimum", "at least {}"),
-    ("maximum", "at most {}"),
-    ("minLength", "at least {} characters"),
-    ("maxLength", "at most {} characters"),
-    ("minItems", "at least {} items"),
-    ("maxItems", "at most {} items"),
-    ("minProperties", "at least {} entries"),
-    ("maxProperties", "at most {} entries"),
-    ("pattern", "must match `{}`"),
+    ("minimum", "maximum", ""),
+    ("minLength", "maxLength", " characters"),
+    ("minItems", "maxItems", " items"),
+    ("minProperties", "maxProperties", " entries"),
 )
+_INTEGER_LIMITS = {2**31 - 1, 2**53}
+"""Maxima that only say how large an integer the API server stores: no bound that a user meets."""
 
 HEAD = """# API reference
 
@@ -30,21 +27,27 @@ Generated from the models in `tjworker/api` by `make generate`; edit those. On a
 the CRDs, `kubectl explain <kind>.spec --recursive` shows the same.
 
 Durations are whole seconds, times are RFC 3339 in UTC. `<name>` stands for a key that you choose,
-`[]` for each entry of a list. **Required** fields have no default.
+`[]` for each entry of a list, `{a,b}` for a field `a` and a field `b`. A field that begins with a
+dot belongs to the object in **bold** above it. **Required** fields have no default.
 """
 
 
 def page(job_kinds: Sequence[JobKind]) -> str:
-    """What several of these kinds share is printed once, at the top; the section of a kind lists its differences."""
+    """The reference of these kinds: what all share, what the kinds of an API group share, and each kind's differences.
+
+    A reader puts a kind together from the first table, the table of its group over it, and its own over both.
+    """
     kinds = [(job_kind, _Tables.of(job_kind)) for job_kind in job_kinds]
-    shared = _Tables(
-        _shared([tables.spec for _, tables in kinds], THIRD),
-        _shared([tables.status for _, tables in kinds], THIRD),
-        _shared([tables.rules for _, tables in kinds], HALF),
-    )
+    shared = _Tables.shared_by([tables for _, tables in kinds])
     lines = [HEAD, *_shared_section(shared)]
-    for job_kind, tables in kinds:
-        lines += _kind(job_kind, tables, shared)
+    for group in dict.fromkeys(job_kind.group for job_kind in job_kinds):
+        members = [(job_kind, tables) for job_kind, tables in kinds if job_kind.group == group]
+        base = shared
+        if 2 < len(members) < len(kinds):
+            base = _Tables.shared_by([tables for _, tables in members]).over(shared, [tables for _, tables in members])
+            lines += _group_section(group, base, shared)
+        for job_kind, tables in members:
+            lines += _kind(job_kind, tables, base)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -55,6 +58,23 @@ class _Tables:
     spec: list[str]
     status: list[str]
     rules: list[str]
+
+    @classmethod
+    def shared_by(cls, kinds: Sequence[_Tables]) -> _Tables:
+        """What enough of these kinds have in common for a table of its own."""
+        return cls(
+            _shared([tables.spec for tables in kinds], THIRD),
+            _shared([tables.status for tables in kinds], THIRD),
+            _shared([tables.rules for tables in kinds], HALF),
+        )
+
+    def over(self, base: _Tables, kinds: Sequence[_Tables]) -> _Tables:
+        """These tables, and the rows of the base for the fields that they leave open and one of the kinds has."""
+        return _Tables(
+            _laid_over(self.spec, base.spec, [tables.spec for tables in kinds]),
+            _laid_over(self.status, base.status, [tables.status for tables in kinds]),
+            [*(row for row in base.rules if row not in self.rules), *self.rules],
+        )
 
     @classmethod
     def of(cls, job_kind: JobKind) -> _Tables:
@@ -108,20 +128,44 @@ def _shared(tables: Sequence[list[str]], share: float) -> list[str]:
 THIRD, HALF = 1 / 3, 1 / 2
 
 
+def _laid_over(rows: list[str], base: list[str], kinds: Sequence[list[str]]) -> list[str]:
+    """`rows`, and of `base` those for other fields that one of the kinds has."""
+    open_fields = {_path(row) for table in kinds for row in table} - {_path(row) for row in rows}
+    return [*(row for row in base if _path(row) in open_fields), *rows]
+
+
 def _shared_section(shared: _Tables) -> Iterator[str]:
     yield "## What the kinds share\n"
     yield _filled(
-        "Fields and rules that several kinds of this page have. The section of a kind lists only what differs:"
-        " a field that it has otherwise is listed there and holds there, a field that it lacks is named there."
+        "The section of a kind, or of an API group, lists only how it differs from these tables: fields that it adds"
+        " or defines otherwise, and fields that it lacks."
     )
     if any(ROLES in row for row in shared.spec):
         yield _filled(
-            "The fields of `status.operator` are those of the `status` of an AITrainingJob: [api.md](api.md)."
+            "`status.operator` has the fields of the `status` of an AITrainingJob: [api.md](api.md)."
+            f" `{ROLES}` is the map of roles, which each kind names differently, such as `tfReplicaSpecs`."
         )
-        yield _filled(f"`{ROLES}` is the map of roles. Its name is said with each kind, such as `tfReplicaSpecs`.")
     yield from _table("### Spec that the kinds share\n", FIELDS, shared.spec)
     yield from _table("### Status that the kinds share\n", FIELDS, shared.status)
     yield from _table(f"### Rules that the kinds share\n\n{REFUSES}", RULES, shared.rules)
+
+
+def _group_section(group: str, tables: _Tables, base: _Tables) -> Iterator[str]:
+    yield f"## What the kinds of {group} share\n"
+    yield from _differences(f"the kinds of {group}", tables, base)
+
+
+def _differences(name: str, tables: _Tables, base: _Tables) -> Iterator[str]:
+    """How these tables differ from those that their reader has read before."""
+    lacks = _lacking(tables.spec + tables.status, base.spec + base.status)
+    if lacks:
+        yield _filled("Lacks " + ", ".join(f"`{path}`" for path in lacks) + ".")
+    yield from _table(f"### Spec of {name}\n", FIELDS, _beyond(tables.spec, base.spec))
+    yield from _table(f"### Status of {name}\n", FIELDS, _beyond(tables.status, base.status))
+    yield from _table(f"### Rules of {name}\n", RULES, _beyond(tables.rules, base.rules))
+    without = [row for row in base.rules if row not in tables.rules]
+    if without:
+        yield from _table("These shared rules do not hold here:\n", RULES, without)
 
 
 def _kind(job_kind: JobKind, tables: _Tables, shared: _Tables) -> Iterator[str]:
@@ -132,35 +176,81 @@ def _kind(job_kind: JobKind, tables: _Tables, shared: _Tables) -> Iterator[str]:
     roles = _role_field(job_kind)
     yield _filled(
         f"`apiVersion`: {', '.join(f'`{v}`' for v in job_kind.api_versions)}. `kubectl get"
-        f" {job_kind.short_name or job_kind.plural}` lists"
-        " them, `kubectl get training` those of every kind."
+        f" {job_kind.short_name or job_kind.plural}` shows"
+        f" {', '.join(c['name'].upper() for c in shown if not c.get('priority'))}; with `-o wide` also"
+        f" {', '.join(c['name'].upper() for c in shown if c.get('priority'))}."
         + (f" Scale subresource: `{job_kind.scale_spec_path}`." if job_kind.scale_spec_path else "")
         + (f" `{ROLES}` is `{roles}`." if roles else "")
     )
-    yield (
-        f"Columns: {', '.join(c['name'].upper() for c in shown if not c.get('priority'))}; with `-o wide` also "
-        f"{', '.join(c['name'].upper() for c in shown if c.get('priority'))}.\n"
-    )
-    lacks = _lacking(tables.spec + tables.status, shared.spec + shared.status)
-    if lacks:
-        yield _filled("It lacks " + ", ".join(f"`{path}`" for path in lacks) + ".")
-    name = f"{job_kind.kind} ({job_kind.group})"
-    yield from _table(f"### Spec of {name}\n", FIELDS, _beyond(tables.spec, shared.spec))
-    yield from _table(f"### Status of {name}\n", FIELDS, _beyond(tables.status, shared.status))
-    yield from _table(f"### Rules of {name}\n\n{REFUSES}", RULES, _beyond(tables.rules, shared.rules))
-    without = [row for row in shared.rules if row not in tables.rules]
-    if without:
-        yield from _table("Of the rules that the kinds share, these do not hold here:\n", RULES, without)
+    yield from _differences(f"{job_kind.kind} ({job_kind.group})", tables, shared)
 
 
 FIELDS = "| Field | Type | Default | Meaning and bounds |\n|---|---|---|---|"
 RULES = "| Where | Rule |\n|---|---|"
-REFUSES = "What the API server refuses beyond the bounds above, with the message that it gives:\n"
+REFUSES = "The API server refuses a job that breaks one of these rules, with this message:\n"
 
 
 def _table(title: str, head: str, rows: Sequence[str]) -> Iterator[str]:
     if rows:
-        yield from (title, head, *rows, "")
+        yield from (title, head, *_merged(rows), "")
+
+
+def _merged(rows: Sequence[str]) -> list[str]:
+    """Rows that say the same of several fields become one row with their paths."""
+    paths: dict[str, list[str]] = {}
+    for row in rows:
+        _, path, meaning = row.split("`", 2)
+        paths.setdefault(meaning, []).append(path)
+    cells = [(_braced(alike), meaning) for meaning, alike in paths.items()]
+    return list(_below_their_objects(cells))
+
+
+def _below_their_objects(cells: Sequence[tuple[list[str], str]]) -> Iterator[str]:
+    """The rows; fields of one object stand below it, without its path."""
+    above = ""
+    for place, (paths, meaning) in enumerate(cells):
+        following = cells[place + 1][0] if place + 1 < len(cells) else []
+        one = paths[0] if len(paths) == 1 else ""
+        if one and any(path.startswith((f"{one}.", f"{one}[]")) for path in following):
+            above = one
+            yield f"| **`{one}`**{meaning}"
+        elif above and all(path.startswith(f"{above}.") for path in paths):
+            yield f"| {', '.join(f'`{path.removeprefix(above)}`' for path in paths)}{meaning}"
+        else:
+            above = ""
+            yield f"| {', '.join(f'`{path}`' for path in paths)}{meaning}"
+
+
+def _braced(paths: Sequence[str]) -> list[str]:
+    """Paths that differ in one name become one: `a.{b,c}.d`."""
+    groups: list[list[str]] = []
+    for path in paths:
+        for group in groups:
+            if _differing([*group, path]) is not None:
+                group.append(path)
+                break
+        else:
+            groups.append([path])
+    return [_brace(group) for group in groups]
+
+
+def _differing(paths: Sequence[str]) -> int | None:
+    """The place of the one segment in which these paths differ; None where they differ in more."""
+    columns = list(zip(*(path.split(".") for path in paths), strict=False))
+    places = [place for place, names in enumerate(columns) if len(set(names)) > 1]
+    same_length = len({path.count(".") for path in paths}) == 1
+    return places[0] if same_length and len(places) == 1 else None
+
+
+def _brace(paths: Sequence[str]) -> str:
+    place = _differing(paths)
+    if place is None:
+        return paths[0]
+    segments = [path.split(".") for path in paths]
+    end = "[]" if all(each[place].endswith("[]") for each in segments) else ""
+    names = [each[place].removesuffix(end) for each in segments]
+    one = segments[0]
+    return ".".join([*one[:place], f"{{{','.join(names)}}}{end}", *one[place + 1 :]])
 
 
 def _beyond(rows: Sequence[str], shared: Sequence[str]) -> list[str]:
@@ -187,14 +277,28 @@ def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
     meaning = [node.get("description", "")]
     if "enum" in node:
         meaning.append("One of " + ", ".join(f"`{_value(v)}`" for v in node["enum"]))
-    bounds = "; ".join(text.format(node[key]) for key, text in _BOUNDS if key in node)
-    if bounds:
-        meaning.append(bounds[0].upper() + bounds[1:])
+    if not path.startswith("status"):  # only the operator writes it
+        meaning += _bounds(node)
     sentence = ". ".join(part.rstrip(".") for part in meaning if part)
     yield f"| `{path}` | {_type(node)} | {default} | {_cell(sentence)} |"
     for name, child in _children(node):
         needed = name.lstrip(".") in node.get("required", ())
         yield from _rows(path + name, child, required=needed)
+
+
+def _bounds(node: Schema) -> Iterator[str]:
+    for low, high, unit in _BOUNDS:
+        least, most = node.get(low), node.get(high)
+        if most in _INTEGER_LIMITS:
+            most = None
+        if least is not None and most is not None:
+            yield f"{least} to {most}{unit}"
+        elif least is not None:
+            yield f"At least {least}{unit}"
+        elif most is not None:
+            yield f"At most {most}{unit}"
+    if "pattern" in node:
+        yield f"Must match `{node['pattern']}`"
 
 
 def _children(node: Schema) -> Iterator[tuple[str, Schema]]:

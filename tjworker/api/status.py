@@ -70,7 +70,7 @@ class _Model(BaseModel):
 
 
 class Condition(_Model):
-    """One thing that is true of the job, or was: a standard Kubernetes condition, for `kubectl wait`."""
+    """A standard Kubernetes condition."""
 
     type: str = Field(
         description=(
@@ -82,7 +82,7 @@ class Condition(_Model):
     status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
     observed_generation: Count = Field(0, description="metadata.generation that this was decided on")
     last_transition_time: str = Field(description="when status last changed")
-    reason: str = Field(description="why, as one word for programs")
+    reason: str = Field(description="reason, as one word for programs")
     message: str = Field("", description="why, for people")
 
 
@@ -103,16 +103,16 @@ def renewed_condition(  # the six fields of metav1.Condition
 
 
 class ReplicaStatus(_Model):
-    """How the pods of one role stand. A pod counts in one of pending, scheduled, active, succeeded, failed. The numbers
-    of an ended job stay as they are: they count the pods that had come to an end by then."""
+    """Pods of one role by state: each counts once, as pending, scheduled, active, succeeded or failed. After
+    the job's end the numbers no longer change."""
 
     desired: Count = Field(0, description="pods that the role should have")
-    pending: Count = Field(0, description="pods without a node (or not made yet)")
+    pending: Count = Field(0, description="pods without a node, or not created yet")
     scheduled: Count = Field(0, description="pods that have a node and do not run yet")
-    active: Count = Field(0, description="pods that run; none of an ended job, which are no longer looked at")
+    active: Count = Field(0, description="pods that run; 0 after the job's end")
     succeeded: Count = Field(0, description="pods that have succeeded")
-    failed: Count = Field(0, description="pods that have failed and are not replaced yet, or for good")
-    evicted: Count = Field(0, description="of the failed ones, those that were evicted")
+    failed: Count = Field(0, description="failed pods that are not replaced, or not yet")
+    evicted: Count = Field(0, description="failed pods that were evicted")
     restarting: Count = Field(0, description="pods that are being replaced")
 
 
@@ -146,36 +146,34 @@ class RoleAttempts(_Model):
     """Attempts of one role. A pod's wanted `restart-attempt` is all + pods[index]; a pod with an older one is to be
     replaced. A restart of the whole role or job sets `all` above every attempt so far and forgets the rest."""
 
-    all: Count = Field(0, description="attempt that a restart of the whole role, or of the whole job, has begun")
+    all: Count = Field(0, description="attempt that the last restart of the whole role or job began")
     pods: dict[str, Count] = Field(default_factory=dict, description="restarts of single pods since then, by index")
     completed: str = Field("", description="indices that have succeeded in this attempt, as ranges: 0-3,7")
     failed: str = Field("", description="indices that have failed for good in this attempt, as ranges")
     crashes: dict[str, str] = Field(
-        default_factory=dict,
-        description="failures of the program in a row: how many, and the indices that have had so many, as ranges",
+        default_factory=dict, description="consecutive failures of the program: number, and indices as ranges"
     )
     rejections: dict[str, str] = Field(
-        default_factory=dict,
-        description="pods in a row that a kubelet has turned away: how many, and the indices, as ranges",
+        default_factory=dict, description="consecutive pods that a kubelet rejected: number, and indices as ranges"
     )
     resting: dict[str, str] = Field(
-        default_factory=dict,
-        description="until when failed pods stay before they are replaced: time, and the indices, as ranges",
+        default_factory=dict, description="when failed pods will be replaced: time, and indices as ranges"
     )
     made: str = Field(
-        "", description="indices whose pod has been made in this attempt and has not run, while the job is not Running"
+        "", description="indices whose pod was created in this attempt and has not run, while the job is not Running"
     )
     vanished: dict[str, str] = Field(
         default_factory=dict,
-        description="pods in a row that have gone before they started: how many, and the indices, as ranges",
+        description="consecutive pods that vanished before they started: number, and indices as ranges",
     )
     ran: str = Field(
         "", description="indices whose pod has run in this attempt, as ranges, while the job is not Running"
     )
     started: str = Field(
         "",
-        description="of an elastic role: indices whose pod has run in any attempt, as ranges; those that are scaled"
-        " away are forgotten",
+        description=(
+            "elastic role: indices whose pod has run in any attempt, as ranges; scaled-down indices are removed"
+        ),
     )
 
 
@@ -187,15 +185,15 @@ class Attempts(_Model):
 
 
 class Failure(_Model):
-    """One failed pod: enough to know why when the pod is gone."""
+    """A failed pod."""
 
     pod: str = Field(description="name of the pod")
     node: str = Field("", description="node that it was on")
     container: str = Field("", description="container whose end made it fail")
     exit_code: int | None = Field(None, ge=-(2**31), le=2**31 - 1, description="exit code of that container")
-    reason: str = Field("", description="Kubernetes' own reason, such as OOMKilled or Evicted")
-    message: str = Field("", description="Kubernetes' own message")
-    log_tail: str = Field("", description="the end of the container's log, where it could be had")
+    reason: str = Field("", description="Kubernetes' reason, such as OOMKilled or Evicted")
+    message: str = Field("", description="Kubernetes' message")
+    log_tail: str = Field("", description="the end of the container's log, if it could be read")
     time: str = Field(description="when it failed")
 
 
@@ -209,18 +207,18 @@ class ScaleRecord(_Model):
     cause: str = Field(  # no enum: an older worker reads what a newer one calls it
         "",
         description=(
-            "why, as one word for programs: room (the autoscaler found room for more), need (other pods need the"
+            "reason, as one word for programs: room (the autoscaler found room for more), need (other pods need the"
             " room), shared (the policy gives its room to other jobs), refused (the scheduler or the API server"
             " refused replicas), bounds (minReplicas or maxReplicas changed) or user (a user set the number)"
         ),
     )
-    reason: str = Field("", description="who asked for it, and why, for people")
+    reason: str = Field("", description="what requested the change, and why, for people")
 
 
 class Metric(_Model):
-    """One number of the training program, as Kubeflow Trainer has it."""
+    """A metric of the training program, as in Kubeflow Trainer."""
 
-    name: str = Field(max_length=64, description="name that the program has given it, such as loss")
+    name: str = Field(max_length=64, description="name that the program gave it, such as loss")
     value: str = Field(max_length=64, description="its value as text")
 
 
@@ -232,19 +230,19 @@ class TrainerStatus(_Model):
         None, ge=0, le=2**31 - 1, description="time until the end of the training, as the program estimates it"
     )
     metrics: tuple[Metric, ...] = Field(
-        (), max_length=64, description="numbers of the newest report that had any; the first 64 of them"
+        (), max_length=64, description="the first 64 metrics of the newest report that had any"
     )
     last_updated_time: str | None = Field(None, description="when the newest report was received")
 
 
 class SpeedRow(_Model):
-    """How fast the job went with so many replicas: the mean of its reports."""
+    """Mean reported speed with so many replicas."""
 
     replicas: Count = Field(description="replicas that took part")
     nodes: Count = Field(description="nodes that they were on")
     batch_size: Count | None = Field(None, description="samples per step of the whole job")
     rate: float = Field(ge=0, description="samples per second of the whole job")
-    count: Count = Field(description="reports that the mean rests on, at most 100")
+    count: Count = Field(description="number of reports in the mean, at most 100")
     last_seen: str = Field(description="when the newest of them was received")
     grad_sqr: float | None = Field(None, ge=0, description="squared norm of the mean gradient")
     grad_var: float | None = Field(None, ge=0, description="variance of the gradient")
@@ -253,10 +251,12 @@ class SpeedRow(_Model):
 class HostPorts(_Model):
     """The block of a node's ports that a job on the host network has drawn, in `kubedl.io/network-mode: host`."""
 
-    first: int = Field(description="first port of the block; after the last of the range it goes on at its beginning")
+    first: int = Field(description="first port of the block, which wraps around at the end of the range")
     low: int = Field(description="first port of the range (TJ_HOST_PORTS) that it was drawn in")
     high: int = Field(description="last port of that range")
-    attempt: Count = Field(0, description="restarts of the whole job when it was drawn: each draws another")
+    attempt: Count = Field(
+        0, description="restarts of the whole job when the block was drawn; each restart draws another"
+    )
 
     def at(self, place: int) -> int:
         return self.low + (self.first - self.low + place) % (self.high - self.low + 1)
@@ -265,29 +265,26 @@ class HostPorts(_Model):
 class Ending(_Model):
     """The end that has been decided while pods are still going (phase Terminating). Never changes once set."""
 
-    phase: EndPhase = Field(description="the phase that the job will end in")
+    phase: EndPhase = Field(description="the final phase of the job")
     reason: str = Field(description="reason of the condition that the end will set")
     message: str = Field("", description="message of the condition that the end will set")
     time: str = Field(description="when it was decided")
 
 
 class JobStatus(_Model):
-    """How the job stands. Only the operator writes it; nothing in it moves by itself."""
+    """State of the job. Only the operator writes it."""
 
     phase: Phase = Field(
-        "",
-        description=(
-            "where the job is in its life. Succeed, Failed, Timeout, Preempted and NodeFail are ends, and final"
-        ),
+        "", description=("phase of the job's life. Succeed, Failed, Timeout, Preempted and NodeFail are final")
     )
     conditions: tuple[Condition, ...] = Field(
         (),
-        description="what is true of the job, for `kubectl wait`; one of each type",
+        description="conditions of the job, for `kubectl wait`; one of each type",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     replica_statuses: dict[str, ReplicaStatus] = Field(default_factory=dict, description="pods of each role")
     restart_counts: dict[str, RestartCounts] = Field(default_factory=dict, description="restarts of each role by cause")
-    attempts: Attempts = Field(Attempts(), description="restarts as data, for the operator itself")
+    attempts: Attempts = Field(Attempts(), description="restart state of the operator")
     failures: tuple[Failure, ...] = Field((), max_length=MAX_FAILURES, description="failed pods, newest first")
     scale_records: tuple[ScaleRecord, ...] = Field(
         (), max_length=MAX_SCALE_RECORDS, description="changes of the number of pods, newest first"
@@ -295,7 +292,7 @@ class JobStatus(_Model):
     targets: dict[str, int] = Field(
         default_factory=dict,
         description=(
-            "replicas that the autoscaler wants of each role with edlPolicy Auto; they stand in for spec.replicas"
+            "replicas that the autoscaler wants for each role with edlPolicy Auto; they replace spec.replicas"
         ),
     )
     targets_beside: dict[str, int] = Field(
@@ -304,63 +301,62 @@ class JobStatus(_Model):
             "spec.replicas of each of these roles when its target was set; another number there sets the target aside"
         ),
     )
-    ending: Ending | None = Field(None, description="the end that has been decided while pods are still going")
+    ending: Ending | None = Field(None, description="the decided end, while pods are being deleted")
     start_time: str | None = Field(
         None, description="when the job first started: when the operator accepted it, or first resumed it"
     )
     start_running_time: str | None = Field(None, description="when every desired replica ran for the first time")
     completion_time: str | None = Field(None, description="when the job reached its end")
     released: bool = Field(
-        False, description="the end has given back what ReplicaSets and the batch Job of an EDL job held (autoclean)"
+        False, description="the end has scaled an EDL job's ReplicaSets and batch Job to 0 (autoclean)"
     )
     suspend_time: str | None = Field(None, description="since when the job is suspended")
-    suspended_seconds: Count = Field(0, description="time spent suspended before that; time limits do not count it")
+    suspended_seconds: Count = Field(0, description="time spent suspended before that, which time limits exclude")
     suspended_seconds_before_running: Count = Field(
-        0, description="of these, those before startRunningTime: timeLimit had not begun to count"
+        0, description="part of suspendedSeconds before startRunningTime, when timeLimit had not begun"
     )
     missing_nodes: dict[str, str] = Field(
-        default_factory=dict, description="nodes of this job's pods that the cluster does not have, and since when"
+        default_factory=dict, description="missing nodes of this job's pods, and since when"
     )
     short_nodes: dict[str, dict[str, str]] = Field(
         default_factory=dict,
         description="nodes with fewer GPUs than this job's pods hold there: node, resource, since when",
     )
     creating_since: dict[str, dict[str, str]] = Field(
-        default_factory=dict,
-        description="pods that cannot be started: role, since when that has been tried, indices as ranges",
+        default_factory=dict, description="pods that cannot be started: role, time of the first try, indices as ranges"
     )
     host_ports: HostPorts | None = Field(None, description="ports of a job on the host network")
     tensorboard_until: str | None = Field(None, description="until when the TensorBoard of an ended job stays")
     refused: Literal["", "Spec", "Create"] = Field(
         "",
         description=(
-            "the job is Failed and never had a pod: its `Spec` cannot be used, or the API server refused to `Create`"
-            " its first pods. The one end that an edit of the job takes back"
+            "why the job is Failed without ever having had a pod: its `Spec` is invalid, or the API server "
+            "refused to `Create` its first pods. An edit of the job undoes this end"
         ),
     )
     refused_annotations: str = Field(
         "",
         max_length=64,
-        description="digest of the annotations with which its first pods were refused: no generation tells of an edit",
+        description="digest of the annotations with which its first pods were refused, to notice an edit of them",
     )
     trainer_status: TrainerStatus | None = Field(
         None, description="progress of the training program, as it last reported it"
     )
     speed: tuple[SpeedRow, ...] = Field(
-        (), max_length=16, description="how fast the program went with each number of replicas, as it reported"
+        (), max_length=16, description="reported speed of the program by number of replicas"
     )
     rescale_seconds: float | None = Field(
         None, ge=0, description="time from the last measured change of the number of replicas to the next report"
     )
-    rescale_measured_at: str | None = Field(None, description="the change that rescaleSeconds was measured at")
+    rescale_measured_at: str | None = Field(None, description="time of the change that rescaleSeconds measured")
     snapshot: dict[str, Any] = Field(
         default_factory=dict,
-        description="the object that the spec names, as it was when the job began; later edits of it do not count",
+        description="the object that the spec names, as it was when the job began; later edits of it have no effect",
     )
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     observed_generation: Count = Field(0, description="metadata.generation that this status was decided on")
     message: str = Field("", description="why the job is in its phase, in one line")
-    active: str = Field("", description="pods that run of those desired, over all roles, such as 3/4")
+    active: str = Field("", description="running and desired pods of all roles, such as 3/4")
     restarts: int = Field(0, description="restarts of all roles, for every cause")
     replicas: Count = Field(0, description="pods of the elastic role that exist: the scale subresource reads it")
     selector: str = Field("", description="label selector of the elastic role's pods: the scale subresource reads it")

@@ -139,7 +139,7 @@ PROGRESS_WRITES = Counter(
 )
 HISTORY_ENTRIES = Counter(
     "tj_history_entries_total",
-    "news of jobs for the history",
+    "entries for the history",
     {"result": "`written`; `lost`: the history store was away, full or slow for so long that the watcher let them go"},
     ("watcher",),
     known={"result": ("written", "lost")},
@@ -164,7 +164,7 @@ PAGE_STREAMS = Gauge(
 )
 PAGE_AGE = Gauge(
     "tj_page_data_age_seconds",
-    "since the page has read Redis; each scrape makes it try, so a page that nobody looks at is not old",
+    "since the page has read Redis; each scrape makes it try, so an unused page is not old",
     {},
     ("page",),
 )

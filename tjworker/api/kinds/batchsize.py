@@ -34,13 +34,11 @@ class BatchSizeSpec(CamelModel):
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-validations": _RULES})
 
     initial: int = Field(
-        ge=1, le=MAX_INT32, description="samples in a step of all replicas for which the learning rate was chosen"
+        ge=1, le=MAX_INT32, description="samples per step of all replicas for which the learning rate was chosen"
     )
-    max: int = Field(ge=1, le=MAX_INT32, description="the most samples in a step with which the training converges")
-    per_replica_min: int = Field(
-        1, ge=1, le=MAX_INT32, description="the fewest samples of a step that one replica takes"
-    )
-    per_replica_max: int = Field(ge=1, le=MAX_INT32, description="the most samples of a step that one replica can hold")
+    max: int = Field(ge=1, le=MAX_INT32, description="most samples per step with which the training converges")
+    per_replica_min: int = Field(1, ge=1, le=MAX_INT32, description="fewest samples per step of one replica")
+    per_replica_max: int = Field(ge=1, le=MAX_INT32, description="most samples per step of one replica")
 
     def value(self) -> BatchSize:
         return BatchSize(self.initial, self.max, self.per_replica_min, self.per_replica_max)

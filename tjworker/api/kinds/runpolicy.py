@@ -65,13 +65,13 @@ class SchedulingPolicy(CamelModel):
         " where there is such a class",
     )
     min_resources: dict[str, Quantity] | None = Field(
-        None, max_length=32, description="what the pods that start together need together (Volcano, scheduler-plugins)"
+        None, max_length=32, description="total resources of the pods that start together (Volcano, scheduler-plugins)"
     )
     schedule_timeout_seconds: int | None = Field(
         None,
         ge=0,
         le=MAX_INT32,
-        description="for so long pods that have found room wait for the others (scheduler-plugins)",
+        description="how long pods that have found room wait for the others (scheduler-plugins)",
     )
 
 
@@ -96,7 +96,7 @@ class RunPolicy(CamelModel):
         None,
         ge=0,
         le=MAX_INT32,
-        description="seconds after its end when the job is deleted with all it owns; default: never",
+        description="seconds from its end to the deletion of the job and all it owns; default: never",
     )
     active_deadline_seconds: int | None = Field(
         None,
@@ -117,4 +117,6 @@ class RunPolicy(CamelModel):
             "whether that ends the job. Default: no limit"
         ),
     )
-    scheduling_policy: SchedulingPolicy | None = Field(None, description="how the scheduler takes the pods of the job")
+    scheduling_policy: SchedulingPolicy | None = Field(
+        None, description="how the scheduler handles the pods of the job"
+    )

@@ -208,16 +208,19 @@ PAGES = {"docs/api.md": JOB_KINDS, "docs/api-kinds.md": GUEST_KINDS}
     ids=lambda value: getattr(value, "resource", None),
 )
 def test_the_reference_says_all_of_a_kind(page: str, job_kind: JobKind) -> None:
-    """As its reader puts it together: the shared tables without what the kind lacks, and its own rows over them."""
+    """As its reader puts it together: the shared table, that of the API group over it, the kind's own over both."""
     sections = re.split(r"^## ", outputs()[page], flags=re.M)
-    shared = _by_path(next(s for s in sections if s.startswith("What the kinds share")))
-    own = next(s for s in sections if s.startswith(f"{job_kind.kind} ({job_kind.group})"))
-    lacks = re.findall("`(.*?)`", found[0]) if (found := re.findall(r"^It lacks [^|]*?\.$", own, re.M | re.S)) else []
-    read = {
-        path: meaning
-        for path, meaning in shared.items()
-        if not any(path == gone or path.startswith((f"{gone}.", f"{gone}[")) for gone in lacks)
-    } | _by_path(own)
+    own = next(section for section in sections if section.startswith(f"{job_kind.kind} ({job_kind.group})"))
+    of_group = [s for s in sections if s.startswith(f"What the kinds of {job_kind.group} share")]
+    read: dict[str, str] = {}
+    for section in (next(s for s in sections if s.startswith("What the kinds share")), *of_group, own):
+        lacks = re.findall("`(.*?)`", next(iter(re.findall(r"^Lacks [^|]*?\.$", section, re.M | re.S)), ""))
+        kept = {
+            path: read[path]
+            for path in read
+            if not any(re.match(rf"{re.escape(gone)}(?=[.[]|$)", path) for gone in lacks)
+        }
+        read = kept | _by_path(section)
     roles = next(iter(re.findall(r"`<roles>`\s+is\s+`(\w+)`", own)), "<roles>")
     said = {path.replace("<roles>", roles): meaning for path, meaning in read.items()}
     spec, status = itemgetter("spec", "status")(crd.schema(job_kind)["properties"])
@@ -230,8 +233,20 @@ def test_the_reference_says_all_of_a_kind(page: str, job_kind: JobKind) -> None:
 
 def _by_path(section: str) -> dict[str, str]:
     """The path of each field -> the beginning of its meaning, out of the tables of four columns."""
-    rows = re.findall(r"^\| `((?:spec|status)[^`]*)` \| [^|]* \| [^|]* \| (.*) \|$", section, re.M)
-    return {path: meaning.replace("\\|", "|").partition(". ")[0].rstrip(".") for path, meaning in rows}
+    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| [^|]* \| (.*) \|$", section, re.M)
+    above, found = "", {}
+    for paths, meaning in rows:
+        above = next(iter(re.findall(r"\*\*`(.*)`\*\*", paths)), above)
+        for braced in re.findall("`(.*?)`", paths):
+            for path in _spread(above + braced if braced.startswith(".") else braced):
+                found[path] = meaning.replace("\\|", "|").partition(". ")[0].rstrip(".")
+    return {path: meaning for path, meaning in found.items() if path.startswith(("spec", "status"))}
+
+
+def _spread(braced: str) -> list[str]:
+    before, brace, rest = braced.partition("{")
+    names, _, after = rest.partition("}")
+    return [path for name in names.split(",") for path in _spread(before + name + after)] if brace else [braced]
 
 
 def _fields(path: str, node: Schema) -> Iterator[tuple[str, str]]:

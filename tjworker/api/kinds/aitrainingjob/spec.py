@@ -17,7 +17,7 @@ from tjworker.api.podtemplate import LABEL_VALUE, PodTemplate
 
 
 class ReplicaSpec(CamelModel):
-    """One role of the job: its pods, how many, and what happens when one of them ends."""
+    """A role of the job: its pods, their number, and what happens when one ends."""
 
     model_config = ConfigDict(json_schema_extra=rules.extension(*rules.REPLICAS))
 
@@ -25,7 +25,7 @@ class ReplicaSpec(CamelModel):
         1,
         ge=0,
         le=rules.MAX_REPLICAS,
-        description="how many pods the role has, 0 to 10000. `kubectl scale` and the autoscaler change it",
+        description="number of pods of the role. `kubectl scale` and the autoscaler change it",
     )
     min_replicas: int | None = Field(
         None, ge=0, le=rules.MAX_REPLICAS, description="the fewest pods that the role can work with; default: replicas"
@@ -48,8 +48,8 @@ class ReplicaSpec(CamelModel):
     batch_size: BatchSizeSpec | None = Field(
         None,
         description=(
-            "between which batch sizes the training converges: the autoscaling policy `goodput` weighs with it what a "
-            "sample is worth. Default: the batch size does not change with the number of pods"
+            "batch sizes with which the training converges, for the autoscaling policy `goodput`. Default: the "
+            "batch size does not change with the number of pods"
         ),
     )
     restart_limit: int | None = Field(
@@ -108,8 +108,7 @@ class AITrainingJobSpec(CamelModel):
     fault_tolerant: bool = Field(
         False,
         description=(
-            "the training program itself copes with pods that come and go; a note, restartPolicy and "
-            "restartScope decide"
+            "the training program tolerates pods that come and go. Informational: restartPolicy and restartScope decide"
         ),
     )
     priority: str | None = Field(
@@ -141,7 +140,8 @@ class AITrainingJobSpec(CamelModel):
     clean_pod_policy: CleanPodPolicyOrNone = Field(
         None,
         description=(
-            "which pods go when the job has ended: `All`, those still `Running`, or `None`; services go with the "
+            "which pods are deleted when the job has ended: `All`, those still `Running`, or `None`; services "
+            "go with the "
             'pods. Default, and "": All'
         ),
     )
@@ -152,7 +152,7 @@ class AITrainingJobSpec(CamelModel):
         "All", description="the job has succeeded when `All` roles are complete or `Any` is; `None`: never by itself"
     )
     suspend: bool = Field(
-        False, description="true: the pods go and the job waits; its time limits stand still. false: it goes on"
+        False, description="true: the pods are deleted, the job waits and its time limits stop. false: it continues"
     )
     run_policy: RunPolicy | None = Field(None, description="the job as a whole, in the words of the KubeDL job API")
     replicas: int | None = Field(
@@ -160,7 +160,7 @@ class AITrainingJobSpec(CamelModel):
         ge=0,
         le=rules.MAX_REPLICAS,
         description=(
-            "how many pods the elastic role has, whatever its name: `kubectl scale` and an HPA write it. An HPA needs "
+            "number of pods of the elastic role: `kubectl scale` and an HPA write it. An HPA needs "
             "it in the manifest: without it the API server has no scale to read, and the HPA says FailedGetScale. It "
             "wins over the role's own replicas and obeys its bounds. The elastic role is `trainer` where that can be "
             "scaled, else the only role with minReplicas < maxReplicas. Default: the role's own replicas"

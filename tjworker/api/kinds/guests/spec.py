@@ -21,7 +21,7 @@ GuestCleanPodPolicy = Literal["", "All", "Running", "None"]
 
 
 class AsWritten(BaseModel):
-    """Kept as the user wrote it, with whatever fields."""
+    """Any fields, kept as written."""
 
     model_config = ConfigDict(frozen=True, extra="allow", json_schema_extra=PRESERVE)
 
@@ -39,11 +39,13 @@ class RunFields(CamelModel):
 
     clean_pod_policy: GuestCleanPodPolicy | None = Field(
         None,
-        description="which pods go when the job has ended: `All`, those still `Running`, or `None`. Default: None (a"
-        " TFJob, an XDLJob, an MPIJob and an ElasticDLJob of KubeDL: Running)",
+        description=(
+            "which pods are deleted when the job has ended: `All`, those still `Running`, or `None`. Default: None"
+            " (a TFJob, an XDLJob, an MPIJob and an ElasticDLJob of KubeDL: Running)"
+        ),
     )
     ttl_seconds_after_finished: int | None = Field(
-        None, ge=0, le=MAX_INT32, description="seconds after its end when the job is deleted; default: never"
+        None, ge=0, le=MAX_INT32, description="seconds from its end to the deletion of the job; default: never"
     )
     active_deadline_seconds: int | None = Field(
         None,
@@ -55,22 +57,26 @@ class RunFields(CamelModel):
         None,
         ge=0,
         le=MAX_INT32,
-        description="restarts for the job's own failures; one more failure ends it. Default: no limit (an XDLJob: 20)",
+        description=(
+            "restarts for the program's failures; one more failure ends the job. Default: no limit (an XDLJob: 20)"
+        ),
     )
-    scheduling_policy: SchedulingFields | None = Field(None, description="how a gang scheduler takes the pods")
-    suspend: bool | None = Field(None, description="true: the pods go and the job waits. false: it goes on")
+    scheduling_policy: SchedulingFields | None = Field(None, description="how a gang scheduler handles the pods")
+    suspend: bool | None = Field(None, description="true: the pods are deleted and the job waits. false: it continues")
 
 
 class ReplicaSpec(CamelModel):
     """The pods of one role."""
 
-    replicas: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="how many pods the role has. Default: 1")
+    replicas: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="number of pods of the role. Default: 1")
     restart_policy: GuestRestartPolicy | None = Field(
         None,
         description="which failed pods are replaced: `Always` and `OnFailure` all, `ExitCode` those with exit codes"
         " from 128 on, and those whose node failed, `Never` none",
     )
-    template: PodTemplate = Field(description="pod template of the role's pods; its own restartPolicy stands back")
+    template: PodTemplate = Field(
+        description="pod template of the role's pods; the template's restartPolicy is ignored"
+    )
 
 
 class ElasticBounds(CamelModel):

@@ -36,7 +36,7 @@ _ACCEPTED = "the job is accepted"
 
 
 class GuestCondition(CamelModel):
-    """One thing that is true of the job, or was."""
+    """A condition of the job."""
 
     type: str = Field(description="Created, Running, Restarting, Suspended, Succeeded or Failed")
     status: str = Field(description="True, False or Unknown")
@@ -49,17 +49,17 @@ class GuestCondition(CamelModel):
 class GuestReplicaStatus(CamelModel):
     """How the pods of one role stand."""
 
-    active: int | None = Field(None, ge=0, description="pods that run; of a job that has failed, those that ran then")
+    active: int | None = Field(None, ge=0, description="running pods; in a failed job, those that ran at its end")
     succeeded: int | None = Field(
-        None, ge=0, description="pods that have succeeded; of a job that has succeeded, also those that ran then"
+        None, ge=0, description="succeeded pods; in a succeeded job, also those that ran at its end"
     )
-    failed: int | None = Field(None, ge=0, description="pods that have failed and are not replaced yet, or for good")
+    failed: int | None = Field(None, ge=0, description="failed pods that are not replaced, or not yet")
 
 
 class GuestStatus(CamelModel):
     """How the job stands, as its own operator tells it."""
 
-    conditions: list[GuestCondition] = Field(default_factory=list, description="what is true of the job, newest last")
+    conditions: list[GuestCondition] = Field(default_factory=list, description="conditions of the job, newest last")
     start_time: str | None = Field(
         None, description="when the job first started: when the operator accepted it, or first resumed it"
     )
@@ -67,8 +67,7 @@ class GuestStatus(CamelModel):
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     operator: JobStatus = Field(
         JobStatus(),
-        description="what this operator knows of the job beyond that: phase, failures with the end of their logs,"
-        " restarts by cause",
+        description="what this operator adds: phase, failures with the end of their logs, restarts by cause",
     )
 
 

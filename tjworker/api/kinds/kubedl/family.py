@@ -18,11 +18,11 @@ from tjworker.api.status import ReplicaStatus
 class KubeDLReplicaStatus(GuestReplicaStatus):
     """How the pods of one role stand."""
 
-    evicted: int | None = Field(None, ge=0, description="of the failed ones, those that were evicted")
+    evicted: int | None = Field(None, ge=0, description="failed pods that were evicted")
 
 
 class KubeDLStatus(GuestStatus):
-    """How the job stands, as KubeDL tells it."""
+    """State of the job, as KubeDL reports it."""
 
     replica_statuses: dict[str, KubeDLReplicaStatus] = Field(default_factory=dict, description="pods of each role")
 

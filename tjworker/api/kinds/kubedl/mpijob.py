@@ -44,8 +44,10 @@ class MPIJobSpec(CamelModel):
         None,
         min_length=1,
         max_length=16,
-        description="Launcher, which runs mpirun, and Worker, where it starts processes; required, though no schema"
-        " says so: a job of v1alpha1 has none, and is told what to write",
+        description=(
+            "Launcher, which runs mpirun, and Worker, where it starts processes; required, though not by the "
+            "schema, so that a job of v1alpha1 gets a message that says what to write"
+        ),
         json_schema_extra=role_rules(ROLES, "MPIJob", lone=("Launcher",), needed=("Launcher",)),
     )
     slots_per_worker: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes of each worker. Default: 1")

@@ -31,9 +31,9 @@ class KubeDLReplicaSpec(ReplicaSpec):
 class KubeDLRunPolicy(RunFields):
     """The job as a whole."""
 
-    scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler takes the pods")
+    scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler handles the pods")
     cron_policy: AsWritten | None = Field(
-        None, description="runs of the job by a schedule; not acted on: the job runs once. A CronJob can create jobs"
+        None, description="schedule of runs; not acted on: the job runs once. A CronJob can create jobs"
     )
 
 

@@ -29,7 +29,7 @@ class XDLJobSpec(KubeDLRunPolicy):
         ge=1,
         le=MAX_PODS,
         alias="minFinishWorkNum",
-        description="so many workers and extended roles must succeed for the job to succeed; at most all count",
+        description="number of workers and extended roles that must succeed for the job to succeed",
     )
     min_finish_worker_percentage: int | None = Field(
         None,

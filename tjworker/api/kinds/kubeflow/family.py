@@ -32,7 +32,7 @@ class KubeflowReplicaStatus(GuestReplicaStatus):
 
 
 class KubeflowStatus(GuestStatus):
-    """How the job stands, as training-operator tells it."""
+    """State of the job, as training-operator reports it."""
 
     replica_statuses: dict[str, KubeflowReplicaStatus] = Field(default_factory=dict, description="pods of each role")
 

@@ -34,9 +34,9 @@ class PyTorchElasticPolicy(ElasticPolicy):
     rdzv_port: int | None = Field(
         None, ge=1, le=65535, description="its port, where rdzvHost is set; the first pod's is that of its container"
     )
-    rdzv_id: str | None = Field(None, description="name of the rendezvous. Default: one of this job alone")
+    rdzv_id: str | None = Field(None, description="name of the rendezvous. Default: unique for the job")
     rdzv_conf: list[RendezvousSetting] | None = Field(None, max_length=64, description="further settings of it")
-    standalone: bool | None = Field(None, description="each pod is a training of its own")
+    standalone: bool | None = Field(None, description="each pod trains by itself")
     n_proc_per_node: int | None = Field(None, ge=1, description="as spec.nprocPerNode, for older manifests")
 
 

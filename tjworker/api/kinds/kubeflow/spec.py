@@ -36,7 +36,7 @@ class SchedulingPolicy(SchedulingFields):
         },
     )
     min_resources: AsWritten | None = Field(
-        None, description="that the PodGroup asks for together (Volcano, scheduler-plugins)"
+        None, description="total resources that the PodGroup requests (Volcano, scheduler-plugins)"
     )
     priority_class: str | None = Field(
         None, max_length=253, description="of the PodGroup, and of pods whose template names none"
@@ -45,18 +45,18 @@ class SchedulingPolicy(SchedulingFields):
         None,
         ge=0,
         le=MAX_INT32,
-        description="for so long the pods of the PodGroup that have found room wait for the others (scheduler-plugins)",
+        description="how long pods of the PodGroup that have found room wait for the others (scheduler-plugins)",
     )
 
 
 class RunPolicy(RunFields):
     """The job as a whole."""
 
-    scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler takes the pods")
+    scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler handles the pods")
     managed_by: str | None = Field(
         None,
         max_length=MAX_MANAGER,
-        description=f"{MULTIKUEUE}: the job is MultiKueue's, and nothing is done with it here. The other value is the"
+        description=f"{MULTIKUEUE}: MultiKueue manages the job, and the operator ignores it. The other value is the"
         f" default, {OWN_CONTROLLER}; of an MPIJob of v2beta1 {OWN_MPI_CONTROLLER}",
         json_schema_extra={
             "x-kubernetes-validations": [{"rule": "self == oldSelf", "message": "managedBy cannot change"}]

@@ -84,8 +84,8 @@ class Initializer(CamelModel):
 class Resources(CamelModel):
     """Resources of one node, as in a container."""
 
-    limits: dict[str, Quantity] | None = Field(None, max_length=64, description="most that it may use")
-    requests: dict[str, Quantity] | None = Field(None, max_length=64, description="what is kept for it")
+    limits: dict[str, Quantity] | None = Field(None, max_length=64, description="limits by resource")
+    requests: dict[str, Quantity] | None = Field(None, max_length=64, description="requests by resource")
     claims: list[AsWritten] | None = Field(None, max_length=64, description="as in a container")
 
 
@@ -96,11 +96,11 @@ class Trainer(CamelModel):
     command: list[Word] | None = Field(None, max_length=128, description="its command")
     args: list[Word] | None = Field(None, max_length=128, description="its arguments")
     env: list[AsWritten] | None = Field(
-        None, max_length=128, description="its variables, each in the place of the runtime's of the same name"
+        None, max_length=128, description="its variables, which override the runtime's of the same name"
     )
     num_nodes: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="how many training nodes (pods)")
     resources_per_node: Resources | None = Field(
-        None, description="resources of each node, each in the place of the runtime's"
+        None, description="resources of each node, which override the runtime's"
     )
     num_proc_per_node: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes that each node starts")
 
@@ -170,13 +170,13 @@ class PatchedRuntimeSpec(CamelModel):
 
 
 class RuntimePatch(CamelModel):
-    """A change of the runtime for this job alone, by one manager."""
+    """Changes of the runtime for this job by one manager."""
 
     manager: str = Field(
         min_length=1,
         max_length=317,
         pattern=MANAGER,
-        description="who makes the change: a path with a domain, such as kueue.x-k8s.io/manager",
+        description="manager of the change: a path with a domain, such as kueue.x-k8s.io/manager",
     )
     time: str | None = Field(None, max_length=64, description="when; under Kubeflow's Trainer its webhook fills it in")
     training_runtime_spec: PatchedRuntimeSpec | None = Field(None, description="what is merged into the runtime")
@@ -203,16 +203,16 @@ class TrainJobSpec(CamelModel):
             ]
         }
     )
-    runtime_ref: RuntimeRef = Field(description="the runtime that says what the pods of the job are")
+    runtime_ref: RuntimeRef = Field(description="the runtime of the job")
     initializer: Initializer | None = Field(None, description="what is fetched before the training begins")
-    trainer: Trainer | None = Field(None, description="what the training nodes run")
+    trainer: Trainer | None = Field(None, description="the training nodes")
     runtime_patches: list[RuntimePatch] | None = Field(
         None,
         max_length=16,
         json_schema_extra=map_by("manager"),
-        description="changes of the runtime for this job alone, in this order",
+        description="changes of the runtime for this job, in this order",
     )
-    suspend: bool = Field(False, description="true: the pods go and the job waits. false: it goes on")
+    suspend: bool = Field(False, description="true: the pods are deleted and the job waits. false: it continues")
     active_deadline_seconds: int | None = Field(
         None,
         ge=1,
@@ -221,7 +221,7 @@ class TrainJobSpec(CamelModel):
     )
     managed_by: Literal["trainer.kubeflow.org/trainjob-controller", "kueue.x-k8s.io/multikueue"] = Field(
         "trainer.kubeflow.org/trainjob-controller",
-        description=f"{MULTIKUEUE}: the job is MultiKueue's, and nothing is done with it here",
+        description=f"{MULTIKUEUE}: MultiKueue manages the job, and the operator ignores it",
     )
 
 

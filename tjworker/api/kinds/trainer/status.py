@@ -20,7 +20,7 @@ COMPLETED = ("AllJobsCompleted", "jobset completed successfully")
 
 
 class TrainJobCondition(CamelModel):
-    """One thing that is true of the job, or was."""
+    """A condition of the job."""
 
     type: str = Field(description="Suspended, Complete, Failed, or Waiting")
     status: str = Field(description="True, False or Unknown")
@@ -31,10 +31,10 @@ class TrainJobCondition(CamelModel):
 
 
 class ChildJobStatus(CamelModel):
-    """How many of the child Jobs of one replicated job stand in which way."""
+    """Child Jobs of one replicated job by state."""
 
     name: str = Field(description="name of the replicated job")
-    ready: int = Field(ge=0, description="those all of whose pods run, or have succeeded")
+    ready: int = Field(ge=0, description="child Jobs all of whose pods run or have succeeded")
     succeeded: int = Field(ge=0, description="those that have succeeded")
     failed: int = Field(ge=0, description="those that have failed for good")
     active: int = Field(ge=0, description="those with a pod that waits or runs")
@@ -42,12 +42,11 @@ class ChildJobStatus(CamelModel):
 
 
 class TrainJobStatus(CamelModel):
-    """How the job stands, as Kubeflow's Trainer tells it."""
+    """State of the job, as Kubeflow's Trainer reports it."""
 
     conditions: list[TrainJobCondition] = Field(
         default_factory=list,
-        description="what is true of the job, newest last. None stands here while it runs: its clients look at"
-        " pods then",
+        description="conditions of the job, newest last. Empty while it runs: clients look at its pods then",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     jobs_status: list[ChildJobStatus] = Field(
@@ -58,7 +57,7 @@ class TrainJobStatus(CamelModel):
     trainer_status: TrainerStatus | None = Field(None, description="progress, as the training program reports it")
     operator: JobStatus = Field(
         JobStatus(),
-        description="what this operator knows of the job beyond that: phase, failures with the end of their logs,"
+        description="what this operator adds: phase, failures with the end of their logs,"
         " restarts by cause, and the runtime as it was when the job began",
     )
 

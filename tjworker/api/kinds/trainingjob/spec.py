@@ -31,9 +31,7 @@ Inert = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": T
 
 
 def _inert(alias: str) -> Any:
-    return Field(
-        None, alias=alias, description="accepted and without effect: manifests of the EDL operator have had it"
-    )
+    return Field(None, alias=alias, description="accepted without effect: manifests of the EDL operator have it")
 
 
 EnvValue = Annotated[str, Field(max_length=32_768)]
@@ -58,11 +56,9 @@ class _Free(_Model):
 class Resources(_Model):
     """What a pod's container asks for and may use, as in a Pod."""
 
-    limits: dict[str, Quantity] | None = Field(
-        None, max_length=MAX_LIST, description="the most that it may use, by resource"
-    )
+    limits: dict[str, Quantity] | None = Field(None, max_length=MAX_LIST, description="limits by resource")
     requests: dict[str, Quantity] | None = Field(
-        None, max_length=MAX_LIST, description="what the scheduler reserves for it, by resource; default: the limits"
+        None, max_length=MAX_LIST, description="requests by resource; default: the limits"
     )
 
 
@@ -124,7 +120,7 @@ class Component(_Model):
         max_length=4096,
         description="directory of the training program: the variable TRAINER_PACKAGE. Default: that of the trainer",
     )
-    resources: Resources = Field(default_factory=Resources, description="what a pod of the role asks for and may use")
+    resources: Resources = Field(default_factory=Resources, description="resources of a pod of the role")
     envs: dict[str, EnvValue] = Field(
         default_factory=dict,
         max_length=1024,
@@ -137,18 +133,18 @@ class Component(_Model):
         description="Secrets that the image is pulled with. Default: those of the trainer",
     )
     grace_period_seconds: int | None = Field(
-        None, ge=0, le=MAX_INT32, description="seconds between the request to end and the kill; default: 30"
+        None, ge=0, le=MAX_INT32, description="seconds between SIGTERM and SIGKILL; default: 30"
     )
     pre_stop_cmd: list[Words] = Field(
         default_factory=list,
         max_length=MAX_LIST,
-        description="command that runs in the container before it is asked to end (lifecycle.preStop)",
+        description="command that runs in the container before SIGTERM (lifecycle.preStop)",
     )
     tolerations: list[Toleration] = Field(
-        default_factory=list, max_length=MAX_LIST, description="taints of nodes that the role's pods bear, as in a Pod"
+        default_factory=list, max_length=MAX_LIST, description="tolerations of the role's pods, as in a Pod"
     )
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] = Field(
-        default_factory=dict, max_length=MAX_LIST, description="labels of the nodes that the role's pods may run on"
+        default_factory=dict, max_length=MAX_LIST, description="node labels that the role's pods require"
     )
     liveness_probe: Probe | None = Field(None, description="when the container is restarted, as in a Pod")
     readiness_probe: Probe | None = Field(None, description="when the container is ready, as in a Pod")
@@ -226,9 +222,7 @@ class Annotations(_Model):
 class Framework(_Model):
     """The framework, and how its pods work together. Its type wins over local_job and is_nccl."""
 
-    name: str | None = Field(
-        None, max_length=63, description="name of the framework, such as paddle; a note for people and tools"
-    )
+    name: str | None = Field(None, max_length=63, description="name of the framework, such as paddle; informational")
     type: FrameworkType = Field(
         description=(
             "`local`: one trainer alone; `nccl2`: trainers that reduce among themselves; `multi`: trainers and "
@@ -267,8 +261,7 @@ class TrainingJobSpec(_Model):
         None, ge=0, le=MAX_PORTS, description="ports of a trainer, from trainer_port on"
     )
     fault_tolerant: bool = Field(
-        False,
-        description="trainers may fail, come and go while the job goes on: there is a master, which hands out the work",
+        False, description="trainers may fail, come and go while the job continues: a master hands out the work"
     )
     local_job: bool = Field(False, description="one trainer alone, without parameter servers")
     is_nccl: bool = Field(False, description="trainers reduce among themselves, without parameter servers")
@@ -287,9 +280,9 @@ class TrainingJobSpec(_Model):
         alias="VolumeMounts",
         max_length=MAX_LIST,
         json_schema_extra=map_by("mountPath"),
-        description="where the containers master, pserver and trainer mount them, as in a Pod",
+        description="mounts of the containers master, pserver and trainer, as in a Pod",
     )
-    annotations: Annotations = Field(default_factory=Annotations, description="what a platform tells about the job")
+    annotations: Annotations = Field(default_factory=Annotations, description="information of a platform about the job")
     scheduler_name: str | None = Field(
         None, alias="schedulerName", max_length=253, description="scheduler of the pods; default: the cluster's"
     )
@@ -313,7 +306,8 @@ class TrainingJobSpec(_Model):
     suspend: bool = Field(
         False,
         description=(
-            "true: the pods go, the job waits, and its time limits stand still. false: it goes on. PaddlePaddle EDL has"
+            "true: the pods are deleted, the job waits and its time limits stop. false: it continues. "
+            "PaddlePaddle EDL has"
             " no such field"
         ),
     )
