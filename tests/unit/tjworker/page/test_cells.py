@@ -57,7 +57,19 @@ def test_a_job_in_the_list() -> None:
     link = f"/jobs/{KIND}/team-a/"
     names = ("link", "name", "namespace", "kind", "phase", "tone", "replicas", "restarts", "progress", "age", "since")
     want = [
-        (f"{link}digits", "digits", "team-a", "AITrainingJob", "Running", "good", "3 of 4", 2, 0, "120m", TWO_HOURS_AGO),
+        (
+            f"{link}digits",
+            "digits",
+            "team-a",
+            "AITrainingJob",
+            "Running",
+            "good",
+            "3 of 4",
+            2,
+            0,
+            "120m",
+            TWO_HOURS_AGO,
+        ),
         (f"{link}new", "new", "team-a", "AITrainingJob", "New", "quiet", "", 0, None, "\u2013", ""),
     ]
     assert rows == [dict(zip((*names, "message"), (*row, "3 of 4 run"), strict=True)) for row in want]
@@ -239,7 +251,10 @@ POD_ROW = {
 }
 PODS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "it runs": (pod(), {}),
-    "it waits for a node": (pod("Pending", node=""), {"phase": "Pending", "tone": "quiet", "ready": "0/1", "node": "–"}),
+    "it waits for a node": (
+        pod("Pending", node=""),
+        {"phase": "Pending", "tone": "quiet", "ready": "0/1", "node": "–"},
+    ),
     "it is of the past, and ran": (pod(gone=AN_HOUR_AGO), {"phase": "Deleted", "tone": "warn"}),
     "it is of the past, and waited": (
         pod("Pending", gone=AN_HOUR_AGO),
@@ -260,7 +275,9 @@ def test_a_pod(sentence: str) -> None:
 
 def test_so_many_pods_and_events_are_shown_and_no_more() -> None:
     assert len(views.pod_rows([pod()] * (SHOWN_PODS + 1), NOW)) == SHOWN_PODS
-    seen = [Happening(AN_HOUR_AGO, AN_HOUR_AGO, 1, "Normal", f"R{n}", "job/digits", "") for n in range(SHOWN_EVENTS + 5)]
+    seen = [
+        Happening(AN_HOUR_AGO, AN_HOUR_AGO, 1, "Normal", f"R{n}", "job/digits", "") for n in range(SHOWN_EVENTS + 5)
+    ]
     shown = [row["reason"] for row in views.event_rows(seen, NOW)]
     assert shown == [f"R{n}" for n in range(SHOWN_EVENTS + 4, 4, -1)], "the newest, above"
 
@@ -394,7 +411,16 @@ def test_filters_offer_what_there_is_in_order() -> None:
 
 TONES = {
     "good": ("Running", "Succeed", "Succeeded", "Ready"),
-    "bad": ("Failed", "Timeout", "Error (137)", "OOMKilled (137)", "CrashLoopBackOff", "ErrImagePull", "NodeFail", "Not ready"),
+    "bad": (
+        "Failed",
+        "Timeout",
+        "Error (137)",
+        "OOMKilled (137)",
+        "CrashLoopBackOff",
+        "ErrImagePull",
+        "NodeFail",
+        "Not ready",
+    ),
     "warn": ("Restarting", "Scaling", "Terminating", "Suspended", "Cordoned", "Deleted"),
     "quiet": ("", "Pending", "New", "Creating"),
 }
