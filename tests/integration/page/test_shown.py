@@ -131,9 +131,9 @@ def test_each_column_of_the_list_shows_its_value(page: PageWorld) -> None:
     assert words == {
         "": "words default · AITrainingJob",
         "Phase": "New",
-        "Replicas": "–",
+        "Replicas": "\u2013",
         "Restarts": "0",
-        "Progress": "–",
+        "Progress": "\u2013",
         "Message": "",
     }
 
@@ -177,7 +177,8 @@ def test_the_cluster_shows_each_node_with_what_is_asked_of_it(page: PageWorld) -
         "status": {"allocatable": {"cpu": "4", "memory": "8G", "pods": "110", "nvidia.com/gpu": "2"}},
     }
     seen = project(NODES, node)
-    assert seen is not None and isinstance(seen.node_record, NodeRecord)
+    assert seen is not None
+    assert isinstance(seen.node_record, NodeRecord)
     asked = NodeRequests(cpu_milli=1500, memory_bytes=2_000_000_000, pods=3, extended=(("nvidia.com/gpu", 1),))
     page.store.projection.apply_nodes(1, {"node-a": seen.change.record})
     records = {
@@ -212,7 +213,7 @@ def test_without_the_right_to_list_nodes_a_viewer_sees_the_queue_alone(page: Pag
     page.add(make_job("digits").workers(2).status(phase="Running"), "team-a")
     body = page.get("/cluster", "team-a").body
     assert "Your token may not list nodes." in body
-    assert [name for name, _ in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", body)][0] == "Unfinished jobs"
+    assert next(name for name, _ in re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", body)) == "Unfinished jobs"
 
 
 def test_a_job_without_a_message_shows_that_of_its_last_condition(page: PageWorld) -> None:

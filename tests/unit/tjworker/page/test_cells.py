@@ -253,7 +253,7 @@ PODS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "it runs": (pod(), {}),
     "it waits for a node": (
         pod("Pending", node=""),
-        {"phase": "Pending", "tone": "quiet", "ready": "0/1", "node": "–"},
+        {"phase": "Pending", "tone": "quiet", "ready": "0/1", "node": "\u2013"},
     ),
     "it is of the past, and ran": (pod(gone=AN_HOUR_AGO), {"phase": "Deleted", "tone": "warn"}),
     "it is of the past, and waited": (
