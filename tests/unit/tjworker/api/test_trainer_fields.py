@@ -57,12 +57,20 @@ ELASTIC = replace(
 ROLES: dict[str, tuple[Json, Json | None, list[Role]]] = {
     "one of torch": (train_job(), None, [NODE]),
     "an elastic one": (elastic(most="4"), None, [ELASTIC]),
-    "an elastic one with its fewest": (elastic(least="2", most="4"), None, [replace(ELASTIC, min_replicas=2, replicas=2)]),
+    "an elastic one with its fewest": (
+        elastic(least="2", most="4"),
+        None,
+        [replace(ELASTIC, min_replicas=2, replicas=2)],
+    ),
     "the autoscaler moves it": (elastic(most="4", auto="true"), None, [replace(ELASTIC, edl_policy="Auto")]),
     "the autoscaler leaves it alone": (elastic(most="4", auto="false"), None, [ELASTIC]),
     "it asks for a number": (elastic(most="4", nodes="3"), None, [replace(ELASTIC, replicas=3)]),
     "it asks for more than it may": (elastic(most="4", nodes="9"), None, [replace(ELASTIC, replicas=4)]),
-    "it asks for fewer than it may": (elastic(least="2", most="4", nodes="1"), None, [replace(ELASTIC, min_replicas=2, replicas=2)]),
+    "it asks for fewer than it may": (
+        elastic(least="2", most="4", nodes="1"),
+        None,
+        [replace(ELASTIC, min_replicas=2, replicas=2)],
+    ),
     "an elastic one whose failures are counted": (
         elastic(most="4"),
         runtime(replicated("node", step="trainer", backoffLimit=3)),
@@ -71,10 +79,7 @@ ROLES: dict[str, tuple[Json, Json | None, list[Role]]] = {
     "of MPI": (
         train_job("deepspeed-distributed"),
         None,
-        [
-            replace(NODE, name="launcher-0", after=(After("node-0", "Ready"),)),
-            replace(NODE, complete_policy="None"),
-        ],
+        [replace(NODE, name="launcher-0", after=(After("node-0", "Ready"),)), replace(NODE, complete_policy="None")],
     ),
     "of torchtune": (
         train_job("torchtune-llama3.2-1b"),
@@ -95,7 +100,9 @@ ROLES: dict[str, tuple[Json, Json | None, list[Role]]] = {
         [
             replace(NODE, name="data-0", restart_scope="All", restart_limit=13),
             replace(NODE, name="data-1", restart_scope="All", restart_limit=13),
-            replace(NODE, restart_scope="All", restart_limit=13, after=(After("data-0", "Ready"), After("data-1", "Ready"))),
+            replace(
+                NODE, restart_scope="All", restart_limit=13, after=(After("data-0", "Ready"), After("data-1", "Ready"))
+            ),
         ],
     ),
     "started in their order": (
@@ -108,7 +115,7 @@ ROLES: dict[str, tuple[Json, Json | None, list[Role]]] = {
         runtime(replicated("a"), replicated("node", step="trainer"), startupPolicy={"startupPolicyOrder": "AnyOrder"}),
         [replace(NODE, name="a-0"), NODE],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("sentence", ROLES)
@@ -206,14 +213,14 @@ WRONG: dict[str, tuple[Json, str]] = {
     "a number of 5,000 digits": (elastic(most="9" * 5_000), f"[{MAX}]: '{'9' * 79}"),
     "a number of other digits": (elastic(most="\u0664"), f"[{MAX}]: '\u0664': must be a number"),
     "a number that is none": (elastic(most="4", nodes="x"), f"[{NUM}]: 'x': must be a number from 1 to 10000"),
-    "autoscaled perhaps": (elastic(most="4", auto="yes"), f"[{AUTOSCALE}]: 'yes': must be \"true\" or \"false\""),
+    "autoscaled perhaps": (elastic(most="4", auto="yes"), f'[{AUTOSCALE}]: \'yes\': must be "true" or "false"'),
     "by torchtune": (
         train_job(annotations={MAX: "4"}, trainer={"command": ["tune", "run", "x"]}),
         f"[{MAX}]: an elastic job starts its program by torchrun",
     ),
     "without a trainer": (train_job(annotations={MAX: "4"}), f"[{MAX}]: an elastic job starts its program by torchrun"),
     "no pods": (train_job(trainer={"numNodes": 0}), "spec.trainer.numNodes: the job has no pods; suspend it"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("sentence", WRONG)
@@ -318,16 +325,24 @@ CONDITIONS: dict[str, tuple[tuple[Condition, ...], list[tuple[str, str, str, str
     "it cannot be used": ((condition("Failed", reason="InvalidSpec"),), [("Failed", "True", "InvalidSpec", "m")]),
     "a pod failed": (
         (condition("Failed"),),
-        [("Failed", "True", "FailedJobs",
-          "jobset failed due to one or more job failures (first failed job: digits-node-0); m")],
+        [
+            (
+                "Failed",
+                "True",
+                "FailedJobs",
+                "jobset failed due to one or more job failures (first failed job: digits-node-0); m",
+            )
+        ],
     ),
     "it runs": ((condition("Running"), condition("Created")), []),
     "it was suspended, and ended": (
         (condition("Succeeded"), condition("Suspended", "False")),
-        [("Suspended", "False", "Resumed", "TrainJob is resumed"),
-         ("Complete", "True", "AllJobsCompleted", "jobset completed successfully")],
+        [
+            ("Suspended", "False", "Resumed", "TrainJob is resumed"),
+            ("Complete", "True", "AllJobsCompleted", "jobset completed successfully"),
+        ],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("sentence", CONDITIONS)

@@ -59,7 +59,7 @@ JOB = make_job("digits").role("trainer", 2).role("ps", 1)
 UID = JOB.build().uid
 
 
-def a_pod(*, name: str = "digits-trainer-1", phase: str = "Running", **marks: str | None) -> Json:
+def a_pod(*, name: str = "digits-trainer-1", phase: str = "Running", **marks: Any) -> Json:
     known = {labels.REPLICA_NAME: "trainer", labels.REPLICA_INDEX: "1", labels.RESTART_ATTEMPT: "0", **marks}
     meta = {"name": name, "namespace": "default", "uid": "p1", "resourceVersion": "1"}
     return {
