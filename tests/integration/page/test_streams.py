@@ -21,10 +21,11 @@ from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api import labels
 from tjworker.api.resources import EVENTS, PODS
 from tjworker.api.status import TrainerStatus
+from tjworker.base import JobKey
 from tjworker.cli.jobs import FoundJob
 from tjworker.cli.logstream import Excerpt, Wanted
 from tjworker.history.records import Entry, Moment, Summary, kept_job, kept_pod, summary_of
-from tjworker.page import server
+from tjworker.page import server, views
 from tjworker.page.board import Reader
 
 KIND = "aitrainingjobs.elasticdeeplearning.ai"
@@ -62,7 +63,7 @@ def test_who_watches_one_job_hears_of_that_one_alone(page: PageWorld) -> None:
         assert of_all()[0] == "change"
         page.change(digits, phase="Running")
         name, mark = following()
-        assert (name, mark) == ("change", page.reader.refresh(0.0).jobs[server.JobKey(JOB_PATH)].mark)
+        assert (name, mark) == ("change", page.reader.refresh(0.0).jobs[JobKey(JOB_PATH)].mark)
         assert of_all() == ("change", page.reader.board.revision)
 
 
@@ -239,7 +240,7 @@ def test_a_bug_of_a_view_is_a_500_and_other_views_go_on(page: PageWorld, monkeyp
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(server.views, "job_list", bug)
+        patch.setattr(views, "job_list", bug)
         answer = page.get("/")
         assert (answer.code, "its log has it" in answer.body) == (500, True)
         assert page.get("/cluster").code == 200

@@ -95,7 +95,7 @@ def test_an_answer_that_is_none_is_an_error_and_is_not_remembered(status: int) -
 
 
 PLACES = [(AITJ, "a"), (AITJ, "b"), (AITJ, "c"), (PYTORCH, "a"), (PYTORCH, "b")]
-LISTABLE: dict[str, tuple[set[tuple[str, str]], str, set[tuple[str, str]], int]] = {
+LISTABLE: dict[str, tuple[set[tuple[str, str]], str, set[tuple[GroupResource, str]], int]] = {
     "all of one kind, nothing of the other": ({("aitrainingjobs", "")}, "", {(AITJ, "a"), (AITJ, "b"), (AITJ, "c")}, 0),
     "all of one kind, a namespace of the other": (
         {("aitrainingjobs", ""), ("pytorchjobs", "b")},
@@ -124,7 +124,7 @@ def test_where_a_viewer_may_list(sentence: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(access, "MOST_NAMESPACES", 2)
     with ThreadPoolExecutor(2) as threads:
         found = viewer(Api(may), [0.0]).listable(PLACES, threads, chosen)
-    assert found == (want, unchecked)
+    assert found == (frozenset(want), unchecked)
 
 
 def test_a_viewer_talks_to_the_cluster_of_the_page_with_no_credential_but_its_token() -> None:
