@@ -301,11 +301,11 @@ def test_of_a_job_that_cannot_be_used_its_runtime_and_numbers_are_left() -> None
 def condition(kind: str, status: str = "True", reason: str = "R", message: str = "m") -> Condition:
     return Condition(
         type=kind,
-        status=status,
+        status=status,  # type: ignore[arg-type]
         reason=reason,
         message=message,
         last_transition_time=AT,
-        observed_generation=2,  # type: ignore[arg-type]
+        observed_generation=2,
     )
 
 
