@@ -300,12 +300,7 @@ def test_of_a_job_that_cannot_be_used_its_runtime_and_numbers_are_left() -> None
 
 def condition(kind: str, status: str = "True", reason: str = "R", message: str = "m") -> Condition:
     return Condition(
-        type=kind,
-        status=status,  # type: ignore[arg-type]
-        reason=reason,
-        message=message,
-        last_transition_time=AT,
-        observed_generation=2,
+        type=kind, status=status, reason=reason, message=message, last_transition_time=AT, observed_generation=2
     )
 
 

@@ -59,8 +59,8 @@ JOB = make_job("digits").role("trainer", 2).role("ps", 1)
 UID = JOB.build().uid
 
 
-def a_pod(*, name: str = "digits-trainer-1", phase: str = "Running", **marks: Any) -> Json:
-    known = {labels.REPLICA_NAME: "trainer", labels.REPLICA_INDEX: "1", labels.RESTART_ATTEMPT: "0", **marks}
+def a_pod(marks: Json | None = None, *, name: str = "digits-trainer-1", phase: str = "Running") -> Json:
+    known = {labels.REPLICA_NAME: "trainer", labels.REPLICA_INDEX: "1", labels.RESTART_ATTEMPT: "0", **(marks or {})}
     meta = {"name": name, "namespace": "default", "uid": "p1", "resourceVersion": "1"}
     return {
         "metadata": {**meta, "labels": {key: value for key, value in known.items() if value is not None}},
@@ -83,8 +83,8 @@ RUNNING = JobStatus(phase="Running")
 RIGHTS: dict[str, tuple[Json, JobStatus, str, str]] = {
     "a running pod": (a_pod(), RUNNING, UID, ""),
     "one that waits": (a_pod(phase="Pending"), RUNNING, UID, ""),
-    "one with the label of this job": (a_pod(**{labels.JOB_UID: UID}), RUNNING, UID, ""),
-    "one with the label of another": (a_pod(**{labels.JOB_UID: "u"}), RUNNING, UID, "does not belong to"),
+    "one with the label of this job": (a_pod({labels.JOB_UID: UID}), RUNNING, UID, ""),
+    "one with the label of another": (a_pod({labels.JOB_UID: "u"}), RUNNING, UID, "does not belong to"),
     "one of another owner": (a_pod(), RUNNING, "another", "does not belong to AITrainingJob digits"),
     "one of no owner": (a_pod(), RUNNING, "", "does not belong to"),
     "of a job that has ended": (a_pod(), JobStatus(phase="Succeed"), UID, "AITrainingJob digits has ended"),
@@ -97,23 +97,23 @@ RIGHTS: dict[str, tuple[Json, JobStatus, str, str]] = {
     "one that succeeded": (a_pod(phase="Succeeded"), RUNNING, UID, "has ended: its phase is Succeeded"),
     "one that failed": (a_pod(phase="Failed"), RUNNING, UID, "has ended: its phase is Failed"),
     "one that is being deleted": (going(), RUNNING, UID, "is being deleted"),
-    "one of a role that there is not": (a_pod(**{labels.REPLICA_NAME: "other"}), RUNNING, UID, "is of no role of"),
-    "one without an index": (a_pod(**{labels.REPLICA_INDEX: None}), RUNNING, UID, ""),
+    "one of a role that there is not": (a_pod({labels.REPLICA_NAME: "other"}), RUNNING, UID, "is of no role of"),
+    "one without an index": (a_pod({labels.REPLICA_INDEX: None}), RUNNING, UID, ""),
     "the first beyond the number of its replicas": (
-        a_pod(name="digits-trainer-2", **{labels.REPLICA_INDEX: "2"}),
+        a_pod({labels.REPLICA_INDEX: "2"}, name="digits-trainer-2"),
         RUNNING,
         UID,
         "is no longer wanted: role trainer has 2 replicas",
     ),
-    "one of this attempt": (a_pod(**{labels.RESTART_ATTEMPT: "3"}), at_attempt(3), UID, ""),
+    "one of this attempt": (a_pod({labels.RESTART_ATTEMPT: "3"}), at_attempt(3), UID, ""),
     "one of a later attempt, which the status does not show yet": (
-        a_pod(**{labels.RESTART_ATTEMPT: "4"}),
+        a_pod({labels.RESTART_ATTEMPT: "4"}),
         at_attempt(3),
         UID,
         "",
     ),
     "one of the attempt before": (
-        a_pod(**{labels.RESTART_ATTEMPT: "2"}),
+        a_pod({labels.RESTART_ATTEMPT: "2"}),
         at_attempt(3),
         UID,
         "is of attempt 2, and the job is at attempt 3",
