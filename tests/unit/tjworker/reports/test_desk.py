@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api import labels
 from tjworker.api.reporting import audience, status_path
 from tjworker.api.resources import PODS
@@ -58,6 +60,8 @@ class Cluster:
         self.patches: list[tuple[float, Json]] = []
         self.refuses: list[Exception] = []
         """What the next patches meet."""
+        self.meanwhile: list[Callable[[], None]] = []
+        """What happens during the next patches."""
         self.desk = Desk(self, now=lambda: self.now + 1e9, monotonic=lambda: self.now)  # type: ignore[arg-type]
 
     # -- what the desk asks of the API server -----------------------------------------------------
@@ -80,6 +84,8 @@ class Cluster:
         assert (resource, namespace, name, subresource) == (AITRAININGJOBS, "default", "digits", "status")
         if self.refuses:
             raise self.refuses.pop(0)
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
         self.patches.append((self.now, body))
         assert self.job is not None
         self.job["status"] = {**self.job["status"], **body["status"]}
@@ -168,6 +174,28 @@ def test_a_write_that_fails_is_tried_with_the_next_one_that_is_due(error: Except
     assert cluster.looks(WRITE_SECONDS - 0.1) == []
     assert cluster.looks(WRITE_SECONDS) == [WRITE_SECONDS]
     assert cluster.told["progressPercentage"] == 1
+
+
+@pytest.mark.parametrize("look", ["write_due", "write_all"])
+def test_a_report_that_comes_during_a_write_is_in_that_write_or_in_the_next(look: str) -> None:
+    cluster, codes = Cluster(), list[int]()
+    cluster.report(0, progressPercentage=1)
+    cluster.report(REPORT_SECONDS, progressPercentage=2)
+    [book] = cluster.desk._books.values()
+    cluster.now = WRITE_SECONDS
+    reports = Thread(target=lambda: codes.append(cluster.report(WRITE_SECONDS, progressPercentage=3)))
+
+    def begin() -> None:
+        must_wait = book.lock.locked()
+        reports.start()
+        if not must_wait:
+            reports.join(PATIENCE_SECONDS)
+
+    cluster.meanwhile.append(begin)
+    getattr(cluster.desk, look)()
+    reports.join(PATIENCE_SECONDS)
+    cluster.desk.write_all()
+    assert (codes, cluster.told["progressPercentage"]) == ([ACCEPTED], 3)
 
 
 def test_what_waits_of_a_deleted_job_is_dropped() -> None:
