@@ -99,6 +99,53 @@ def test_what_is_over_goes_with_the_next_write_and_not_earlier(store: HistorySto
     assert store.summaries() == [other]
 
 
+def test_a_job_is_over_at_its_time_and_not_a_moment_before(store: HistoryStore) -> None:
+    store.put([entry(keep_seconds=10, pods={"p0": POD})], NOW)
+    store.put([], NOW + 9.9)
+    assert store.summaries() == [A]
+    store.put([], NOW + 10)
+    assert (store.summaries(), store.story("team-a", "uid-1")) == ([], None)
+    store.put([entry()], NOW + 10)
+    story = store.story("team-a", "uid-1")
+    assert story is not None
+    assert (story.job, story.pods, story.moments) == ({}, (), ()), "nothing of it is left for one that comes again"
+
+
+def test_a_later_summary_moves_the_time_and_one_for_pods_alone_begins_it(store: HistoryStore) -> None:
+    store.put([Entry("team-a", "uid-1", None, NOW + 10, pods={"p0": POD})], NOW)
+    assert (store.summaries(), store.story("team-a", "uid-1")) == ([], None), "no row without a summary"
+    store.put([entry(keep_seconds=30, job={"a": 1})], NOW)
+    store.put([], NOW + 20)
+    story = store.story("team-a", "uid-1")
+    assert story is not None
+    assert (story.summary, story.job, story.pods) == (A, {"a": 1}, (POD,))
+    store.put([entry(keep_seconds=40)], NOW + 20)
+    store.put([], NOW + 35)
+    story = store.story("team-a", "uid-1")
+    assert story is not None
+    assert story.job == {"a": 1}, "a summary alone keeps the object"
+
+
+def test_every_field_of_a_summary_comes_back_and_jobs_of_one_uid_are_told_apart_by_namespace(
+    store: HistoryStore,
+) -> None:
+    whole = Summary("r", "team-a", "n", "uid-1", "K", "Failed", "c", "e", "d", 3, "m")
+    other = replace(whole, namespace="team-b", restarts=4)
+    store.put([entry(whole), entry(other, job={"of": "b"})], NOW)
+    assert sorted(store.summaries(), key=lambda one: one.namespace) == [whole, other]
+    for summary, job in ((whole, {}), (other, {"of": "b"})):
+        story = store.story(summary.namespace, "uid-1")
+        assert story is not None
+        assert (story.summary, story.job) == (summary, job)
+
+
+def test_more_jobs_than_one_call_takes_are_written_and_read(open_store: Open) -> None:
+    store = open_store(Bounds(100.0, 5_000))
+    every = [replace(A, uid=f"uid-{n}", restarts=n) for n in range(150)]
+    store.put([entry(one) for one in every], NOW)
+    assert sorted(one.restarts for one in store.summaries()) == list(range(150))
+
+
 def test_of_too_many_jobs_those_go_whose_time_ends_first(open_store: Open) -> None:
     store = open_store(Bounds(100.0, 3))
     every = [replace(A, uid=f"uid-{n}", name=f"job-{n}") for n in range(5)]

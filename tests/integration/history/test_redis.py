@@ -11,7 +11,7 @@ from tests.conftest import RealRedis
 from tests.integration.history.test_contract import NOW, A, entry
 from tjworker.base import REDIS_FULL, OperatorError, Transient
 from tjworker.history.redis_history import RedisHistory
-from tjworker.history.store import Bounds
+from tjworker.history.store import LIVE_SECONDS, Bounds
 from tjworker.store.connect import client
 from tjworker.store.redis_commands import RedisCommands
 
@@ -32,6 +32,31 @@ def test_near_maxmemory_nothing_is_written_and_the_oldest_jobs_go(own_valkey: Va
         redis.config_set("maxmemory", 0)
     store.put([entry(A)], NOW)
     assert store.summaries() == [A]
+
+
+@pytest.mark.parametrize(("share", "full"), [(0.74, False), (0.77, True)])
+def test_the_history_leaves_a_quarter_of_redis_to_the_operator(
+    real_redis: RealRedis, share: float, full: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = history(real_redis.url, real_redis.prefix)
+    memory = {"maxmemory": 1_000_000, "used_memory": int(share * 1_000_000)}
+    monkeypatch.setattr(store._client, "info", lambda section: memory)
+    if full:
+        with pytest.raises(Transient):
+            store.put([entry(A)], NOW)
+    else:
+        store.put([entry(A)], NOW)
+    assert bool(store.summaries()) is not full
+
+
+def test_a_job_that_the_index_has_lost_goes_by_itself(real_redis: RealRedis) -> None:
+    store = history(real_redis.url, real_redis.prefix)
+    key = f"{real_redis.prefix}:history:job:team-a/uid-1"
+    with real_redis.client() as redis:
+        store.put([entry(A)], NOW)
+        assert 0.9 * LIVE_SECONDS < redis.ttl(key) < 1.1 * LIVE_SECONDS
+        store.put([entry(A, keep_seconds=2 * LIVE_SECONDS)], NOW)
+        assert redis.ttl(key) > 1.9 * LIVE_SECONDS
 
 
 def test_a_redis_that_is_away_is_an_error_of_ours(own_valkey: Valkey) -> None:

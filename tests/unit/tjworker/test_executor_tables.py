@@ -186,6 +186,7 @@ def test_what_an_answer_leads_to(what: str, says: str) -> None:
 def test_what_counts_as_the_first_pod_of_a_job(resource: Any) -> None:
     """A pod, or what makes pods."""
     assert Desk().apply(create(resource=resource)).made_pods == (resource in (PODS, REPLICASETS, BATCH_JOBS))
+    assert not Desk().apply(create(resource=resource, optional=True)).made_pods, "such as that of TensorBoard"
 
 
 NAMESAKES: dict[str, tuple[Any, bool]] = {

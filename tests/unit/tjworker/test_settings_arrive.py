@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from tjworker.app import make_app
+from tjworker.clock import ClusterClock
 from tjworker.controllers.autoscaler import autoscale_rules
+from tjworker.page.__main__ import site_of
 from tjworker.runtime import connect
 from tjworker.settings import Settings
-from watcher.__main__ import _watcher
+from watcher.__main__ import _historian, _watcher
 from watcher.term import Term
 
 OTHER: Mapping[str, Any] = {
@@ -32,10 +34,13 @@ OTHER: Mapping[str, Any] = {
     "history_url": "sqlite:////other.db",
     "redis_url": "redis://other:6379/1",
     "reports_url": "https://other:1",
+    "page_access": "token",
+    "page_basic_auth": "me:another word",
+    "page_host": "localhost",
 }
 """Where another text would not be taken; a number is raised, a flag turned, a text gets a letter more."""
 RECONCILE, AUTOSCALE = "worker: reconcile.Rules", "worker: autoscale.Rules"
-STORES = {"worker: store.RedisCommands", "watcher: store.RedisCommands"}
+STORES = {"worker: store.RedisCommands", "watcher: store.RedisCommands", "page: store.RedisCommands"}
 SEALS = {"worker: store.Seal", "watcher: store.Seal"}
 QUEUES = {"worker: store.RedisWorkQueue", "watcher: store.RedisWorkQueue"}
 REFLECTOR, TERM, REPAIRS = "watcher: kube.Reflector", "watcher: term.Term", "watcher: repairs.Repairs"
@@ -43,6 +48,7 @@ SCOPE = "watcher: scope.Scope"
 ELECTION, ELECTOR = "watcher: leader.Election", "watcher: leader.Elector"
 WORKERS_API, WATCHERS_API = "worker: kube.KubeClient", "watcher: kube.KubeClient"
 POOL = "worker: kube.ConnectionPool"
+BOUNDS = {"watcher: history.Bounds", "page: history.Bounds"}
 ARRIVES: Mapping[str, Set[str]] = {
     "redis_url": {*STORES, "worker: publisher.Publisher", "app"},
     "key_prefix": {*STORES, *SEALS, "worker: publisher.Publisher", ELECTION, "app"},
@@ -79,20 +85,25 @@ ARRIVES: Mapping[str, Set[str]] = {
     "creating_duration_seconds": {RECONCILE},
     "creating_restart_seconds": {RECONCILE},
     "enable_creating_failed": {RECONCILE},
-    "gpu_resources": {RECONCILE, AUTOSCALE},
+    "gpu_resources": {RECONCILE, AUTOSCALE, "page: page.Site"},
     "gpu_fault_conditions": {RECONCILE},
     "restart_limit": {RECONCILE},
     "autoclean": {RECONCILE},
     "git_sync_image": {RECONCILE},
     "host_ports": {RECONCILE},
     "log_tails": {"worker: executor.Executor"},
-    # The watcher's and the page's own beginnings open the history and the port.
-    **dict.fromkeys(("history_jobs", "history_seconds", "history_url"), frozenset()),
+    "history_jobs": BOUNDS,
+    "history_seconds": {*BOUNDS, "watcher: historian.Historian", "page: page.Site"},
+    "history_url": {"watcher: history.SqlHistory", "page: history.SqlHistory"},
     # Only with an authority that can be read (tests/scenarios/test_reports.py); the report server opens the others.
     **dict.fromkeys(
         ("reports_url", "reports_ca_file", "reports_host", "reports_port", "reports_tls_folder"), frozenset()
     ),
-    **dict.fromkeys(("page_host", "page_port", "page_access", "page_basic_auth", "page_flower_url"), frozenset()),
+    "page_host": set(),
+    "page_port": set(),
+    "page_access": {"page: page.Viewers"},
+    "page_basic_auth": {"page: page.Viewers"},
+    "page_flower_url": {"page: page.Site"},
     # Processes open these ports and set up their log before they make anything.
     **dict.fromkeys(("health_host", "health_port", "metrics_host", "metrics_port"), frozenset()),
     "metrics_jobs": {"watcher: gauges.Gauges"},
@@ -100,7 +111,8 @@ ARRIVES: Mapping[str, Set[str]] = {
 }
 """Objects, with the process and the room they are in, that differ once they are made. A setting without any is read
 from the Settings where it is needed."""
-SETTINGS = Settings(record_keys="k" * 32)
+SETTINGS = Settings(record_keys="k" * 32, page_access="kubeconfig")
+"""With a page that takes a password."""
 
 
 @pytest.fixture(autouse=True)
@@ -121,8 +133,8 @@ def another(name: str) -> Settings:
 
 
 def processes(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, str]]]:
-    """Of each object of a worker, of a watcher with a term, of Celery's app and of beat: the values that it has."""
-    watcher = _watcher(settings)
+    """Of each object of a worker, of a watcher with a term, of Celery's app, of beat and of the page: its values."""
+    watcher = _watcher(settings, _historian(settings, ClusterClock()))
     term = Term(watcher._api, watcher._store, print, token=1, now=lambda: 0.0, settings=settings)
     monkeypatch.setattr("tjworker.settings.load_settings", lambda: settings)
     beat = importlib.reload(importlib.import_module("beat_schedule"))
@@ -131,6 +143,7 @@ def processes(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, 
         "watcher": (watcher, term),
         "app": {name: v for name, v in make_app(settings).conf.items() if isinstance(v, str | int | float)},
         "beat": beat.beat_schedule,
+        "page": site_of(settings),
     }
     found: dict[str, list[tuple[str, str]]] = {}
     for process, one in made.items():

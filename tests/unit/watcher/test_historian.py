@@ -15,10 +15,10 @@ from tests.support.memory_history import MemoryHistory
 from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.labels import JOB_UID
 from tjworker.api.resources import PODS
-from tjworker.base import Transient
+from tjworker.base import GroupResource, Transient
 from tjworker.clock import ClusterClock
-from tjworker.history.records import GONE_AT, Story
-from tjworker.history.store import Bounds
+from tjworker.history.records import GONE_AT, MOST_WORDS_CHARS, Entry, Story
+from tjworker.history.store import LIVE_SECONDS, Bounds
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
 from watcher import historian as module
@@ -257,6 +257,155 @@ def test_an_object_that_cannot_be_read_costs_nobody_anything(world: World) -> No
     world.historian.see(AITRAININGJOBS, "ADDED", {"metadata": {}})
     world.historian.write()
     assert world.store.summaries() == []
+
+
+def kept_until(world: World) -> float:
+    world.historian.write()
+    return world.store._kept["default", "uid-digits"].keep_until
+
+
+def test_a_job_is_kept_from_its_deletion_else_its_end_else_its_last_change_on(world: World) -> None:
+    world.job("ADDED", "Running")
+    assert kept_until(world) == NOW + LIVE_SECONDS
+    world.now += HOUR
+    world.job("MODIFIED", "Succeed", completionTime="2023-11-14T22:13:30Z")  # 10 s after NOW
+    assert kept_until(world) == NOW + 10 + 7 * DAY
+    world.job("DELETED", "Succeed", completionTime="2023-11-14T22:13:30Z")
+    assert kept_until(world) == NOW + HOUR + 7 * DAY
+    world.now += HOUR
+    world.pod("DELETED", "late")
+    assert kept_until(world) == NOW + HOUR + 7 * DAY, "a pod that goes later changes nothing of that"
+    assert [pod["metadata"]["uid"] for pod in world.story.pods] == ["late"]
+
+
+def test_a_history_that_keeps_jobs_for_longer_than_it_keeps_live_ones_keeps_those_as_long() -> None:
+    world = World()
+    world.historian = Historian(world.store, 2 * LIVE_SECONDS, now=lambda: world.now)
+    world.job("ADDED", "Running")
+    assert kept_until(world) == NOW + 2 * LIVE_SECONDS
+
+
+WRITES: dict[str, tuple[list[tuple[str, str]], int]] = {
+    "it is new": ([("ADDED", "")], 1),
+    "it was there before the watcher, and nothing is new of it": ([("MODIFIED", "Running")], 0),
+    "its phase changes": ([("ADDED", ""), ("MODIFIED", "Running")], 2),
+    "its phase stays": ([("ADDED", "Running"), ("MODIFIED", "Running")], 1),
+    "its status changes after its end": ([("ADDED", "Failed"), ("MODIFIED", "Failed")], 2),
+    "it is deleted": ([("ADDED", "Running"), ("DELETED", "Running")], 2),
+    "it is deleted, and nobody has seen it before": ([("DELETED", "Running")], 1),
+    "it is shown again after that": ([("DELETED", "Running"), ("MODIFIED", "Failed"), ("ADDED", "")], 1),
+}
+"""What the watch shows of one job, and how many entries of it are written."""
+
+
+@pytest.mark.parametrize("sentence", WRITES)
+def test_what_of_a_job_is_news(sentence: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    events, want = WRITES[sentence]
+    written: list[Entry] = []
+    monkeypatch.setattr(world.store, "put", lambda entries, now: written.extend(entries))
+    for kind, phase in events:
+        world.job(kind, phase)
+        world.historian.write()
+    assert len(written) == want
+
+
+OVER: dict[str, tuple[str, str, str, list[str]]] = {
+    "it runs": ("MODIFIED", "Running", "default", []),
+    "it waits": ("ADDED", "Pending", "default", []),
+    "it has succeeded": ("MODIFIED", "Succeeded", "default", ["p0"]),
+    "it has failed": ("MODIFIED", "Failed", "default", ["p0"]),
+    "it is gone": ("DELETED", "Running", "default", ["p0"]),
+    "it is of another namespace": ("DELETED", "Running", "other", []),
+}
+
+
+@pytest.mark.parametrize("sentence", OVER)
+def test_which_pods_of_a_job_are_kept(sentence: str, world: World) -> None:
+    kind, phase, namespace, want = OVER[sentence]
+    world.job("ADDED", "Running")
+    meta = {"name": "p", "namespace": namespace, "uid": "p0", "labels": {JOB_UID: "uid-digits"}}
+    world.historian.see(PODS, kind, {"metadata": meta, "status": {"phase": phase}})
+    assert [pod["metadata"]["uid"] for pod in world.story.pods] == want
+    gone = "2023-11-14T22:13:20Z" if kind == "DELETED" else None
+    assert [pod["metadata"].get(GONE_AT) for pod in world.story.pods] == [gone] * len(want)
+
+
+def test_so_many_pods_wait_and_each_write_makes_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING_PODS", 2)
+    world.job("ADDED", "Running")
+    before = lost()
+    for uid in ("p0", "p0", "p1", "p2"):
+        world.pod("DELETED", uid)
+    assert lost() - before == 1, "one pod counts once"
+    world.store.away = True
+    world.historian.write()
+    world.pod("DELETED", "p3")
+    assert lost() - before == 2, "what waits again counts again"
+    world.store.away = False
+    world.historian.write()
+    world.pod("DELETED", "p4")
+    assert sorted(pod["metadata"]["uid"] for pod in world.story.pods) == ["p0", "p1", "p4"]
+
+
+def test_a_job_of_another_controller_is_not_kept(world: World) -> None:
+    raw = {"kind": "TrainJob", "spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+    meta = {"name": "a", "namespace": "default", "uid": "u"}
+    for given, want in ((raw["spec"], 0), ({}, 1)):
+        world.historian.see(GroupResource("trainjobs.trainer.kubeflow.org"), "ADDED", {"metadata": meta, "spec": given})
+        world.historian.write()
+        assert len(world.store.summaries()) == want
+
+
+def test_pauses_grow_while_the_store_is_away_and_end_with_the_first_write_that_works(world: World) -> None:
+    world.job("ADDED", "Running")
+    world.store.away = True
+    pauses = []
+    for _ in range(8):
+        pauses.append(world.historian._pause_seconds())
+        world.historian.write()
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
+    world.store.away = False
+    world.historian.write()
+    assert world.historian._pause_seconds() == 1
+
+
+def test_a_list_that_could_not_be_compared_is_compared_later(world: World) -> None:
+    world.job("ADDED")
+    world.job("MODIFIED", "Running")
+    world.historian.write()
+    world.new_historian()
+    world.listed("uid-another")
+    world.store.away = True
+    world.historian.write()
+    world.store.away = False
+    assert world.story.summary.deleted_at
+
+
+def test_a_message_is_cut(world: World) -> None:
+    world.job("ADDED")
+    world.job("MODIFIED", "Running", message="m" * (MOST_WORDS_CHARS + 1))
+    assert world.story.moments[0].message == "m" * MOST_WORDS_CHARS
+
+
+def test_the_end_of_the_watcher_writes_what_waits_and_closes_the_store(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[bool] = []
+    monkeypatch.setattr(world.store, "close", lambda: closed.append(True))
+    before = lost()
+    world.job("ADDED", "Running")
+    world.historian.start()
+    world.historian.stop(10.0)
+    assert (len(world.store), closed, lost() - before) == (1, [True], 0)
+
+
+def test_of_too_many_deleted_jobs_the_first_are_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_GONE", 2)
+    for number in range(3):
+        raw = job_object("Running")
+        raw["metadata"] |= {"uid": f"uid-{number}"}
+        world.historian.see(AITRAININGJOBS, "DELETED", raw)
+    assert [uid for _, uid in world.historian._gone] == ["uid-1", "uid-2"]
 
 
 def test_a_job_of_a_real_watch_and_its_pod_reach_the_history() -> None:

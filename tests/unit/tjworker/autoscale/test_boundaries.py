@@ -56,6 +56,37 @@ def test_pods_are_in_the_order_of_their_ordinals_and_those_without_one_come_last
     ]
 
 
+ACCOUNTS: dict[str, tuple[str, str, str, tuple[int, int, int]]] = {
+    "all of its pods run": ("RRR", "", "", (3, 0, 0)),
+    "one is expected soon": ("RR", "", "", (2, 0, 1)),
+    "none is there yet": ("", "", "", (0, 0, 3)),
+    "one is beyond the target": ("RRRR", "", "", (3, 1, 0)),
+    "one is being deleted, and another will come": ("RRD", "", "", (2, 1, 1)),
+    "one has succeeded: nobody makes it again": ("RRS", "2", "", (2, 0, 0)),
+    "one has failed for good": ("RRF", "", "2", (2, 0, 0)),
+    "all have succeeded": ("SSS", "0-2", "", (0, 0, 0)),
+    "one has succeeded, and one is expected soon": ("RS", "1", "", (1, 0, 1)),
+    "one has succeeded, and more run than are left": ("RRRS", "3", "", (3, 0, 0)),
+    "one of those that are wanted has succeeded, and more run than are left": ("SRRR", "0", "", (2, 1, 0)),
+}
+"""Of a role of three replicas: what its pods do (R runs, D is being deleted, S succeeded, F failed), the completed and
+the failed ordinals of its status; pods that stay and that leave, and replicas that are missing."""
+
+
+@pytest.mark.parametrize("sentence", ACCOUNTS)
+def test_each_replica_has_a_pod_needs_none_or_is_missing(sentence: str) -> None:
+    does, completed, failed, want = ACCOUNTS[sentence]
+    attempts = Attempts(roles={"trainer": RoleAttempts(completed=completed, failed=failed)})
+    job = an_elastic(3, attempts=attempts).build()
+    ways = {"R": "running", "D": "running", "S": "succeeded", "F": "failed"}
+    pods = [getattr(make_pod(job, "trainer", i), ways[letter])() for i, letter in enumerate(does)]
+    going = [pod.but(deleted_at="2026-01-01T00:59:00Z") if does[i] == "D" else pod for i, pod in enumerate(pods)]
+    (auto,), _ = auto_roles([JobState(job, tuple(pod.build() for pod in going))], NOW, RULES)
+    assert (len(auto.staying), len(auto.leaving), auto.missing) == want
+    assert len(auto.elastic.placed) == want[0]
+    assert (auto.elastic.parallelism, auto.refused) == (3, 0)
+
+
 @pytest.mark.parametrize(("cause", "rest"), [("room", 30), ("need", 30), ("", 30), ("refused", 300)])
 @pytest.mark.parametrize(("from_", "to"), [(2, 5), (5, 2)])
 def test_a_cool_down_is_over_in_its_second(cause: ScaleCause, rest: int, from_: int, to: int) -> None:

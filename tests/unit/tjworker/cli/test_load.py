@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.support.builders import make_job
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tests.unit.tjworker.cli.test_room import node, pod
+from tjworker.api.status import TrainerStatus
 from tjworker.cli.load import (
     MAX_JOBS,
     MAX_NODES,
@@ -22,7 +24,9 @@ from tjworker.cli.load import (
     workers,
 )
 from tjworker.cli.room import room
+from tjworker.cli.top import _as_object
 from tjworker.settings import load_settings
+from tjworker.store.work_queue import QueueStats
 
 GPU = "nvidia.com/gpu"
 
@@ -146,3 +150,40 @@ def test_the_command_shows_the_cluster_also_where_redis_is_away(
     assert "geheim" not in done.output
     found = json.loads(typed_at.tj("top", "-o", "json").stdout)
     assert (found["queue"], found["workers"], "cannot be reached" in found["error"]) == (None, [], True)
+
+
+@pytest.mark.usefixtures("settings_anew")
+def test_as_an_object_it_has_every_field(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
+    stats = QueueStats(queued=1, delayed=2, running=3, oldest_seconds=4.5, unfinished=5, failing=6)
+    told = TrainerStatus(progressPercentage=41, estimatedRemainingSeconds=90)
+    job = {"digits": standing({"phase": "Running", "trainerStatus": told.model_dump(by_alias=True)})}
+    found = room([with_gpus(node("a", unschedulable=True), 8)], [pod("digits", 0), pod("digits", 1, where="")])
+    asked = {"cpu_milli": 1000, "memory_bytes": 0, "cpu_limit_milli": 0, "memory_limit_bytes": 0, "pods": 1}
+    jobs = {f"default/{name}": one for name, one in job.items()}
+    assert _as_object(found, jobs, stats, workers(STATS, ACTIVE)[:1], "") == {
+        "nodes": {
+            "a": {
+                "ready": "True",
+                "unschedulable": True,
+                "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110", GPU: "8"},
+            }
+        },
+        "requests": {"a": {**asked, "extended": ()}, "-": {**asked, "extended": ()}},
+        "jobs": {
+            "default/digits": {
+                "phase": "Running",
+                "requests": {**asked, "cpu_milli": 2000, "pods": 2, "extended": ()},
+                "done": "41%",
+                "left": "90s",
+            }
+        },
+        "queue": {"queued": 1, "delayed": 2, "running": 3, "oldest_seconds": 4.5, "unfinished": 5, "failing": 6},
+        "workers": [{"name": "w1@vm", "slots": 2, "uptime_seconds": 90.0, "tasks": 8, "runs": ()}],
+        "error": "",
+    }
+    module = importlib.import_module("tjworker.cli.top")  # the package has the command of that name
+    monkeypatch.setattr(module, "operator", lambda settings: (stats, workers(STATS, ACTIVE), ""))
+    shown = typed_at.tj("top").stdout
+    line = "Queue: 1 queued, 3 running, 2 delayed, 6 failing; 5 unfinished jobs; the oldest has waited for 4.5 s"
+    assert line in shown
+    assert "Workers: 2 of 3 slots are busy" in shown

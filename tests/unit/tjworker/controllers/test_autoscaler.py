@@ -173,3 +173,30 @@ def test_a_policy_that_fails_moves_nothing_and_the_run_says_so(
 
 def _counted(why: str) -> float:
     return float(REGISTRY.get_sample_value("tj_scale_plans_rejected_total", {"why": why}) or 0)
+
+
+def test_each_move_that_was_written_counts_once_by_its_direction_and_is_recorded(world: ElasticWorld) -> None:
+    def decided() -> dict[str, float]:
+        name = "tj_scale_decisions_total"
+        return {d: REGISTRY.get_sample_value(name, {"direction": d}) or 0.0 for d in ("up", "down")}
+
+    def told(name: str) -> tuple[Any, ...]:
+        status = world.status(name)
+        record = status["scaleRecords"][0]
+        return status["targets"], status["targetsBeside"], record["role"], record["from"], record["to"]
+
+    def target() -> int:
+        return int(world.status("zzz")["targets"]["trainer"])
+
+    before = decided()
+    refuse_status(world, "aaa", HttpResponse(409, orjson.dumps({"kind": "Status", "code": 409, "reason": "Conflict"})))
+    world.autoscaler.run()
+    assert {d: n - before[d] for d, n in decided().items()} == {"up": 1, "down": 0}, "not that of the refused write"
+    assert told("zzz") == ({"trainer": target()}, {"trainer": 1}, "trainer", 1, target())
+    world.advance(120)
+    before, grown = decided(), target()
+    world.apply(elastic("needs", 4, 4, 10)).run()
+    world.until("one makes room", lambda: target() < grown, within_seconds=300)
+    assert decided()["down"] - before["down"] == 1
+    assert told("zzz") == ({"trainer": target()}, {"trainer": 1}, "trainer", grown, target())
+    assert world.status("zzz")["scaleRecords"][0]["reason"]

@@ -181,6 +181,11 @@ CASES: dict[str, Case] = {
         ("spec.elasticPolicy.rdzvId",),
         BOUNDS,
     ),
+    "a master beside elastic workers is one node more, at least and at most": Case(
+        pytorch_job(both(), elasticPolicy={"minReplicas": 1, "maxReplicas": 4}),
+        {**REF, "trainer": TRAINER},
+        annotations={"elasticdeeplearning.ai/min-nodes": "2", "elasticdeeplearning.ai/max-nodes": "5"},
+    ),
 }
 
 

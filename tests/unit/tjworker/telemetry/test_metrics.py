@@ -16,7 +16,7 @@ from tests.support.builders import make_job, make_training_job
 from tjworker.api.status import JobStatus, RestartCounts
 from tjworker.telemetry import metrics
 from tjworker.telemetry.job_metrics import count_first_pod, count_status
-from tjworker.telemetry.metrics import REGISTRY, TABLE, Counter, Gauge, Histogram, Metric
+from tjworker.telemetry.metrics import REGISTRY, TABLE, Counter, Gauge, Histogram, Metric, count_request
 
 UNITS = ("seconds", "bytes", "total", "ratio")
 NOT_BASE = (
@@ -196,3 +196,18 @@ def test_a_clock_that_runs_behind_observes_no_negative_time() -> None:
 
 def test_a_gauge_is_read_and_never_counted() -> None:
     assert not [m for m in TABLE if isinstance(m, Gauge) and (hasattr(m, "inc") or hasattr(m, "set"))]
+
+
+@pytest.mark.parametrize(("status", "code"), [(200, "200"), (409, "409"), (0, "none")])
+def test_a_request_is_counted_by_verb_and_code_with_its_seconds(status: int, code: str) -> None:
+    def counted() -> tuple[float, float, float]:
+        seconds = "tj_api_request_duration_seconds"
+        return (
+            value("tj_api_requests_total", verb="PATCH", code=code),
+            value(f"{seconds}_sum", verb="PATCH"),
+            value(f"{seconds}_count", verb="PATCH"),
+        )
+
+    before = counted()
+    count_request("PATCH", status, 0.25)
+    assert [round(now - was, 6) for was, now in zip(before, counted(), strict=True)] == [1, 0.25, 1]

@@ -24,6 +24,8 @@ DOES: dict[str, tuple[State, bool]] = {
     "succeeded": ("succeeded", True),
     "failed": ("failed", True),
 }
+EVICTIONS: dict[str, tuple[State, bool]] = {**DOES, "evicted": ("failed", True)}
+"""And one that failed for good as its node needed the room."""
 POLICIES: tuple[EndPolicy, ...] = get_args(EndPolicy)
 JOB_POLICIES: tuple[JobEndPolicy, ...] = get_args(JobEndPolicy)
 
@@ -35,8 +37,8 @@ def _view(job: TrainingJob, role: str, does: Sequence[str]) -> RoleView:
 
 
 def _state(what: str) -> tuple[State, PodRecord | None, bool]:
-    state, final = DOES[what]
-    return state, None, final
+    state, final = EVICTIONS[what]
+    return state, PodRecord("p", "u", 1, reason="Evicted") if what == "evicted" else None, final
 
 
 def _met(policy: EndPolicy, does: Sequence[str], what: str) -> bool:
@@ -62,6 +64,21 @@ def test_a_role_is_done_by_its_policies_and_by_nothing_else(complete: EndPolicy,
     for replicas in range(4):
         for does in product(DOES, repeat=replicas):
             assert role_verdict(_view(job, "trainer", does)) == _rule(complete, fail, does), does
+
+
+@pytest.mark.parametrize("evicted_fails", [True, False])
+@pytest.mark.parametrize("complete", POLICIES)
+@pytest.mark.parametrize("fail", POLICIES)
+def test_an_evicted_pod_fails_a_role_of_kubedls_mpijob_whatever_its_policies_and_no_other(
+    complete: EndPolicy, fail: EndPolicy, evicted_fails: bool
+) -> None:
+    job = make_job().role("trainer", 1, complete=complete, fail=fail).build()
+    for does in product(EVICTIONS, repeat=2):
+        view = _view(job, "trainer", does)
+        view = replace(view, role=replace(view.role, fails_when_evicted=evicted_fails))
+        plain = _rule(complete, fail, ["failed" if what == "evicted" else what for what in does])
+        want = plain or ("failed" if evicted_fails and "evicted" in does else "")
+        assert role_verdict(view) == want, does
 
 
 ROLE_IS: dict[str, tuple[list[str], EndPolicy, EndPolicy]] = {
