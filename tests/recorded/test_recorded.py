@@ -10,16 +10,16 @@ import pytest
 from tests.recorded import answers
 from tests.recorded.answers import PYTHON, Question, is_comparable, questions, recorded
 from tests.recorded.changes import ROOT, show, show_old, tell_change
+from tests.support.tiers import one_in
 
 ASKED = questions()
 ONE_OF_EACH = {question.name.partition("-")[0]: question for question in ASKED}
 _told: list[str] = []
-pytestmark = pytest.mark.long
 same_python = pytest.mark.skipif(not is_comparable(), reason="the record is of Python {}.{}".format(*PYTHON))
 
 
 @same_python
-@pytest.mark.parametrize("question", ASKED, ids=lambda question: question.name)
+@pytest.mark.parametrize("question", one_in(4, ASKED), ids=lambda question: question.name)
 def test_the_answers_are_those_of_the_record(question: Question) -> None:
     # The old answer takes seconds, so the first changed question of a process alone shows it.
     told = tell_change(question, recorded()[question.name].split(), None if _told else show_old)
