@@ -1,6 +1,7 @@
-"""The Python client of Kubeflow Trainer v2 (`kubeflow`, unmodified) against a local stack of real processes that serves
-TrainJobs, on the local cluster and on the real control plane: `make test-sdk`, which makes the client's environment
-once. The real control plane is skipped where it is not built (`make control-plane`).
+"""The Python client of Kubeflow Trainer v2 (`kubeflow`) and transformers' KubeflowCallback, both unmodified, against a
+local stack of real processes that serves TrainJobs, on the local cluster and on the real control plane: `make
+test-sdk`, which makes their environment once. The real control plane is skipped where it is not built (`make
+control-plane`).
 """
 
 from __future__ import annotations
@@ -62,4 +63,6 @@ def test_a_session_of_its_user(stack: LocalStack, tmp_path: Path) -> None:
     assert seen["reported"] == ["40 True", "100 True"]
     assert seen["progress"]["progressPercentage"] == 100
     assert seen["progress"]["metrics"] == [{"name": "loss", "value": "0.5"}]
-    assert (seen["listed"], seen["left"]) == (4, [])
+    assert seen["called_back"]["progressPercentage"] == 100
+    assert seen["called_back"]["metrics"] == [{"name": "loss", "value": "0.5"}]
+    assert (seen["listed"], seen["left"]) == (5, [])

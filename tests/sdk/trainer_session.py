@@ -8,6 +8,7 @@ ours; prints what it does and, last, what it has seen as JSON.
 import json
 import os
 import sys
+import time
 from typing import Any
 
 from kubeflow.common.types import KubernetesBackendConfig
@@ -36,6 +37,20 @@ for percent in (40, 100):
     time.sleep(6)
 """
 """Of the program that reports how far it is; the client lets one report through in five seconds."""
+CALLBACK = """
+import time
+from transformers.integrations.integration_utils import KubeflowCallback
+from transformers.trainer_callback import TrainerControl, TrainerState
+callback, state, control = KubeflowCallback(), TrainerState(max_steps=4), TrainerControl()
+callback.on_train_begin(None, state, control)
+for state.global_step in (1, 2):
+    time.sleep(6)
+    callback.on_log(None, state, control, logs={"loss": 1 / state.global_step})
+    callback.on_step_end(None, state, control)
+callback.on_train_end(None, state, control)
+"""
+"""Of the program that transformers' callback reports for. The hooks are called as its Trainer does, which would need
+PyTorch."""
 WAIT: dict[str, Any] = {"timeout": 240, "polling_interval": 1}
 
 
@@ -152,8 +167,19 @@ def main(kubeconfig: str, programs: str) -> None:
         "kubectl get trainjob reports -o jsonpath={.status.trainerStatus}", raw["status"].get("trainerStatus")
     )
 
+    calling_back = [sys.executable, "-c", CALLBACK]
+    trainer.train("torch-distributed", trainer=image, options=[Name("callback"), TrainerCommand(calling_back)])
+    trainer.wait_for_job_status("callback", **WAIT)
+    for _ in range(40):
+        # The operator writes a job's progress at most every ten seconds, also after the job's end.
+        raw = objects.get_namespaced_custom_object(GROUP, VERSION, "default", "trainjobs", "callback")
+        if (told := raw["status"].get("trainerStatus", {})).get("progressPercentage") == 100:
+            break
+        time.sleep(0.5)
+    seen["called_back"] = said("kubectl get trainjob callback -o jsonpath={.status.trainerStatus}", told)
+
     seen["listed"] = len(said("trainer.list_jobs()", trainer.list_jobs()))
-    for made in (name, "bad", "data", "reports"):
+    for made in (name, "bad", "data", "reports", "callback"):
         trainer.delete_job(made)
     seen["left"] = said("trainer.list_jobs()", [one.name for one in trainer.list_jobs()])
     sys.stdout.write(json.dumps(seen) + "\n")
