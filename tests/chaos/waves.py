@@ -13,12 +13,13 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from tests.chaos.served import GUESTS, MPI, PYTORCH, TF
+from tests.chaos.served import MPI, PYTORCH, TF
 from tests.chaos.watching import PodLog
 from tests.e2e.control_plane.api import RefusedError, send
 from tests.scenarios.world import job, play, role, training_job
 from tests.support.guests import KIND_OF, guest_job
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, collection_of, resource_of
+from tests.support.trainer import RUNTIME_PATH, runtime, train_job
 from tjworker.api.kinds import KINDS
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.status import END_PHASES
@@ -35,6 +36,18 @@ def _guest(resource: GroupResource, plays: Mapping[str, Json], **spec: Any) -> J
     for name, told in plays.items():
         made["spec"][KIND_OF[resource].roles_field][name]["template"]["metadata"] = {"annotations": told}
     made["spec"] |= spec
+    return made
+
+
+RUNTIME = runtime(name="chaos")
+"""Of the TrainJobs, for all namespaces."""
+
+
+def _train_job(annotations: Json) -> Json:
+    jobs = [{"name": "node", "template": {"spec": {"template": {"metadata": {"annotations": annotations}}}}}]
+    patch = {"manager": "example.com/chaos", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    made = train_job("chaos", trainer={"numNodes": 2}, runtimePatches=[patch])
+    del made["metadata"]["namespace"]
     return made
 
 
@@ -68,6 +81,7 @@ SCENARIOS: Mapping[str, Json] = {
     # One role ends each of them, and the others run on: which of two is done first would be chance.
     "pytorch-restarts": _guest(PYTORCH, {"Master": _FLAKY}),
     "mpi-succeeds": _guest(MPI, {"Launcher": play(run_seconds=5)}),
+    "trainjob-restarts": _train_job(_FLAKY),
     "tf-fails": _guest(TF, {"PS": play(run_seconds=4, exit_code=1)}),
 }
 MADE_BY_OTHERS = {
@@ -93,7 +107,11 @@ STANDS: Mapping[str, Json] = {
     **{f"stands-{KINDS[resource].short_name}": one.standing() for resource, one in TEST_KINDS.items()},
     "stands-pytorch": guest_job(PYTORCH),
 }
-_ONE_OF_EACH_KIND = (*(one.standing() for one in TEST_KINDS.values()), *map(guest_job, GUESTS))
+_ONE_OF_EACH_KIND = (
+    *(one.standing() for one in TEST_KINDS.values()),
+    *map(guest_job, (PYTORCH, MPI, TF)),
+    SCENARIOS["trainjob-restarts"],
+)
 MULTI_BYTE = "läuft, 訓練中 🚀"
 """Stands in each job, so that there are characters in its events in which a stream can be cut."""
 SCALE_AFTER_SECONDS = 2.0
@@ -128,6 +146,7 @@ class Wave:
     # -- the user's hands --------------------------------------------------------------------------
     def begin(self) -> None:
         self.send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        self.insist(lambda: self.send("POST", RUNTIME_PATH, RUNTIME))
         for name, manifest in STANDS.items():
             self.apply(manifest, name)
 
@@ -294,7 +313,7 @@ def _end(
 def _told(job: Json) -> list[tuple[str, str]]:
     """What users read of an end, of our own kinds and of others'."""
     conditions = (job.get("status") or {}).get("conditions") or ()
-    return sorted((c["type"], c["status"]) for c in conditions if c["type"] in ("Succeeded", "Failed"))
+    return sorted((c["type"], c["status"]) for c in conditions if c["type"] in ("Succeeded", "Complete", "Failed"))
 
 
 def _how_it_was_over(condition: Json) -> str:

@@ -401,6 +401,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
     ),
     "fewer than no nodes": (train_job(trainer={"numNodes": -1}), "numNodes"),
     "more nodes than any cluster has": (train_job(trainer={"numNodes": 2**31}), "numNodes"),
+    "less than nothing of a resource": (
+        train_job(trainer={"resourcesPerNode": {"limits": {"cpu": "-1"}}}),
+        "limits.cpu",
+    ),
     "no processes": (train_job(trainer={"numProcPerNode": 0}), "numProcPerNode"),
     "processes as text, as before 2.2": (train_job(trainer={"numProcPerNode": "auto"}), "numProcPerNode"),
     "no time at all": (train_job(activeDeadlineSeconds=0), "activeDeadlineSeconds"),
@@ -555,6 +559,14 @@ def _patch_of(name: str, pod: Json) -> Json:
     return {"manager": "acme.io/team", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
 
+_LAUNCHED: Json = {"numNodes": 1, "mpi": {"mpiImplementation": "OpenMPI", "runLauncherAsNode": True}}
+ODD_RUNTIMES = (
+    runtime(
+        replicated("model-initializer", step="model-initializer"), replicated("node", step="trainer"), name="with-model"
+    ),
+    runtime(replicated("node", step="trainer"), name="no-launcher", policy=_LAUNCHED),
+    runtime(replicated("node", step="trainer"), {**replicated("side", parallelism=10_000), "replicas": 5}, name="wide"),
+)
 SPOILT: dict[str, Spoilt] = {
     "a patch of a job that is not there": Spoilt(
         train_job(runtimePatches=[_patch_of("ps", {})]),
@@ -579,6 +591,18 @@ SPOILT: dict[str, Spoilt] = {
         train_job(initializer={"dataset": {"storageUri": "hf://x"}}),
         "spec.initializer.dataset: ClusterTrainingRuntime torch-distributed must have a replicated job"
         " dataset-initializer with a container dataset-initializer",
+    ),
+    "a model for a container that mounts no volume of it": Spoilt(
+        train_job("with-model", initializer={"model": {"storageUri": "hf://x"}}),
+        "spec.initializer.model: the container model-initializer of ClusterTrainingRuntime with-model must mount a"
+        " volume named initializer",
+    ),
+    "Open MPI without its launcher": Spoilt(
+        train_job("no-launcher", trainer={"numNodes": 2}), "spec.trainer.numNodes: must have 1 when MPI trainingRuntime"
+    ),
+    "no pods at all": Spoilt(train_job(trainer={"numNodes": 0}), "the job has no pods; suspend it to let it wait"),
+    "more pods than a job may have": Spoilt(
+        train_job("wide", trainer={"numNodes": 10_000}), "the job has 60000 pods: they must be at most 50000"
     ),
     "a runtime of a kind that is none": Spoilt(
         {**train_job(), "spec": {"runtimeRef": {"name": "a", "kind": "Deployment"}}},
@@ -605,11 +629,14 @@ SPOILT: dict[str, Spoilt] = {
 
 @pytest.mark.parametrize("case", SPOILT.values(), ids=SPOILT.keys())
 def test_a_job_that_cannot_be_used_fails_and_makes_nothing(case: Spoilt) -> None:
-    w = world().apply(case.job).apply(train_job(trainer=TRAIN, name="other")).run().advance(5)
+    w = world(*RUNTIMES.values(), *ODD_RUNTIMES)
+    w.apply(case.job).apply(train_job(trainer=TRAIN, name="other")).run().advance(5)
     ((type_, status, reason, message),) = conditions(w)
     assert (type_, status, reason) == ("Failed", "True", "InvalidSpec")
     assert case.says in message
     assert set(pods(w)) == {"other-node-0-0", "other-node-0-1"}, "nobody else is affected"
+    assert [one["metadata"]["name"] for one in w.get(SERVICES)["items"]] == ["kubernetes", "other"]
+    assert (claims(w), w.get(SECRETS)["items"]) == ({}, [])
 
 
 # -- whose it is -------------------------------------------------------------------------------------------------------
@@ -714,6 +741,17 @@ def test_the_claims_of_the_runtime_are_made_for_the_job_and_go_with_it() -> None
     assert (claim["metadata"]["name"], claim["status"]["phase"]) == ("data-digits", "Bound")
     assert claim["metadata"]["labels"] == {"team": "a", "jobset.sigs.k8s.io/jobset-name": "digits"}
     assert pods(w)[N1]["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == "data-digits"
+    w.delete("digits").run().advance(60)
+    assert claims(w) == {}
+
+
+def test_claims_outlive_the_ttl_with_the_results_on_them_and_go_with_the_job() -> None:
+    made = storing()
+    made["spec"]["template"]["spec"]["ttlSecondsAfterFinished"] = 30
+    (job,) = made["spec"]["template"]["spec"]["replicatedJobs"]
+    job["template"]["spec"]["template"]["metadata"] = {"annotations": play(run_seconds=5, exit_code=0)}
+    w = with_a_volume(world(made)).apply(train_job(trainer=TRAIN)).run().advance(60)
+    assert (pods(w), set(claims(w)), conditions(w)) == ({}, {"data-digits"}, [COMPLETE])
     w.delete("digits").run().advance(60)
     assert claims(w) == {}
 

@@ -62,14 +62,14 @@ CLAIM: Json = {
 }
 
 
-def _fetcher(name: str, path: str, uri: str) -> Json:
+def _fetcher(name: str, uri: str) -> Json:
     return {
         "containers": [
             {
                 "name": name,
                 "image": f"ghcr.io/kubeflow/trainer/{name}",
                 "env": [{"name": "STORAGE_URI", "value": uri}],
-                "volumeMounts": [{"name": "initializer", "mountPath": path}],
+                "volumeMounts": [{"name": "initializer", "mountPath": "/workspace"}],
             }
         ]
     }
@@ -81,7 +81,7 @@ _TUNES: Json = {
             "name": "node",
             "image": "ghcr.io/kubeflow/trainer/torchtune-trainer",
             "command": [
-                *("tune", "run", "--rdzv_endpoint=localhost:0", "full_finetune_distributed"),
+                *("tune", "run", "--rdzv_endpoint=localhost:29500", "full_finetune_distributed"),
                 *("--config", "llama3_2/1B_full", "output_dir=/workspace/output"),
                 "tokenizer.path=/workspace/model/original/tokenizer.model",
                 "checkpointer.checkpoint_dir=/workspace/model",
@@ -119,15 +119,19 @@ RUNTIMES: Mapping[str, Json] = {
             replicated(
                 "dataset-initializer",
                 step="dataset-initializer",
-                pod=_fetcher("dataset-initializer", "/workspace/dataset", "hf://tatsu-lab/alpaca"),
+                pod=_fetcher("dataset-initializer", "hf://tatsu-lab/alpaca"),
             ),
             replicated(
                 "model-initializer",
                 step="model-initializer",
-                after={"dataset-initializer": "Complete"},
-                pod=_fetcher("model-initializer", "/workspace/model", "hf://meta-llama/Llama-3.2-1B-Instruct"),
+                pod=_fetcher("model-initializer", "hf://meta-llama/Llama-3.2-1B-Instruct"),
             ),
-            replicated("node", step="trainer", after={"model-initializer": "Complete"}, pod=_TUNES),
+            replicated(
+                "node",
+                step="trainer",
+                after={"dataset-initializer": "Complete", "model-initializer": "Complete"},
+                pod=_TUNES,
+            ),
             name="torchtune-llama3.2-1b",
             volumeClaimPolicies=[{"templates": [CLAIM]}],
         ),

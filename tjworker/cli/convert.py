@@ -100,8 +100,11 @@ def _refuse_others(manifests: list[Manifest], to: str) -> None:
         strange = conversion.find(manifest.raw, to) is None and not _is_already(manifest, to)
         if strange and (group in groups or len(manifests) == 1 or not manifest.raw.get("kind")):
             known = ", ".join(f"{s.kind} ({', '.join(s.api_versions)})" for s in sources)
-            into = "" if to == OWN else f" to a {to}"
-            raise UserError(f"{manifest.source}: {manifest.given} cannot be converted{into}; expected one of {known}")
+            into, why = "" if to == OWN else f" to a {to}", conversion.why_not(manifest.raw, to)
+            because = (
+                f": {why}; write the {to} by hand, or convert to an {OWN}" if why else f"; expected one of {known}"
+            )
+            raise UserError(f"{manifest.source}: {manifest.given} cannot be converted{into}{because}")
 
 
 def _refuse_invalid(manifest: Manifest, made: Converted, to: str) -> None:

@@ -20,7 +20,7 @@ from tjworker.convert import edl, known, kubedl, kubeflow, mpijob, trainjob, vol
 from tjworker.convert.known import Special
 from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused, printed
 
-__all__ = ["SOURCES", "Converted", "Left", "Origins", "Path", "Refused", "Source", "find", "printed"]
+__all__ = ["SOURCES", "Converted", "Left", "Origins", "Path", "Refused", "Source", "find", "printed", "why_not"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,11 @@ TARGETS: Mapping[str, tuple[Source, ...]] = {
     TRAINJOB: (Source("PyTorchJob", pytorchjob.JOB_KIND.api_versions, trainjob.convert),),
 }
 """What each kind can be made of."""
+
+
+def why_not(raw: Json, to: str) -> str:
+    """Why jobs of this kind are not made into `to`; '' where there is no more to say than that they are not."""
+    return trainjob.NOT_MADE.get(str(raw.get("kind")), "") if to == TRAINJOB else ""
 
 
 def find(raw: Json, to: str = OWN) -> Source | None:

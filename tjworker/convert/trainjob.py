@@ -49,6 +49,19 @@ _OF_V1 = re.compile(r"\$[({]?(MASTER_ADDR|MASTER_PORT|RANK|WORLD_SIZE)\b")
 _IN_THE_RUNTIME = "set it in the runtime of the job"
 
 
+_NO_RUNTIME = "Kubeflow Trainer has no runtime for {}"
+NOT_MADE: Mapping[str, str] = {
+    "JAXJob": "its program reads COORDINATOR_ADDRESS, NUM_PROCESSES and PROCESS_ID, in whose place the runtime"
+    " jax-distributed gives JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID",
+    "XGBoostJob": "its program reads MASTER_ADDR, RANK and WORLD_SIZE, in whose place the runtime xgboost-distributed"
+    " gives DMLC_TRACKER_URI, DMLC_TASK_ID and DMLC_NUM_WORKER",
+    "MPIJob": "a runtime for MPI starts sshd with a user and paths of its own, which the job's images need not have",
+    "TFJob": _NO_RUNTIME.format("TensorFlow"),
+    "PaddleJob": _NO_RUNTIME.format("Paddle"),
+}
+"""Kind -> why none of its jobs is made a TrainJob, which would start and not train as before."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Role:
     path: Path

@@ -286,7 +286,9 @@ def test_initializers_get_what_the_job_says_and_train_in_no_world() -> None:
     kept = container(job, "model-initializer-0", "model-initializer")
     assert variables(kept) == {"STORAGE_URI": "hf://meta-llama/Llama-3.2-1B-Instruct"}
     assert [role.name for role in job.trainers] == ["node-0"]
-    assert job.role("node-0").after == (After("model-initializer-0", "Complete"),)
+    assert job.role("node-0").after == tuple(
+        After(f"{name}-initializer-0", "Complete") for name in ("dataset", "model")
+    )
 
 
 def test_resources_of_the_job_stand_in_for_those_of_the_same_name() -> None:

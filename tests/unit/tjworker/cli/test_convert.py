@@ -98,12 +98,21 @@ def test_convert(sentence: str) -> None:
         assert words in err
 
 
-def test_other_kinds_make_no_trainjob() -> None:
+NO_TRAINJOB = {
+    "JAXJob": "its program reads COORDINATOR_ADDRESS, NUM_PROCESSES and PROCESS_ID, in whose place",
+    "XGBoostJob": "its program reads MASTER_ADDR, RANK and WORLD_SIZE, in whose place",
+    "MPIJob": "a runtime for MPI starts sshd with a user and paths of its own",
+    "TFJob": "Kubeflow Trainer has no runtime for TensorFlow",
+    "PaddleJob": "Kubeflow Trainer has no runtime for Paddle",
+}
+
+
+@pytest.mark.parametrize(("kind", "why"), NO_TRAINJOB.items())
+def test_other_kinds_make_no_trainjob(kind: str, why: str) -> None:
     with pytest.raises(UserError) as refused:
-        run(JAXJOB, "--to", "TrainJob")
-    assert "JAXJob (kubeflow.org/v1) cannot be converted to a TrainJob; expected one of PyTorchJob" in str(
-        refused.value
-    )
+        run(f"apiVersion: kubeflow.org/v1\nkind: {kind}\nmetadata: {{name: a}}\n", "--to", "TrainJob")
+    assert f"{kind} (kubeflow.org/v1) cannot be converted to a TrainJob: {why}" in str(refused.value)
+    assert str(refused.value).endswith("; write the TrainJob by hand, or convert to an AITrainingJob")
 
 
 def test_comments_of_what_moves_into_a_trainjob_come_along() -> None:
