@@ -25,7 +25,15 @@ from typing import Any
 import pytest
 
 from benchmarks.support.valkey import free_port
-from tests.compose.engine import BUILD_SECONDS, NoEngineError, base_images, default_images, docker, find_engine
+from tests.compose.engine import (
+    BUILD_SECONDS,
+    CommandError,
+    NoEngineError,
+    base_images,
+    default_images,
+    docker,
+    find_engine,
+)
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.waiting import until
@@ -266,6 +274,13 @@ def test_a_password_that_would_break_the_url_is_refused_by_its_name(project: Pro
         *("sh", "-c", "python -m tjworker.store.users 2>&1 || true"),
     )
     assert lines.strip() == "REDIS_PASSWORD holds other characters: set it in .env, to letters and digits only"
+
+
+def test_doctor_names_the_setting_of_a_wrong_password(project: Project) -> None:
+    url = "rediss://tj:wrong@redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt"
+    with pytest.raises(CommandError) as refused:
+        project.compose("run", "--rm", "-T", "--no-deps", "-e", f"TJ_REDIS_URL={url}", "worker", "tj", "doctor")
+    assert "refuses the user of TJ_REDIS_URL" in refused.value.stdout
 
 
 @contextlib.contextmanager

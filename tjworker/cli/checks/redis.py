@@ -21,6 +21,7 @@ SUBJECT = Subject("Redis")
 OLDEST = (7, 0)
 """docs/redis.md; a Valkey calls itself redis_version 7.2.4 for those who ask for that."""
 CLOCK_SECONDS = 5.0
+DISK = "look at its log: most often the disk is full or not writable. It takes writes again once that is mended"
 
 
 def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list[Check]:
@@ -35,6 +36,9 @@ def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list
             ends = certificate_ends(connection)
             takes_writes = writable(connection, settings.key_prefix, where)
     except redis.RedisError as error:
+        if str(error).startswith("MISCONF"):
+            # It refuses PING as well, so the write of nothing is not come to.
+            return [SUBJECT.failed("takes writes", _why(error, where), DISK)]
         advice = "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own"
         return [SUBJECT.failed("reachable", _why(error, where), advice)]
     return [
@@ -93,11 +97,7 @@ def persistence(info: Mapping[str, Any]) -> Check:
         )
     status = str(info.get("aof_last_write_status", "ok"))
     if status != "ok":
-        return SUBJECT.failed(
-            "persistence",
-            f"aof_last_write_status is {status}",
-            "look at its log: most often the disk is full or not writable",
-        )
+        return SUBJECT.failed("persistence", f"aof_last_write_status is {status}", DISK)
     return SUBJECT.ok("persistence", "append-only file is on")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from redis import Redis, ResponseError
 
 from benchmarks.support.valkey import Valkey, free_port
 from tjworker.cli.checks import redis
@@ -96,3 +97,14 @@ def test_one_that_is_away_or_refuses_is_one_failure_without_the_password(tmp_pat
         assert [check.state for check in found] == ["failed"]
         assert "geheim" not in repr(found)
         assert "127.0.0.1" in found[0].detail
+
+
+def test_one_whose_disk_is_full_is_not_said_to_be_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Redis) -> bool:
+        raise ResponseError("MISCONF Errors writing to the AOF file: No space left on device")
+
+    monkeypatch.setattr(Redis, "ping", refuse)
+    (found,) = redis.check(Settings(redis_url="redis://127.0.0.1:1/0"))
+    assert (found.name, found.state) == ("takes writes", "failed")
+    assert "cannot write to its disk: MISCONF" in found.detail
+    assert "the disk is full" in found.advice
