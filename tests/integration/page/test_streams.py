@@ -55,16 +55,22 @@ def stream(page: PageWorld, path: str, who: str = "all") -> Iterator[Callable[[]
         yield following
 
 
+def news(following: Callable[[], tuple[str, Any]]) -> tuple[str, Any]:
+    """The next event that says something: on a busy machine beats come before it."""
+    while (event := following())[0] == "beat":
+        pass
+    return event
+
+
 def test_who_watches_one_job_hears_of_that_one_alone(page: PageWorld) -> None:
     digits, words = dict(page.add(DIGITS)), dict(page.add(make_job("words").workers(1)))
     with stream(page, f"/events?watch={JOB_PATH}") as following, stream(page, "/events?watch=jobs") as of_all:
         assert following()[0] == of_all()[0] == "beat"
         page.change(words, phase="Running")
-        assert of_all()[0] == "change"
+        assert news(of_all)[0] == "change"
         page.change(digits, phase="Running")
-        name, mark = following()
-        assert (name, mark) == ("change", page.reader.refresh(0.0).jobs[JobKey(JOB_PATH)].mark)
-        assert of_all() == ("change", page.reader.board.revision)
+        assert news(following) == ("change", page.reader.refresh(0.0).jobs[JobKey(JOB_PATH)].mark)
+        assert news(of_all) == ("change", page.reader.board.revision)
 
 
 def test_a_stream_says_that_redis_is_away_and_that_it_is_back(page: PageWorld) -> None:
@@ -73,10 +79,10 @@ def test_a_stream_says_that_redis_is_away_and_that_it_is_back(page: PageWorld) -
     with stream(page, "/events?watch=jobs") as following:
         assert following()[0] == "beat"
         page.lose_redis()
-        name, words = following()
+        name, words = news(following)
         assert (name, "Redis" in words) == ("away", True)
         page.reader._redis, page.reader._client = there
-        assert following()[0] == "change"
+        assert news(following)[0] == "change"
 
 
 def test_a_quiet_stream_beats(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +131,10 @@ def test_a_log_has_all_its_lines_and_then_its_end(page: PageWorld, monkeypatch: 
     with stream(page, f"/logs/{JOB_PATH}?role=trainer") as following:
         lines: list[Any] = []
         while len(lines) < 3:
-            name, batch = following()
+            name, batch = news(following)
             assert name == "lines"
             lines += batch
-        assert following() == ("end", "the job has ended, and this is all of its logs that there is")
+        assert news(following) == ("end", "the job has ended, and this is all of its logs that there is")
     assert lines == [
         ["trainer-0", "one\ttab"],
         ["trainer-0", " [31mred"],

@@ -177,7 +177,10 @@ def test_a_write_that_fails_is_tried_with_the_next_one_that_is_due(error: Except
 
 
 @pytest.mark.parametrize("look", ["write_due", "write_all"])
-def test_a_report_that_comes_during_a_write_is_in_that_write_or_in_the_next(look: str) -> None:
+def test_a_report_that_comes_during_a_write_is_in_that_write_or_in_the_next(
+    look: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOCK_SECONDS", PATIENCE_SECONDS)
     cluster, codes = Cluster(), list[int]()
     cluster.report(0, progressPercentage=1)
     cluster.report(REPORT_SECONDS, progressPercentage=2)
