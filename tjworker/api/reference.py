@@ -275,12 +275,22 @@ def _filled(paragraph: str) -> str:
 def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
     default = "**required**" if required else f"`{_value(node['default'])}`" if "default" in node else ""
     meaning = [node.get("description", "")]
+    of_objects = list(_each(node)) if not path.endswith("ReplicaSpecs") else []
+    meaning += [text for _, child in of_objects if (text := child.get("description", "")) not in meaning]
     if "enum" in node:
         meaning.append("One of " + ", ".join(f"`{_value(v)}`" for v in node["enum"]))
     if not path.startswith("status"):  # only the operator writes it
         meaning += _bounds(node)
     sentence = ". ".join(part.rstrip(".") for part in meaning if part)
-    yield f"| `{path}` | {_type(node)} | {default} | {_cell(sentence)} |"
+    shown = path + "".join(suffix for suffix, _ in of_objects)
+    yield f"| `{shown}` | {_type(node)} | {default} | {_cell(sentence)} |"
+    for suffix, child in of_objects:
+        yield from _below(path + suffix, child)
+    if not of_objects:
+        yield from _below(path, node)
+
+
+def _below(path: str, node: Schema) -> Iterator[str]:
     for name, child in _children(node):
         needed = name.lstrip(".") in node.get("required", ())
         yield from _rows(path + name, child, required=needed)
@@ -303,6 +313,11 @@ def _bounds(node: Schema) -> Iterator[str]:
 
 def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
     yield from ((f".{name}", child) for name, child in node.get("properties", {}).items())
+    yield from _each(node)
+
+
+def _each(node: Schema) -> Iterator[tuple[str, Schema]]:
+    """The objects of a list or map, which have one row with it."""
     for key, name in (("additionalProperties", ".<name>"), ("items", "[]")):
         child = node.get(key)
         if isinstance(child, dict) and child.get("type") == "object":

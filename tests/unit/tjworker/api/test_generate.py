@@ -239,7 +239,7 @@ def _by_path(section: str) -> dict[str, str]:
         above = next(iter(re.findall(r"\*\*`(.*)`\*\*", paths)), above)
         for braced in re.findall("`(.*?)`", paths):
             for path in _spread(above + braced if braced.startswith(".") else braced):
-                found[path] = meaning.replace("\\|", "|").partition(". ")[0].rstrip(".")
+                found[path] = _first_sentence(meaning.replace("\\|", "|"))
     return {path: meaning for path, meaning in found.items() if path.startswith(("spec", "status"))}
 
 
@@ -250,9 +250,19 @@ def _spread(braced: str) -> list[str]:
 
 
 def _fields(path: str, node: Schema) -> Iterator[tuple[str, str]]:
-    yield path, node.get("description", "").partition(". ")[0].rstrip(".")
+    """As the page has them: a list of objects, and a map of them, is one row with what it holds."""
+    each = [
+        (name, node[key])
+        for key, name in (("additionalProperties", ".<name>"), ("items", "[]"))
+        if isinstance(node.get(key), dict) and node[key].get("type") == "object"
+    ]
+    apart = path.endswith("ReplicaSpecs")  # what the kinds share of a role is printed once
+    yield path + ("" if apart else "".join(name for name, _ in each)), _first_sentence(node.get("description", ""))
     for name, child in node.get("properties", {}).items():
         yield from _fields(f"{path}.{name}", child)
-    for key, name in (("additionalProperties", ".<name>"), ("items", "[]")):
-        if isinstance(node.get(key), dict) and node[key].get("type") == "object":
-            yield from _fields(path + name, node[key])
+    for name, child in each:
+        yield from list(_fields(path + name, child))[0 if apart else 1 :]
+
+
+def _first_sentence(text: str) -> str:
+    return text.partition(". ")[0].rstrip(".")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.support import fast_yaml as yaml
 from tests.support.trainer import RUNTIMES, read_job, train_job
 from tjworker.reconcile.workloads.podbody import pod_body
 
