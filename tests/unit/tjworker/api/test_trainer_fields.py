@@ -86,8 +86,8 @@ ROLES: dict[str, tuple[Json, Json | None, list[Role]]] = {
         None,
         [
             replace(NODE, name="dataset-initializer-0", helper=True),
-            replace(NODE, name="model-initializer-0", helper=True, after=(After("dataset-initializer-0", "Complete"),)),
-            replace(NODE, after=(After("model-initializer-0", "Complete"),)),
+            replace(NODE, name="model-initializer-0", helper=True),
+            replace(NODE, after=(After("dataset-initializer-0", "Complete"), After("model-initializer-0", "Complete"))),
         ],
     ),
     "of several child Jobs, each of which is waited for": (
