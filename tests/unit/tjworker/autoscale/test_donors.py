@@ -20,7 +20,7 @@ def loss(role: int, replicas: int) -> float:
     return (role % 3 + 1) / replicas
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(problems(), st.data())
 def test_prices_that_are_remembered_are_those_of_now(problem: Problem, data: st.DataObject) -> None:
     trial = Trial(problem)
