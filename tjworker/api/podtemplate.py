@@ -39,7 +39,9 @@ class ContainerPort(_Model):
     every pod of the job."""
 
     containerPort: int = Field(ge=1, le=65535, description="number of the port")  # noqa: N815
-    name: str | None = Field(None, max_length=15, description="name of the port; one that starts with `aitj-` gets a service")
+    name: str | None = Field(
+        None, max_length=15, description="name of the port; one that starts with `aitj-` gets a service"
+    )
 
 
 class EnvVar(_Model):
