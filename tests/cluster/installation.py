@@ -26,26 +26,46 @@ NAMESPACE = "tj-system"
 PAGE = ROOT / "docs" / "operations.md"
 REDIS = "docker.io/valkey/valkey:9.1-alpine"
 COMMAND_SECONDS = 900.0
+ADDONS = "localhost/tj-test-addons:1"
+"""git and TensorBoard, for the pods of jobs with annotations."""
+_TENSORBOARD = re.compile(
+    "(absl-py|grpcio|markdown|markupsafe|numpy|packaging|pillow|protobuf|setuptools|six|tensorboard"
+    "|tensorboard-data-server|typing-extensions|werkzeug)=="
+)
+_ADDONS_FILE = """
+ARG PYTHON
+FROM ${PYTHON}
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends git
+COPY requirements.txt /
+RUN pip install -q --no-deps --only-binary :all: --require-hashes -r /requirements.txt
+USER 65532:65532
+"""
 COPIED = ("Dockerfile", ".dockerignore", "pyproject.toml", "README.md", "LICENSE", "requirements", "beat_schedule.py")
 COPIED_CODE = ("tjworker", "watcher", "localcluster", "k8s", "examples")
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What the section "Kubernetes" says up to "With Helm", comments left away."""
+    """What the section "Kubernetes" says up to "With Helm", and "Uninstalling", comments left away."""
 
     build: list[str]
     kustomization: str
     install: list[str]
     first_job: list[str]
+    uninstall: list[str]
 
 
 def read_page() -> Page:
-    section = PAGE.read_text(encoding="utf-8").partition("\n## Kubernetes\n")[2].partition("\n### With Helm\n")[0]
-    blocks = re.findall(r"```(?:yaml)?\n(.*?)```", section, re.DOTALL)
-    build, kustomization, install, first_job = blocks
-    lines = [[re.sub(r"\s# .*", "", line).strip() for line in b.splitlines()] for b in (build, install, first_job)]
-    return Page(lines[0], kustomization, lines[1], lines[2])
+    text = PAGE.read_text(encoding="utf-8")
+    build, kustomization, install, first_job = _blocks(text, "\n## Kubernetes\n", "\n### With Helm\n")
+    (uninstall,) = _blocks(text, "\n### Uninstalling\n", "\n## ")
+    lines = [[re.sub(r"\s# .*", "", line).strip() for line in b] for b in (build, install, first_job, uninstall)]
+    return Page(lines[0], "\n".join(kustomization), *lines[1:])
+
+
+def _blocks(text: str, begin: str, end: str) -> list[list[str]]:
+    section = text.partition(begin)[2].partition(end)[0]
+    return [block.splitlines() for block in re.findall(r"```(?:yaml)?\n(.*?)```", section, re.DOTALL)]
 
 
 @dataclass
@@ -62,7 +82,8 @@ class Installation:
         """`wanted`: PYTHON_IMAGE and REDIS_IMAGE. Raises NoEngineError; AssertionError with a command's words."""
         images = base_images(wanted)
         self._copy_the_tree()
-        self._carry([image for line in self.page.build for image in self._make_image(line, images)], images.redis)
+        made = [image for line in self.page.build for image in self._make_image(line, images)]
+        self._carry([*made, self._make_addons(images)], images.redis)
         self._offer_a_volume()
         (self.own / "kustomization.yaml").write_text(self.page.kustomization, encoding="utf-8")
         for line in self.page.install:
@@ -73,7 +94,8 @@ class Installation:
         """Other operators' kinds, as docs/kinds.md says; the operator's pods are replaced by ones with the setting."""
         folders = "".join(f", ../trainingjob-operator/k8s/kinds/{kind}" for kind in kinds)
         text = self.page.kustomization.replace("trainingjob-operator/k8s]", f"trainingjob-operator/k8s{folders}]")
-        changed = text.replace("literals: [", f"literals: ['TJ_KINDS={','.join(kinds)}', ")
+        settings = f"'TJ_KINDS={','.join(kinds)}', TJ_GIT_SYNC_IMAGE={ADDONS}, "
+        changed = text.replace("literals: [", f"literals: [{settings}")
         (self.own / "kustomization.yaml").write_text(changed, encoding="utf-8")
         self.run("kubectl apply -k .")
 
@@ -81,6 +103,10 @@ class Installation:
     def own(self) -> Path:
         """The folder of the user's own, beside the repository."""
         return self.folder / "own"
+
+    def uninstall(self) -> None:
+        for line in self.page.uninstall:
+            self.run(line)
 
     def run(self, line: str) -> str:
         """A command of the page, as a shell in the user's folder runs it."""
@@ -151,6 +177,16 @@ class Installation:
         tree = self.folder / "trainingjob-operator"
         build_image(options["-t"], tree, images, options.get("--target", ""))
         return []
+
+    def _make_addons(self, images: Images) -> str:
+        tree = self.folder / "addons"
+        tree.mkdir()
+        pins = re.split(r"\n(?=\S)", (ROOT / "requirements/frameworks.txt").read_text(encoding="utf-8"))
+        wanted = [pin for pin in pins if _TENSORBOARD.match(pin)]
+        (tree / "requirements.txt").write_text("\n".join(wanted), encoding="utf-8")
+        (tree / "Dockerfile").write_text(_ADDONS_FILE, encoding="utf-8")
+        build_image(ADDONS, tree, images)
+        return ADDONS
 
     def _carry(self, images: list[str], redis: str) -> None:
         """From the engine to every node, in one archive: they share most of their layers."""

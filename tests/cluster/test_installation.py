@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.cluster.cluster import Cluster, Json
-from tests.cluster.installation import NAMESPACE, Installation, is_ready
+from tests.cluster.cluster import NAME, SECOND, Cluster, Json
+from tests.cluster.installation import ADDONS, NAMESPACE, Installation, is_ready
 from tests.compose.engine import NoEngineError, default_images, find_engine
 
 COMPONENTS = {"watcher": 2, "worker": 2, "beat": 1, "flower": 1, "reporter": 1, "page": 1, "redis": 1}
@@ -182,20 +182,25 @@ def test_the_first_job_of_the_page_succeeds(installed: Installation, training: T
     assert re.search(r"accuracy 0\.9", log), log
 
 
-# -- other kinds -----------------------------------------------------------------------------------
+# -- other kinds, and addons -----------------------------------------------------------------------
 MEET = """
-import os, socket
-at = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-if os.environ["RANK"] == "0":
-    server = socket.create_server(("", at[1]))
-    print("rank", server.accept()[0].recv(9).decode(), "of", os.environ["WORLD_SIZE"])
+import socket
+if rank == "0":
+    server = socket.create_server(("", int(at[1])))
+    print("rank", server.accept()[0].recv(9).decode(), "has come")
 else:
     while True:
         try:
-            socket.create_connection(at).sendall(os.environ["RANK"].encode())
+            socket.create_connection(at).sendall(rank.encode())
             break
         except OSError:
             pass
+"""
+BY_PYTORCH = 'from os import environ as e; at = e["MASTER_ADDR"], e["MASTER_PORT"]; rank = e["RANK"]'
+BY_HOSTS = """
+from os import environ as e
+rank, at = e["TRAININGJOB_REPLICA_INDEX"], e["TRAINER_HOSTS"].split(",")[0].split(":")
+assert at[1] == e["TRAININGJOB_PORTS"] or rank != "0"
 """
 LAUNCH = 'while read host _; do /etc/mpi/kubexec.sh "$host" hostname; done < "$OMPI_MCA_orte_default_hostfile"'
 
@@ -213,15 +218,34 @@ def guest(kind: str, name: str, field: str, commands: dict[str, list[str]], cont
     return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-GUESTS = {
+def own(name: str, annotations: dict[str, str], command: list[str], replicas: int = 1, events: str = "") -> Json:
+    """`events`: a folder of the node that its containers find as /events."""
+    main: Json = {"name": "aitj-main", "image": ADDONS, "command": command}
+    main["ports"] = [{"name": "aitj-peers", "containerPort": 7000}]
+    spec: Json = {"containers": [main]}
+    if events:
+        spec["volumes"] = [{"name": "events", "hostPath": {"path": events}}]
+        main["volumeMounts"] = [{"name": "events", "mountPath": "/events"}]
+    return {
+        "apiVersion": "elasticdeeplearning.ai/v1",
+        "kind": "AITrainingJob",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {
+            "cleanPodPolicy": "None",
+            "replicaSpecs": {"trainer": {"replicas": replicas, "template": {"spec": spec}}},
+        },
+    }
+
+
+JOBS = {
     "ranks of a PyTorchJob meet at the master": (
         guest(
             *("PyTorchJob", "meeting", "pytorchReplicaSpecs"),
-            {role: ["python", "-c", MEET] for role in ("Master", "Worker")},
+            {role: ["python", "-c", BY_PYTORCH + MEET] for role in ("Master", "Worker")},
             "pytorch",
         ),
         "meeting-master-0",
-        "rank 1 of 2",
+        "rank 1 has come",
     ),
     "an MPIJob's launcher starts a program in its worker": (
         guest(
@@ -232,14 +256,105 @@ GUESTS = {
         "launching-launcher-0",
         "launching-worker-0",
     ),
+    "the code of a repository is in the container": (
+        own(
+            "cloned", {"kubedl.io/git-sync-config": '{"source": "git://repository/code"}'}, ["python", "/code/main.py"]
+        ),
+        "cloned-trainer-0",
+        "this came by git",
+    ),
+    "replicas on the host network meet at the port that they are told": (
+        own("hosted", {"kubedl.io/network-mode": "host"}, ["python", "-c", BY_HOSTS + MEET], replicas=2),
+        "hosted-trainer-0",
+        "rank 1 has come",
+    ),
 }
+REPOSITORY = """
+git init -q /tmp/code && cd /tmp/code && echo 'print("this came by git")' > main.py && git add main.py &&
+git -c user.name=test -c user.email=test@example.com commit -q -m first &&
+exec git daemon --export-all --base-path=/tmp
+"""
 
 
-@pytest.mark.parametrize(("job", "pod", "words"), GUESTS.values(), ids=GUESTS)
-def test_a_job_of_another_operators_kind(installed: Installation, job: Json, pod: str, words: str) -> None:
-    cluster, name = installed.cluster, f"{job['kind'].lower()}.kubeflow.org/{job['metadata']['name']}"
+@pytest.fixture(scope="module")
+def repository(installed: Installation) -> None:
+    """A git server, by the name `repository`."""
+    main = {"name": "main", "image": ADDONS, "command": ["sh", "-c", REPOSITORY]}
+    meta = {"name": "repository", "labels": {"app": "repository"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {"containers": [main]}}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": meta}
+    service["spec"] = {"selector": meta["labels"], "ports": [{"port": 9418}]}
+    made = {"apiVersion": "v1", "kind": "List", "items": [pod, service]}
+    installed.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(made))
+
+
+@pytest.mark.parametrize(("job", "pod", "words"), JOBS.values(), ids=JOBS)
+def test_a_job_in_whose_log(installed: Installation, repository: None, job: Json, pod: str, words: str) -> None:
+    cluster, group = installed.cluster, job["apiVersion"].partition("/")[0]
+    name = f"{job['kind'].lower()}.{group}/{job['metadata']['name']}"
     cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
     path = 'jsonpath={.status.conditions[?(@.type=="Succeeded")].status}'
     cluster.until("it has succeeded", lambda: cluster.kubectl("get", name, "-o", path) == "True", JOB_SECONDS)
     assert words in cluster.kubectl("logs", pod)
+    if job["metadata"].get("annotations", {}).get("kubedl.io/network-mode"):
+        assert cluster.status(pod)["podIP"] == cluster.nodes[0].address
     cluster.kubectl("delete", name)
+
+
+LOSS = """
+import time
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+writer = EventFileWriter("/events/run")
+summary = Summary(value=[Summary.Value(tag="loss", simple_value=2)])
+writer.add_event(Event(step=1, wall_time=time.time(), summary=summary))
+writer.close()
+time.sleep(3600)
+"""
+
+
+def test_a_tensorboard_shows_what_a_job_writes(installed: Installation) -> None:
+    folder = installed.folder / "events"
+    folder.mkdir()
+    folder.chmod(0o777)
+    config = {"kubedl.io/tensorboard-config": '{"logDir": "/events"}'}
+    job = own("watched", config, ["python", "-c", LOSS], events=str(folder))
+    installed.cluster.kubectl("create", "-f", "-", stdin=json.dumps(job))
+    path = 'jsonpath={.status.conditions[?(@.type=="TensorBoard")].status}'
+    installed.cluster.until(
+        "it serves", lambda: installed.cluster.kubectl("get", "aitj", "watched", "-o", path) == "True", JOB_SECONDS
+    )
+    with installed.forwarded("kubectl port-forward pod/watched-tensorboard-0 6006", 6006) as port:
+        tags = f"http://127.0.0.1:{port}/default/watched/data/plugin/scalars/tags"
+
+        def shown() -> bool:
+            with urllib.request.urlopen(tags, timeout=60) as answer:
+                return "loss" in json.load(answer).get("run", {})
+
+        installed.cluster.until("it has read the events", shown)
+    installed.cluster.kubectl("delete", "aitj", "watched")
+
+
+# -- a second node, and the end --------------------------------------------------------------------
+def test_a_drain_moves_the_operator_and_redis_brings_its_data(installed: Installation) -> None:
+    cluster = installed.cluster
+    assert cluster.second.is_ready()
+    size = "exec tj-redis-0 -- sh -c 'cat /data/appendonlydir/*.aof | wc -c'"
+    before = int(installed.run(f"kubectl -n {NAMESPACE} {size}"))
+    assert before
+    cluster.kubectl("drain", NAME, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=200s")
+    for component in COMPONENTS:
+        ready(installed, component)
+        assert {pod["spec"]["nodeName"] for pod in installed.pods(component)} == {SECOND}, component
+    assert int(installed.run(f"kubectl -n {NAMESPACE} {size}")) >= before
+    cluster.kubectl("uncordon", NAME)
+
+
+def test_uninstalling_leaves_nothing(installed: Installation) -> None:
+    """The last one: the other files install an operator of their own."""
+    installed.uninstall()
+    kubectl = installed.cluster.kubectl
+    assert "tj-" not in kubectl("get", "namespaces,clusterroles,clusterrolebindings,priorityclasses", "-o", "name")
+    assert "elasticdeeplearning.ai" not in kubectl("get", "crds", "-o", "name")
+    assert kubectl("get", "pods", "-l", "job-name", "-o", "name") == ""
