@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
 
 import pytest
 
@@ -197,10 +197,33 @@ def _answers(url: str) -> bool:
 
 
 # -- Redis ------------------------------------------------------------------------------------------
-def test_redis_is_not_killed_while_it_loads_its_data(containers: dict[str, Json]) -> None:
-    redis: Any = containers["redis"]
-    assert redis["startupProbe"]["exec"] == redis["readinessProbe"]["exec"]
-    assert "-e" in redis["livenessProbe"]["exec"]["command"], "BUSY is an error"
+ANSWERS = {
+    # to PING -> alive, ready
+    "PONG": (True, True),
+    "MISCONF Errors writing to the AOF file: No space left on device": (True, False),  # no restart makes room
+    "LOADING Valkey is loading the dataset in memory": (False, False),
+    "BUSY Valkey is busy running a script.": (False, False),
+    "Could not connect to Valkey at 127.0.0.1:6379: Connection refused": (False, False),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_redis_answers_while_it_is_alive_and_ready(
+    answer: str, containers: dict[str, Json], tmp_path: Path
+) -> None:
+    """As valkey-cli: -e makes an error its exit code."""
+    cli = tmp_path / "valkey-cli"
+    code = 0 if answer == "PONG" else 1
+    cli.write_text(f"#!/bin/sh\necho '{answer}'\n[ \"$1\" != -e ] || exit {code}\n", encoding="utf-8")
+    cli.chmod(0o755)
+
+    def passes(kind: str) -> bool:
+        command: list[str] = containers["redis"][kind]["exec"]["command"]
+        path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        return subprocess.run(command, env=path, check=False, capture_output=True).returncode == 0
+
+    alive, ready = ANSWERS[answer]
+    assert (passes("startupProbe"), passes("livenessProbe"), passes("readinessProbe")) == (alive, alive, ready)
 
 
 @pytest.mark.parametrize("name", NAMES)
