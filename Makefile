@@ -61,7 +61,7 @@ verify: setup  ## fail when a generated file differs from what `make generate` w
 	@$(PY) -m tests.peers --check
 
 poison: setup  ## every attack on every key of Redis, on the memory store and on a real one (the fast suite plays a share)
-	@TJ_TEST_POISON=all $(PY) -m pytest -q -n auto --dist loadgroup tests/poison $(PYTEST_ARGS)
+	@TJ_TEST_POISON=all $(PY) -m pytest -q -n auto --dist loadgroup -m "long or not long" tests/poison $(PYTEST_ARGS)
 
 control-plane: setup  ## build the real Kubernetes control plane from its Go modules, once (minutes)
 	@$(PY) -m controlplane build $(if $(KUBERNETES),--kubernetes $(KUBERNETES))

@@ -18,6 +18,7 @@ from tests.poison.world import COUNTED, ENDS, FOREIGN, NOT_ASKED, PoisonedWorld
 from tests.scenarios.world import job, play, role
 from tests.support.memory_redis import Facts, Tables
 from tests.support.seeds import the_seed
+from tests.support.tiers import one_in
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.reconcile import core
@@ -49,7 +50,7 @@ def poison(name: str, *, seals: bool = True, only: Callable[[str], bool] = lambd
     return world, tried
 
 
-@pytest.mark.parametrize("name", LIVES)
+@pytest.mark.parametrize("name", one_in(2, LIVES))
 def test_nothing_that_is_written_into_redis_moves_a_job(name: str) -> None:
     """A share of all attacks, which the seed chooses; TJ_TEST_POISON=all plays every one."""
     rng = random.Random(the_seed())

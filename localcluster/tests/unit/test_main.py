@@ -115,6 +115,7 @@ def test_a_port_that_is_taken_is_named_in_one_line(start: Start, tmp_path: Path)
     assert f"--port {port}" in errors.decode()
 
 
+@pytest.mark.long
 def test_kubelets_of_their_own_serve_an_api_server_elsewhere(start: Start, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     start("localcluster", "--data-dir", tmp_path / "api", "--kubeconfig", kubeconfig, "--no-agent")
@@ -144,6 +145,7 @@ def test_a_signal_at_the_moment_in_which_the_kubeconfig_appears_is_an_orderly_en
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.long
 def test_an_idle_cluster_uses_next_to_no_cpu(start: Start, tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
     cluster = start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", kubeconfig)
