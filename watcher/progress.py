@@ -78,7 +78,9 @@ class Progress:
                 if batch.changes or not RESOURCES[resource_of(source)].is_named:
                     self._note_position(source, batch.position)
             case ListPage():
-                pass
+                # The page wakes the jobs that wait for its objects, so what workers have read before is outdated now.
+                if RESOURCES[resource_of(source)].is_named:
+                    self._note_position(source, batch.version)
             case _:
                 assert_never(batch)
 
