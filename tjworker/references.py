@@ -11,7 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
+
+import orjson
 
 from tjworker.api.model import InvalidJob
 from tjworker.base import GroupResource
@@ -19,7 +22,9 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.resources import RESOURCES
 
 MOST_CACHED = 256
-"""Users choose the names, so the cache must be bounded."""
+MOST_BYTES = 64 << 10
+"""Size of a cached object, as JSON; in memory it takes ten times that. Users choose number, names and size of such
+objects, so the cache must be bounded: a larger object is read for each job."""
 CACHED_SECONDS = 300.0
 """Bounds the harm of a watch that was forbidden meanwhile, or of a cluster that was restored from a backup: nothing
 shows either."""
@@ -64,11 +69,19 @@ class References:
         page = self._kube.list_page(resource, namespace, field_selector=f"metadata.name={name}")
         found = next((item for item in page.items if item.get("metadata", {}).get("name") == name), None)
         self._kept.pop(key, None)
-        if found is not None:
+        if found is not None and _size(found) <= MOST_BYTES:
             if len(self._kept) >= MOST_CACHED:
                 self._kept.clear()
             self._kept[key] = _Reading(found, page.resource_version, self._monotonic())
         return found
+
+
+def _size(found: Json) -> float:
+    """Bytes of the object as JSON; infinite for one that is nested too deep to be written."""
+    try:
+        return len(orjson.dumps(found))
+    except orjson.JSONEncodeError:
+        return inf
 
 
 def _key(job: InvalidJob) -> _Key:

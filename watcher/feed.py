@@ -26,7 +26,7 @@ from watcher.health import Pulse
 from watcher.historian import Historian
 from watcher.isolation import Skipped
 from watcher.outage import Outage
-from watcher.progress import counting_source, is_counting, resource_of
+from watcher.progress import counting_source, is_counting, is_of_children, resource_of
 from watcher.projector import Projector
 from watcher.resume import Start
 
@@ -116,7 +116,7 @@ class Feed:
         return all(
             one.source in self._in
             for one in self.reflectors
-            if one.namespace == namespace and not RESOURCES[one.resource].is_job and not is_counting(one.source)
+            if one.namespace == namespace and is_of_children(one.source)
         )
 
     def resume(self, start: Start) -> None:
@@ -180,7 +180,7 @@ class Feed:
         return bool(kinds) and all(self._follows(one, kinds) for one in self.reflectors)
 
     def _follows(self, reflector: Reflector, kinds: set[GroupResource]) -> bool:
-        if reflector.vitals.synced or is_counting(reflector.source):
+        if reflector.vitals.synced or is_counting(reflector.source) or RESOURCES[reflector.resource].is_named:
             return True
         resumed = self.resumed.get(reflector.source)
         if resumed is None:

@@ -78,7 +78,9 @@ class Progress:
                 if batch.changes or not RESOURCES[resource_of(source)].is_named:
                     self._note_position(source, batch.position)
             case ListPage():
-                pass
+                # The page wakes the jobs that wait for its objects, so what workers have read before is outdated now.
+                if RESOURCES[resource_of(source)].is_named:
+                    self._note_position(source, batch.version)
             case _:
                 assert_never(batch)
 
@@ -103,14 +105,14 @@ class Progress:
     @property
     def complete(self) -> bool:
         """True if every list has been projected and swept, of every namespace that may be listed."""
-        return self._has(self._sources)
+        # The projection keeps no objects that jobs name, so a list of them that fails must not stop the jobs of all
+        # kinds. Workers read such objects themselves, at least every CACHED_SECONDS (tjworker/references.py).
+        return self._has(source for source in self._sources if not RESOURCES[resource_of(source)].is_named)
 
     @property
     def has_children(self) -> bool:
         """True if every list of resources that belong to jobs has been projected and swept."""
-        return self._has(
-            source for source in self._sources if not RESOURCES[resource_of(source)].is_job and not is_counting(source)
-        )
+        return self._has(source for source in self._sources if is_of_children(source))
 
     def _has(self, sources: Iterable[str]) -> bool:
         unserved = self.unserved
@@ -144,3 +146,9 @@ def counting_source(resource: GroupResource, namespace: str) -> str:
 
 def is_counting(source: str) -> bool:
     return source.partition("/")[2].startswith(COUNTED)
+
+
+def is_of_children(source: str) -> bool:
+    """True for a source whose objects a decision about a job needs: neither jobs, nor objects that jobs only name."""
+    row = RESOURCES[resource_of(source)]
+    return not row.is_job and not row.is_named and not is_counting(source)

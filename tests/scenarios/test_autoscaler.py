@@ -606,3 +606,16 @@ def test_such_a_job_does_not_wait_for_room_any_more(world: ElasticWorld, edit: J
     world.cluster.client.patch(FIRST, edit)
     world.run().advance(20)
     assert full_size(world, "first") == ("", "", "")
+
+
+def test_the_autoscaler_and_a_pass_agree_about_a_job_whose_edit_cannot_be_used(world: ElasticWorld) -> None:
+    job = elastic("first", 1, 1, 10)
+    job["spec"]["frameworkType"] = "jax"
+    job["spec"]["replicaSpecs"]["trainer"]["edlPolicy"] = "Manual"
+    world.apply(job).run().advance(5)
+    world.cluster.client.patch(FIRST, {"spec": {"replicaSpecs": {"trainer": {"edlPolicy": "Auto"}}}})
+    world.run().advance(2 * TICK_SECONDS)
+    assert "an edit of it cannot be used" in full_size(world, "first")[2]
+    before = world.status("first")
+    world.advance(3 * TICK_SECONDS)
+    assert world.status("first") == before, "no run of the autoscaler writes what the next pass takes away"

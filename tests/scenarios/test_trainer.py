@@ -249,10 +249,13 @@ def test_a_runtime_that_comes_later_is_waited_for() -> None:
     assert conditions(w) == []
 
 
-def _runtimes_refused(transport: InProcessTransport, monkeypatch: pytest.MonkeyPatch) -> None:
+FORBIDDEN: Json = {"code": 403, "reason": "Forbidden", "message": 'User "worker" cannot list resource'}
+BROKEN: Json = {"code": 500, "reason": "InternalError", "message": "conversion webhook failed"}
+
+
+def _runtimes_refused(transport: InProcessTransport, monkeypatch: pytest.MonkeyPatch, said: Json = FORBIDDEN) -> None:
     """To the process with this transport, which goes on."""
-    said = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'User "worker" cannot list resource'}
-    refused = HttpResponse(403, json.dumps(said).encode(), {})
+    refused = HttpResponse(said["code"], json.dumps({"kind": "Status", **said}).encode(), {})
     asks = transport.request
 
     def request(method: str, path: str, **more: Any) -> HttpResponse:
@@ -310,17 +313,18 @@ def test_a_job_that_is_created_after_an_edit_of_its_runtime_has_the_edit() -> No
     assert pods(w)["second-node-0-0"]["spec"]["containers"][0]["image"] == "other:2"
 
 
-READERS: dict[str, tuple[bool, int]] = {
-    "a runtime that is watched is read once": (True, 1),
-    "one that the watcher may not watch is read for each job that comes alone": (False, 5),
+READERS: dict[str, tuple[Json | None, int]] = {
+    "a runtime that is watched is read once": (None, 1),
+    "one that the watcher may not watch is read for each job that comes alone": (FORBIDDEN, 5),
+    "so is one whose list fails for the watcher, and no job waits for that list": (BROKEN, 5),
 }
 
 
-@pytest.mark.parametrize(("watched", "reads"), READERS.values(), ids=READERS.keys())
-def test_jobs_that_come_one_after_another(watched: bool, reads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("said", "reads"), READERS.values(), ids=READERS.keys())
+def test_jobs_that_come_one_after_another(said: Json | None, reads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     w = world()
-    if not watched:
-        _runtimes_refused(w.watcher.transport, monkeypatch)
+    if said is not None:
+        _runtimes_refused(w.watcher.transport, monkeypatch, said)
     for i in range(5):
         w.apply(train_job(trainer={"numNodes": 1}, name=f"j{i}")).run().advance(20)
     assert w.requests()["get clustertrainingruntimes"] == reads

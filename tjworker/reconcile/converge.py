@@ -95,8 +95,9 @@ def count_running(c: Convergence) -> Convergence:
 
 def set_conditions(c: Convergence) -> Convergence:
     status, events = tensorboard.report(c.p, _with_conditions(c))
-    if not c.p.job.autoscaled:
-        # The autoscaler wrote it before edlPolicy was edited, and does not read the job any more.
+    if not c.p.job.autoscaled and not c.p.job.errors:
+        # The autoscaler wrote it before edlPolicy was edited, and does not read the job any more. It still reads a job
+        # that goes on with its last numbers because of an error in its spec, and would write the condition again.
         status = drop_condition(status, FULL_SIZE)
     if c.phase == "Running" and not status.start_running_time:
         begun = {"start_running_time": c.p.at, "suspended_seconds_before_running": status.suspended_seconds}

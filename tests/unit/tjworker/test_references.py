@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any, cast
 
 import pytest
 
@@ -20,11 +21,17 @@ KIND = kinds.KNOWN_KINDS[RESOURCE].companions[1].resource
 READ_AT = 100
 
 
+NESTED: list[Any] = reduce(lambda inside, _: [inside], range(300), [])
+
+
+@dataclass
 class _Api:
     """A cluster at READ_AT."""
 
+    runtime: dict[str, Any] = field(default_factory=lambda: RUNTIME)
+
     def list_page(self, *_: object, **__: object) -> ListPage:
-        return ListPage((RUNTIME,), READ_AT, "")
+        return ListPage((self.runtime,), READ_AT, "")
 
 
 def waiting(resource_version: int, *, refused: bool = False) -> InvalidJob:
@@ -68,3 +75,12 @@ def test_what_was_read_before_will_do(sentence: str) -> None:
     assert references.find(case.job) == RUNTIME
     now[0] = case.seconds
     assert (references.known(case.job, {KIND: case.changed}) == RUNTIME) == case.want
+
+
+@pytest.mark.parametrize(("value", "is_kept"), [("x" * 60_000, True), ("x" * 70_000, False), (NESTED, False)])
+def test_a_large_object_is_read_each_time(value: object, is_kept: bool) -> None:
+    """A tenant's runtimes must not fill the memory of a worker, which serves all tenants."""
+    large = {**RUNTIME, "large": value}
+    references = References(cast("KubeClient", _Api(large)), lambda: 0.0)
+    assert references.find(waiting(50)) == large
+    assert (references.known(waiting(50), {KIND: 90}) is not None) == is_kept

@@ -15,6 +15,7 @@ from tjworker.api.resources import BATCH_JOBS, NODES, PODS
 from watcher.feed import Feed
 
 NUMBERS = itertools.count()
+RUNTIMES = "trainingruntimes.trainer.kubeflow.org"
 
 
 def reflector(resource: str, resumed: Any = None, *, synced: bool = False) -> Any:
@@ -54,6 +55,9 @@ CASES: dict[str, Case] = {
     ),
     "one is over, since its list is in": Case(
         [reflector(PODS, ahead(PODS)), reflector(BATCH_JOBS, over(BATCH_JOBS), synced=True)], True
+    ),
+    "the list of what jobs only name is not waited for": Case(
+        [reflector(PODS, ahead(PODS)), reflector(RUNTIMES, over(RUNTIMES))], True
     ),
     "a kind that was not installed is not waited for": Case(
         [reflector(PODS, ahead(PODS)), reflector(TRAININGJOBS)], True

@@ -119,23 +119,25 @@ def test_a_sweep_that_ends_does_not_take_progress_back() -> None:
     assert progress.take() == {"pods": 20}
 
 
+RUNTIMES = "clustertrainingruntimes.trainer.kubeflow.org"
 SERVED: dict[str, tuple[set[str], set[str], bool]] = {
-    # of pods and jobs in the namespaces a and b: which lists are refused, which are in, whether that is all
-    "everything is in": (set(), {"pods/a", "jobs/a", "pods/b", "jobs/b", "nodes"}, True),
-    "one is missing": (set(), {"pods/a", "jobs/a", "pods/b", "nodes"}, False),
-    "a namespace is refused, the other is in": ({"pods/b"}, {"pods/a", "jobs/a", "nodes"}, True),
-    "one of it is refused, one of it is in": ({"pods/b"}, {"pods/a", "jobs/a", "jobs/b", "nodes"}, True),
+    # of pods and jobs in the namespaces a and b: which lists are refused, which are in, whether that is all. The list
+    # of runtimes, which jobs only name, never comes.
+    "everything is in": (set(), {"pods/a", "jobs.batch/a", "pods/b", "jobs.batch/b", "nodes"}, True),
+    "one is missing": (set(), {"pods/a", "jobs.batch/a", "pods/b", "nodes"}, False),
+    "a namespace is refused, the other is in": ({"pods/b"}, {"pods/a", "jobs.batch/a", "nodes"}, True),
+    "one of it is refused, one of it is in": ({"pods/b"}, {"pods/a", "jobs.batch/a", "jobs.batch/b", "nodes"}, True),
     "a namespace is refused, the other is not whole": ({"pods/b"}, {"pods/a", "nodes"}, False),
-    "all are refused": ({"pods/a", "jobs/b"}, {"nodes"}, False),
-    "what is of no namespace is waited for": ({"pods/b"}, {"pods/a", "jobs/a"}, False),
-    "what was refused has come": ({"pods/b"}, {"pods/a", "jobs/a", "pods/b", "jobs/b", "nodes"}, True),
+    "all are refused": ({"pods/a", "jobs.batch/b"}, {"nodes"}, False),
+    "what is of no namespace is waited for": ({"pods/b"}, {"pods/a", "jobs.batch/a"}, False),
+    "what was refused has come": ({"pods/b"}, {"pods/a", "jobs.batch/a", "pods/b", "jobs.batch/b", "nodes"}, True),
 }
 
 
 @pytest.mark.parametrize("what", SERVED)
 def test_when_every_list_is_in(what: str) -> None:
     refused, listed, want = SERVED[what]
-    progress = Progress(["pods/a", "jobs/a", "pods/b", "jobs/b", "nodes"])
+    progress = Progress(["pods/a", "jobs.batch/a", "pods/b", "jobs.batch/b", "nodes", RUNTIMES])
     for source in sorted(refused):
         progress.note(Forbidden(source))
     for source in sorted(listed):

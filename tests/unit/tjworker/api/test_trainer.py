@@ -381,6 +381,22 @@ def test_a_runtime_too_large_for_a_status_is_refused() -> None:
     assert "has more than 256 KiB" in str(made.errors[0])
 
 
+@pytest.mark.parametrize(("levels", "is_refused"), [(190, False), (240, True), (1000, True)])
+def test_a_runtime_nested_too_deep_for_a_status_is_refused(levels: int, is_refused: bool) -> None:
+    of = copy.deepcopy(RUNTIMES["plain"])
+    deep: Json = {}
+    for _ in range(levels):
+        deep = {"a": deep}
+    replicated_job = of["spec"]["template"]["spec"]["replicatedJobs"][0]
+    replicated_job["template"]["spec"]["template"]["spec"]["affinity"] = deep
+    made = read(train_job(), of)
+    assert [str(error) for error in getattr(made, "errors", ())] == is_refused * [
+        "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed is nested too deep to be kept; mend it so that"
+        " no field has more than 200 levels"
+    ]
+    assert not (is_refused and made.status.snapshot)
+
+
 def test_progress_stands_where_the_clients_of_trainer_read_it() -> None:
     raw = train_job(trainer={})
     job = read_job(raw)

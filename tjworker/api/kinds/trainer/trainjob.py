@@ -30,6 +30,7 @@ from tjworker.api.kinds.base import (
     field_errors,
     header,
     mapping,
+    readable,
     strings,
     text,
     too_big_for_etcd,
@@ -130,6 +131,11 @@ def parse(raw: Json) -> Parsed:
     snapshot = mapping(raw.get(RESOLVED)) or ({} if head["status"].refused else head["status"].snapshot)
     if not snapshot:
         return _waiting(head, spec.runtime_ref)
+    # Not into the status: the watcher could not keep the job.
+    if readable(said := snapshot.get("spec")) is not said:
+        of = f"{spec.runtime_ref.kind} {spec.runtime_ref.name}"
+        deep = f"{of} is nested too deep to be kept; mend it so that no field has more than 200 levels"
+        return InvalidJob(**head, errors=(FieldError("spec.runtimeRef.name", deep),))
     head["status"] = head["status"].model_copy(update={"snapshot": dict(snapshot)})
     return _read(raw, head, spec, snapshot)
 
