@@ -280,7 +280,9 @@ def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
         default = ""
     meaning = [node.get("description", "")]
     of_objects = list(_each(node)) if not path.endswith("ReplicaSpecs") else []
-    meaning += [text for _, child in of_objects if (text := child.get("description", "")) not in meaning]
+    meaning += [
+        text for _, child in of_objects if _says_more(text := child.get("description", "")) and text not in meaning
+    ]
     if "enum" in node:
         meaning.append("One of " + ", ".join(f"`{_value(v)}`" for v in node["enum"]))
     if not path.startswith("status"):
@@ -292,6 +294,11 @@ def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
         yield from _below(path + suffix, child)
     if not of_objects:
         yield from _below(path, node)
+
+
+def _says_more(text: str) -> bool:
+    """Whether the description of a list's or a map's object is more than its name: "A failed pod"."""
+    return len(text) > 45
 
 
 def _below(path: str, node: Schema) -> Iterator[str]:
@@ -337,7 +344,8 @@ def _all_rules(path: str, node: Schema) -> Iterator[tuple[str, Mapping[str, Any]
 def _type(node: Schema) -> str:
     inner = node.get("additionalProperties") or node.get("items")
     if isinstance(inner, dict):
-        return f"{'map' if 'additionalProperties' in node else 'list'} of {_type(inner)}"
+        many = "map" if "additionalProperties" in node else "list"
+        return many if _type(inner) == "object" else f"{many} of {_type(inner)}"
     return str(node.get("type", "quantity"))
 
 
