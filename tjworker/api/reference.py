@@ -186,7 +186,7 @@ def _kind(job_kind: JobKind, tables: _Tables, shared: _Tables) -> Iterator[str]:
     yield from _differences(tables, shared)
 
 
-FIELDS = "| Field | Type | Default | Meaning and bounds |\n|---|---|---|---|"
+FIELDS = "| Field | Type, default | Meaning and bounds |\n|---|---|---|"
 RULES = "| Where | Rule |\n|---|---|"
 REFUSES = "The API server refuses a job that breaks one of these rules, with this message:\n"
 
@@ -275,7 +275,7 @@ def _filled(paragraph: str) -> str:
 
 
 def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
-    default = "**required**" if required else f"`{_value(node['default'])}`" if "default" in node else ""
+    default = ", **required**" if required else f", `{_value(node['default'])}`" if "default" in node else ""
     if path.startswith("status"):  # only the operator writes it
         default = ""
     meaning = [node.get("description", "")]
@@ -289,7 +289,7 @@ def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
         meaning += _bounds(node)
     sentence = ". ".join(part.rstrip(".") for part in meaning if part)
     shown = path + "".join(suffix for suffix, _ in of_objects)
-    yield f"| `{shown}` | {_type(node)} | {default} | {_cell(sentence)} |"
+    yield f"| `{shown}` | {_type(node)}{default} | {_cell(sentence)} |"
     for suffix, child in of_objects:
         yield from _below(path + suffix, child)
     if not of_objects:

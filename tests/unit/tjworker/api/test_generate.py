@@ -238,8 +238,8 @@ def test_the_reference_says_all_of_a_kind(page: str, job_kind: JobKind) -> None:
 
 
 def _by_path(section: str) -> dict[str, str]:
-    """The path of each field -> the beginning of its meaning, out of the tables of four columns."""
-    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| [^|]* \| (.*) \|$", section, re.M)
+    """The path of each field -> the beginning of its meaning, out of the tables of three columns."""
+    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| (.*) \|$", section, re.M)
     above, found = "", {}
     for paths, meaning in rows:
         above = next(iter(re.findall(r"\*\*`(.*)`\*\*", paths)), above)
