@@ -12,7 +12,8 @@ from tests.support.paths import ROOT
 PAGE = ROOT / "docs/internals/upstream.md"
 ROW = re.compile(r"^\| (?!Upstream |---)(?P<name>.+?) \| (?P<here>.*?) \| (?P<why>.*?) ?\|$", re.MULTILINE)
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-PLACE = re.compile(r"(?P<module>(?:tjworker|watcher|beat_schedule)[\w.]*):(?P<name>[\w.]+)")
+PLACE = re.compile(r"(?P<module>[a-z][\w.]*):(?P<name>[\w.]+)")
+PACKAGES = ("tjworker", "watcher")
 FOLDERS = ("tjworker/", "watcher/", "k8s/", "docs/", "tests/", "beat_schedule.py")
 
 
@@ -36,14 +37,15 @@ def attribute(owner: Any, name: str) -> Any:
 
 def test_the_places_are_there() -> None:
     assert [place for place in places() if not is_there(place)] == []
-    assert not is_there("tjworker.settings:Settings.nothing_of_the_kind")
+    assert not is_there("settings:Settings.nothing_of_the_kind")
 
 
 def is_there(place: str) -> bool:
     found = PLACE.fullmatch(place)
     if found is None:
         return (ROOT / place).exists()
-    owner = importlib.import_module(found["module"])
+    module = found["module"]
+    owner = importlib.import_module(module if module.startswith(PACKAGES) else f"tjworker.{module}")
     try:
         for name in found["name"].split("."):
             owner = attribute(owner, name)

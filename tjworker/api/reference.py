@@ -8,16 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tjworker.api.crd import columns, schema
+from tjworker.api.crd import schema
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.schema import Schema
 
-_BOUNDS = (
-    ("minimum", "maximum", ""),
-    ("minLength", "maxLength", " characters"),
-    ("minItems", "maxItems", " items"),
-    ("minProperties", "maxProperties", " entries"),
-)
 _INTEGER_LIMITS = {2**31 - 1, 2**53}
 """Maxima that only say how large an integer the API server stores: no bound that a user meets."""
 
@@ -28,7 +22,9 @@ the CRDs, `kubectl explain <kind>.spec --recursive` shows the same.
 
 Durations are whole seconds, times are RFC 3339 in UTC. `<name>` stands for a key that you choose,
 `[]` for each entry of a list, `{a,b}` for a field `a` and a field `b`. A field that begins with a
-dot belongs to the object in **bold** above it. **Required** fields have no default.
+dot belongs to the object in **bold** above it. **Required** fields have no default. The CRD limits
+the length of every string, list and map; a refusal names the limit. `kubectl get -o wide` also
+shows the message of each job.
 """
 
 
@@ -81,8 +77,8 @@ class _Tables:
         whole = schema(job_kind)
         spec, status = whole["properties"]["spec"], whole["properties"]["status"]
         tables = cls(
-            list(_rows("spec", spec, required=True)),
-            [row for row in _rows("status", status, required=False) if not row.startswith(OWN_STATUS)],
+            [row for row in _rows("spec", spec, required=True) if not _in_own_section(row, job_kind)],
+            [row for row in _rows("status", status, required=False) if not _in_own_section(row, job_kind)],
             [f"| `{path}` | {_cell(rule['message'])} |" for path, rule in _all_rules("", whole)],
         )
         roles = _role_field(job_kind)
@@ -93,10 +89,15 @@ class _Tables:
         return cls(*([said + row.removeprefix(own) if row.startswith(own) else row for row in rows] for rows in parts))
 
 
-OWN_STATUS = "| `status.operator."
-"""Below this field of another operator's kind lies the status of an AITrainingJob, which has a page of its own."""
+_LIKE_OWN = ("status.operator.", "ReplicaSpecs.<name>.template.")
+"""Below these fields of another operator's kind lie the status and the pod template of an AITrainingJob."""
 ROLES = "<roles>"
 """Stands for the map of roles, which other operators name differently in each kind: tfReplicaSpecs."""
+
+
+def _in_own_section(row: str, job_kind: JobKind) -> bool:
+    """Whether the page of the operator's own kinds describes this field of another operator's kind."""
+    return job_kind.guest and any(part in _path(row) for part in _LIKE_OWN)
 
 
 def _role_field(job_kind: JobKind) -> str | None:
@@ -142,57 +143,58 @@ def _shared_section(shared: _Tables) -> Iterator[str]:
     )
     if any(ROLES in row for row in shared.spec):
         yield _filled(
-            "`status.operator` has the fields of the `status` of an AITrainingJob: [api.md](api.md)."
-            f" `{ROLES}` is the map of roles, which each kind names differently, such as `tfReplicaSpecs`."
+            "`status.operator` has the fields of the `status` of an AITrainingJob, and `template` those of its"
+            f" `template`: [api.md](api.md). `{ROLES}` is the map of roles, which each kind names differently, such as"
+            " `tfReplicaSpecs`."
         )
-    yield from _table("### Spec that the kinds share\n", FIELDS, shared.spec)
-    yield from _table("### Status that the kinds share\n", FIELDS, shared.status)
-    yield from _table(f"### Rules that the kinds share\n\n{REFUSES}", RULES, shared.rules)
+    yield from _table(FIELDS, shared.spec, shared.status)
+    if shared.rules:
+        yield REFUSES
+    yield from _table(RULES, shared.rules)
 
 
 def _group_section(group: str, tables: _Tables, base: _Tables) -> Iterator[str]:
     yield f"## What the kinds of {group} share\n"
-    yield from _differences(f"the kinds of {group}", tables, base)
+    yield from _differences(tables, base)
 
 
-def _differences(name: str, tables: _Tables, base: _Tables) -> Iterator[str]:
+def _differences(tables: _Tables, base: _Tables) -> Iterator[str]:
     """How these tables differ from those that their reader has read before."""
     lacks = _lacking(tables.spec + tables.status, base.spec + base.status)
     if lacks:
         yield _filled("Lacks " + ", ".join(f"`{path}`" for path in lacks) + ".")
-    yield from _table(f"### Spec of {name}\n", FIELDS, _beyond(tables.spec, base.spec))
-    yield from _table(f"### Status of {name}\n", FIELDS, _beyond(tables.status, base.status))
-    yield from _table(f"### Rules of {name}\n", RULES, _beyond(tables.rules, base.rules))
+    yield from _table(FIELDS, _beyond(tables.spec, base.spec), _beyond(tables.status, base.status))
+    yield from _table(RULES, _beyond(tables.rules, base.rules))
     without = [row for row in base.rules if row not in tables.rules]
     if without:
-        yield from _table("These shared rules do not hold here:\n", RULES, without)
+        yield "These shared rules do not hold here:\n"
+        yield from _table(RULES, without)
 
 
 def _kind(job_kind: JobKind, tables: _Tables, shared: _Tables) -> Iterator[str]:
     whole = schema(job_kind)
     yield f"## {job_kind.kind} ({job_kind.group})\n"
     yield _filled(whole["description"])
-    shown = columns(job_kind)
     roles = _role_field(job_kind)
+    versions = " and ".join(f"`{version}`" for version in job_kind.api_versions)
+    scaled = job_kind.scale_spec_path.replace(roles or ROLES, ROLES)
     yield _filled(
-        f"`apiVersion`: {', '.join(f'`{v}`' for v in job_kind.api_versions)}. `kubectl get"
-        f" {job_kind.short_name or job_kind.plural}` shows"
-        f" {', '.join(c['name'].upper() for c in shown if not c.get('priority'))}; with `-o wide` also"
-        f" {', '.join(c['name'].upper() for c in shown if c.get('priority'))}."
-        + (f" Scale subresource: `{job_kind.scale_spec_path}`." if job_kind.scale_spec_path else "")
+        f"`apiVersion`: {versions}. `kubectl get {job_kind.short_name or job_kind.plural}`."
         + (f" `{ROLES}` is `{roles}`." if roles else "")
+        + (f" Scale subresource: `{scaled}`." if scaled else "")
     )
-    yield from _differences(f"{job_kind.kind} ({job_kind.group})", tables, shared)
+    yield from _differences(tables, shared)
 
 
-FIELDS = "| Field | Type | Default | Meaning and bounds |\n|---|---|---|---|"
+FIELDS = "| Field | Type, default | Meaning and bounds |\n|---|---|---|"
 RULES = "| Where | Rule |\n|---|---|"
 REFUSES = "The API server refuses a job that breaks one of these rules, with this message:\n"
 
 
-def _table(title: str, head: str, rows: Sequence[str]) -> Iterator[str]:
+def _table(head: str, *parts: Sequence[str]) -> Iterator[str]:
+    rows = [row for part in parts for row in _merged(part)]
     if rows:
-        yield from (title, head, *_merged(rows), "")
+        yield from (head, *rows, "")
 
 
 def _merged(rows: Sequence[str]) -> list[str]:
@@ -273,21 +275,30 @@ def _filled(paragraph: str) -> str:
 
 
 def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
-    default = "**required**" if required else f"`{_value(node['default'])}`" if "default" in node else ""
+    default = ", **required**" if required else f", `{_value(node['default'])}`" if "default" in node else ""
+    if path.startswith("status"):  # only the operator writes it
+        default = ""
     meaning = [node.get("description", "")]
     of_objects = list(_each(node)) if not path.endswith("ReplicaSpecs") else []
-    meaning += [text for _, child in of_objects if (text := child.get("description", "")) not in meaning]
+    meaning += [
+        text for _, child in of_objects if _says_more(text := child.get("description", "")) and text not in meaning
+    ]
     if "enum" in node:
         meaning.append("One of " + ", ".join(f"`{_value(v)}`" for v in node["enum"]))
-    if not path.startswith("status"):  # only the operator writes it
+    if not path.startswith("status"):
         meaning += _bounds(node)
     sentence = ". ".join(part.rstrip(".") for part in meaning if part)
     shown = path + "".join(suffix for suffix, _ in of_objects)
-    yield f"| `{shown}` | {_type(node)} | {default} | {_cell(sentence)} |"
+    yield f"| `{shown}` | {_type(node)}{default} | {_cell(sentence)} |"
     for suffix, child in of_objects:
         yield from _below(path + suffix, child)
     if not of_objects:
         yield from _below(path, node)
+
+
+def _says_more(text: str) -> bool:
+    """Whether the description of a list's or a map's object is more than its name: "A failed pod"."""
+    return len(text) > 45
 
 
 def _below(path: str, node: Schema) -> Iterator[str]:
@@ -297,16 +308,15 @@ def _below(path: str, node: Schema) -> Iterator[str]:
 
 
 def _bounds(node: Schema) -> Iterator[str]:
-    for low, high, unit in _BOUNDS:
-        least, most = node.get(low), node.get(high)
-        if most in _INTEGER_LIMITS:
-            most = None
-        if least is not None and most is not None:
-            yield f"{least} to {most}{unit}"
-        elif least is not None:
-            yield f"At least {least}{unit}"
-        elif most is not None:
-            yield f"At most {most}{unit}"
+    least, most = node.get("minimum"), node.get("maximum")
+    if most in _INTEGER_LIMITS:
+        most = None
+    if least is not None and most is not None:
+        yield f"{least} to {most}"
+    elif least is not None:
+        yield f"At least {least}"
+    elif most is not None:
+        yield f"At most {most}"
     if "pattern" in node:
         yield f"Must match `{node['pattern']}`"
 
@@ -334,7 +344,8 @@ def _all_rules(path: str, node: Schema) -> Iterator[tuple[str, Mapping[str, Any]
 def _type(node: Schema) -> str:
     inner = node.get("additionalProperties") or node.get("items")
     if isinstance(inner, dict):
-        return f"{'map' if 'additionalProperties' in node else 'list'} of {_type(inner)}"
+        many = "map" if "additionalProperties" in node else "list"
+        return many if _type(inner) == "object" else f"{many} of {_type(inner)}"
     return str(node.get("type", "quantity"))
 
 

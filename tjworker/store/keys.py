@@ -326,14 +326,13 @@ truth: after `FLUSHALL` the watcher lists everything again and every unfinished 
 and again. Set `maxmemory` well below the memory of its machine or container: a full Redis refuses
 writes; a killed one loads the same data and is killed again.
 
-All namespaces share Redis, so what a job may take is bounded. The record of an unfinished job has
-its spec, labels and annotations up to 64 KiB together. The record of a larger, a suspended or a
-refused job has less than 1 KiB: `leftOut`, the size in bytes, replaces the spec, and a worker that
-needs the spec reads the job from the API server. With the options of `k8s/`
-(`hash-max-listpack-value 1024`, `hash-max-listpack-entries 64`) all keys of a suspended, refused or
-ended job take at most 1 KiB together, without them 150 bytes more. When Redis is full, it refuses
-`apply.lua`; the watcher then runs `free.lua`, which writes only deletions and records that are no
-longer than the stored ones, and so needs no memory. The log and the alert `TjRedisFull` report it.
+The record of an unfinished job has its spec, labels and annotations up to 64 KiB together. That of a
+larger, a suspended or a refused job has less than 1 KiB: `leftOut`, the size in bytes, replaces the
+spec, and a worker that needs the spec reads the job from the API server. With
+`hash-max-listpack-value 1024` and `hash-max-listpack-entries 64`, as in `k8s/`, all keys of a
+suspended, refused or ended job take at most 1 KiB together, without them 150 bytes more. When Redis
+is full, it refuses `apply.lua`; the watcher then runs `free.lua`, which writes only deletions and
+records that are no longer than the stored ones. The log and the alert `TjRedisFull` report it.
 
 | key | type | TTL | written by | read by | holds |
 |---|---|---|---|---|---|"""

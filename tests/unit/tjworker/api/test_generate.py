@@ -199,6 +199,8 @@ def test_the_yaml_is_the_crd(job_kind: Any) -> None:
 
 
 OWN_STATUS = crd.schema(KINDS[AITRAININGJOBS])["properties"]["status"]
+OWN_ROLES = crd.schema(KINDS[AITRAININGJOBS])["properties"]["spec"]["properties"]["replicaSpecs"]
+OWN_TEMPLATE = OWN_ROLES["additionalProperties"]["properties"]["template"]
 PAGES = {"docs/api.md": JOB_KINDS, "docs/api-kinds.md": GUEST_KINDS}
 
 
@@ -224,16 +226,20 @@ def test_the_reference_says_all_of_a_kind(page: str, job_kind: JobKind) -> None:
     roles = next(iter(re.findall(r"`<roles>`\s+is\s+`(\w+)`", own)), "<roles>")
     said = {path.replace("<roles>", roles): meaning for path, meaning in read.items()}
     spec, status = itemgetter("spec", "status")(crd.schema(job_kind)["properties"])
-    below = {path for path, _ in _fields("status", status) if path.startswith("status.operator.")}
-    fields = [*_fields("spec", spec), *_fields("status", status)]
-    assert {path: meaning for path, meaning in fields if path not in below} == said
-    if below:  # the page sends its reader to this kind
+    fields = dict([*_fields("spec", spec), *_fields("status", status)])
+    template = f"spec.{roles}.<name>.template"
+    elsewhere = ("status.operator.", f"{template}.") if "operator" in status["properties"] else ()
+    assert {path: meaning for path, meaning in fields.items() if not path.startswith(elsewhere)} == said
+    if elsewhere:  # the page sends its reader to this kind
         assert status["properties"]["operator"]["properties"] == OWN_STATUS["properties"]
+    if template in fields and elsewhere:
+        role = spec["properties"][roles]["additionalProperties"]
+        assert role["properties"]["template"]["properties"] == OWN_TEMPLATE["properties"]
 
 
 def _by_path(section: str) -> dict[str, str]:
-    """The path of each field -> the beginning of its meaning, out of the tables of four columns."""
-    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| [^|]* \| (.*) \|$", section, re.M)
+    """The path of each field -> the beginning of its meaning, out of the tables of three columns."""
+    rows = re.findall(r"^\| ([^|]*) \| [^|]* \| (.*) \|$", section, re.M)
     above, found = "", {}
     for paths, meaning in rows:
         above = next(iter(re.findall(r"\*\*`(.*)`\*\*", paths)), above)
