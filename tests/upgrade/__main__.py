@@ -1,4 +1,4 @@
-"""`python -m tests.upgrade`: play every upgrade and rollback and print the table of docs/operations.md."""
+"""`python -m tests.upgrade`: play every upgrade and rollback and print the table of docs/upgrading.md."""
 
 from __future__ import annotations
 

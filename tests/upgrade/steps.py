@@ -48,7 +48,7 @@ HEADER = ("step", "pods touched", "a new job has run", "a failed pod is replaced
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """As docs/operations.md shows it."""
+    """As docs/upgrading.md shows it."""
     yield f"| {' | '.join(HEADER)} |"
     yield "|---" * len(HEADER) + "|"
     for row in rows:
@@ -203,7 +203,7 @@ class Upgrades:
 
     # -- changes of version ------------------------------------------------------------------------
     def roll_back_by_the_procedure(self, version: Version) -> None:
-        """docs/operations.md, "Rolling back": everything stops, Redis is emptied, the version of then is applied."""
+        """docs/upgrading.md, "Rolling back": everything stops, Redis is emptied, the version of then is applied."""
         self._lab.stop(*PROCESSES)
         self._lab.empty_redis()
         self._lab.apply_crds(version)
