@@ -97,7 +97,7 @@ ROLES = "<roles>"
 
 def _in_own_section(row: str, job_kind: JobKind) -> bool:
     """Whether the page of the operator's own kinds describes this field of another operator's kind."""
-    return job_kind.guest and any(part in _path(row) for part in _LIKE_OWN)
+    return job_kind.guest is not None and any(part in _path(row) for part in _LIKE_OWN)
 
 
 def _role_field(job_kind: JobKind) -> str | None:
