@@ -161,7 +161,9 @@ class Host:
         """What the file itself asks."""
         kind, *words = self.project["services"][name]["healthcheck"]["test"]
         argv = ["sh", "-c", *words] if kind == "CMD-SHELL" else words
-        argv = [re.sub(r"127\.0\.0\.1:\d+|^/(kube|etc)/\S+$", lambda m: self.here(m[0], name), word) for word in argv]
+        argv = [
+            re.sub(r"127\.0\.0\.1:\d+|(?<!\S)/(kube|etc)/\S+", lambda m: self.here(m[0], name), word) for word in argv
+        ]
         done = subprocess.run(
             argv, cwd=ROOT, env=self.environment(name), capture_output=True, check=False, timeout=PATIENCE_SECONDS
         )
@@ -215,10 +217,10 @@ def command_line(host: Host, path: Path) -> None:
     else:
         path.write_text(
             f"#!{sys.executable}\nimport sys, redis\nwords = sys.argv[1:]\n"
-            "assert words[:2] == ['-e', '--tls'] and words[-2:] == ['--no-auth-warning', 'PING']\n"
-            "flags = dict(zip(words[2:-2:2], words[3:-2:2]))\n"
-            f"redis.Redis(port={host.ports['6379']}, ssl=True, ssl_ca_certs=flags['--cacert'],\n"
-            "            username=flags['--user'], password=flags['--pass']).ping()\n",
+            "assert words[0] == '--tls' and words[-2:] == ['--no-auth-warning', 'PING']\n"
+            "flags = dict(zip(words[1:-2:2], words[2:-2:2]))\n"
+            f"print('PONG' if redis.Redis(port={host.ports['6379']}, ssl=True, ssl_ca_certs=flags['--cacert'],\n"
+            "            username=flags['--user'], password=flags['--pass']).ping() else '')\n",
             encoding="utf-8",
         )
     path.chmod(0o755)
