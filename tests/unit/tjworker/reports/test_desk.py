@@ -209,6 +209,22 @@ def test_what_waits_of_a_deleted_job_is_dropped() -> None:
     assert not cluster.refuses
 
 
+@pytest.mark.parametrize("first", ["the write", "a report of the new attempt"])
+def test_a_percentage_that_waits_while_the_job_restarts_is_dropped(first: str) -> None:
+    cluster = Cluster()
+    cluster.report(0, progressPercentage=70)
+    cluster.report(REPORT_SECONDS, progressPercentage=80, metrics=[{"name": "loss", "value": "0.1"}])
+    assert cluster.job is not None
+    cluster.job["status"] |= {"attempts": {"roles": {"trainer": {"all": 1}}}, "trainerStatus": {}}
+    cluster.pod["metadata"]["labels"][labels.RESTART_ATTEMPT] = "1"
+    if first == "the write":
+        assert cluster.looks(WRITE_SECONDS) == [0, WRITE_SECONDS]
+        assert "progressPercentage" not in cluster.told
+        assert cluster.told["metrics"] == [{"name": "loss", "value": "0.1"}]
+    assert cluster.report(2 * WRITE_SECONDS, progressPercentage=60) == ACCEPTED
+    assert cluster.told["progressPercentage"] == 60
+
+
 def test_of_too_many_reports_that_wait_the_newest_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WRITE_SECONDS", 1e6)
     cluster = Cluster()
