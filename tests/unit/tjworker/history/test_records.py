@@ -51,6 +51,7 @@ JOB: dict[str, Any] = {
         "annotations": {
             "elasticdeeplearning.ai/a": "1",
             "kubedl.io/a": "2",
+            "kubedl.io/git-sync-config": '{"envs":[{"name":"TOKEN","value":"hunter2"}]}',
             "kubeflow.org/a": "3",
             "paddlepaddle.org/a": "4",
             "elasticdeeplearning.ai/long": "x" * (records.MOST_ANNOTATION_CHARS + 1),
@@ -114,6 +115,20 @@ def test_what_is_kept_of_a_job() -> None:
         },
         "status": JOB["status"],
     }
+
+
+def test_the_runtime_in_the_status_of_a_trainjob_is_kept_without_variables_and_volumes() -> None:
+    template = {"spec": {**TEMPLATE, "nodeSelector": {}, "containers": [{**TEMPLATE["containers"][0]}]}}  # type: ignore[dict-item]
+    snapshot = {"name": "torch", "spec": {"mlPolicy": {"numNodes": 2}, "jobs": [{"template": template}]}}
+    kept = kept_job({**JOB, "status": {"operator": {"phase": "Failed", "snapshot": snapshot}}})["status"]["operator"]
+    container = TEMPLATE["containers"][0]
+    pod = {
+        "containers": [{name: value for name, value in container.items() if name != "env"}],  # type: ignore[attr-defined]
+        "initContainers": [{"name": "first", "image": "j"}],
+        "nodeSelector": {},
+    }
+    want = {"name": "torch", "spec": {"mlPolicy": {"numNodes": 2}, "jobs": [{"template": {"spec": pod}}]}}
+    assert kept == {"phase": "Failed", "snapshot": want}
 
 
 def test_a_job_that_is_too_large_is_kept_without_its_spec(monkeypatch: pytest.MonkeyPatch) -> None:
