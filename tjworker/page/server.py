@@ -27,7 +27,7 @@ from tornado.web import Application, HTTPError, RequestHandler, StaticFileHandle
 from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import EVENTS, NODES
-from tjworker.base import GroupResource, Invalid, JobKey, OperatorError, parse_key, printable
+from tjworker.base import GroupResource, Invalid, JobKey, OperatorError, Transient, parse_key, printable
 from tjworker.cli import happenings, narrative, rows
 from tjworker.cli.chart import chart
 from tjworker.cli.chartsvg import svg
@@ -379,9 +379,12 @@ class Watch(Stream):
     async def get(self) -> None:
         watch, me = self.get_argument("watch", "")[:700], object()
         try:
-            self.viewer()
+            await asyncio.get_running_loop().run_in_executor(self.site.threads, self._check_viewer, watch)
         except NotAllowed as error:
             self.set_status(error.code)
+            return
+        except OperatorError as error:
+            self.set_status(readable_error(error)[0])
             return
         if len(self.site.watchers) >= MOST_WATCHERS:
             self.set_status(503)
@@ -392,6 +395,17 @@ class Watch(Stream):
                 await self._follow(watch)
             finally:
                 self.site.watchers.discard(me)
+
+    def _check_viewer(self, watch: str) -> None:
+        """Raises NotAllowed if the cluster does not know the token, or the viewer may not read the job."""
+        viewer, resource, namespace = self.viewer(), KINDS_FIRST, ""
+        with suppress(Invalid):
+            job = parse_key(watch)
+            resource, namespace = (job.resource, job.namespace) if job.resource in KNOWN_KINDS else (resource, "")
+        # An open page goes on while the API server is away: what it hears of is only that something has changed.
+        with suppress(Transient):
+            if not viewer.may("get", resource, namespace) and namespace:
+                raise NotAllowed(403, f"your token may not read jobs of namespace {namespace}")
 
     async def _follow(self, watch: str) -> None:
         loop, last, beat = asyncio.get_running_loop(), None, 0.0
