@@ -34,7 +34,8 @@ from tjworker.cli.chartsvg import svg
 from tjworker.cli.jobs import FoundJob, job_pods, list_all, role_names
 from tjworker.cli.logstream import Excerpt, Follower, Wanted
 from tjworker.cli.past import past
-from tjworker.history.store import HistoryStore, ended
+from tjworker.history.records import Summary
+from tjworker.history.store import HistoryStore
 from tjworker.page import views
 from tjworker.page.access import NotAllowed, Viewer, Viewers, readable_error
 from tjworker.page.board import Board, Reader
@@ -295,8 +296,7 @@ class History(View):
     here, watch, counted = "History", "history", "history"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
-        store = _store(self.site)
-        every = ended(store.summaries())
+        every = _ended_jobs(self.site)
         known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
         filters = self.filters()
         allowed, notes = self.site.allowed(viewer, known, filters.namespace)
@@ -334,10 +334,19 @@ class Past(View):
 KINDS_FIRST = next(iter(KINDS))
 
 
+_OFF = "the history is off here (TJ_HISTORY_JOBS=0)"
+
+
 def _store(site: Site) -> HistoryStore:
     if site.history is None:
-        raise NotAllowed(404, "the history is off here (TJ_HISTORY_JOBS=0)")
+        raise NotAllowed(404, _OFF)
     return site.history
+
+
+def _ended_jobs(site: Site) -> Sequence[Summary]:
+    if site.reader.ended_jobs is None:
+        raise NotAllowed(404, _OFF)
+    return site.reader.ended_jobs.read()
 
 
 class Stream(RequestHandler):
@@ -498,7 +507,7 @@ class HistoryRows(View):
     counted = "history"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
-        every = ended(_store(self.site).summaries())
+        every = _ended_jobs(self.site)
         known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
         allowed, _ = self.site.allowed(viewer, known, self.filters().namespace)
         self.set_header("Content-Type", "application/json")
