@@ -162,7 +162,7 @@ def kept_job(raw: Json) -> dict[str, Any]:
         "kind": text(raw.get("kind")),
         "metadata": kept,
         "spec": _without_secrets(readable(raw.get("spec")) or {}),
-        "status": _with_public_runtime(readable(raw.get("status")) or {}),
+        "status": _with_public_runtime(mapping(readable(raw.get("status")))),
     }
     return job if len(orjson.dumps(job)) <= MOST_JOB_BYTES else {**job, "spec": {}}
 
@@ -182,7 +182,7 @@ def _without_secrets(spec: Any) -> Any:
 
 def _with_public_runtime(status: Json) -> Json:
     """The status of a TrainJob holds its runtime, which has environment variables and volumes as a spec has."""
-    own = mapping(mapping(status).get(MEMORY))
+    own = mapping(status.get(MEMORY))
     snapshot = own.get("snapshot")
     return {**status, MEMORY: {**own, "snapshot": _without_variables(snapshot)}} if snapshot else status
 
