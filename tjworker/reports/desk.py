@@ -78,6 +78,7 @@ class Answer:
 _EARLY = Answer(
     429, "TooManyRequests", f"another report of this job came less than {REPORT_SECONDS:g} s ago; report less often"
 )
+_AWAY = Answer(503, "ServiceUnavailable", "the API server does not answer; report again")
 
 
 @dataclass(slots=True)
@@ -124,7 +125,7 @@ class Desk:
             answer = self._take(path, authorization, body)
         except OperatorError as error:
             log.warning("a report cannot be judged", path=path, error=error.message)
-            answer = Answer(503, "ServiceUnavailable", "the API server does not answer; report again")
+            answer = _AWAY
         PROGRESS_REPORTS.inc(result=answer.reason or "Accepted")
         return answer
 
@@ -140,8 +141,11 @@ class Desk:
             )
         book, report = self._book(name), parse_report(body)
         # Before any request: a pod that reports too often must not load the API server.
-        if self._is_early(book, report) or not book.lock.acquire(timeout=LOCK_SECONDS):
+        if self._is_early(book, report):
             return self._refuse(book, _EARLY)
+        # The lock is held for long only if the API server is slow: that is no fault of the program.
+        if not book.lock.acquire(timeout=LOCK_SECONDS):
+            return _AWAY
         try:
             return self._take_alone(name, book, sender, report)
         finally:

@@ -118,17 +118,15 @@ def test_what_is_kept_of_a_job() -> None:
 
 
 def test_the_runtime_in_the_status_of_a_trainjob_is_kept_without_variables_and_volumes() -> None:
-    template = {"spec": {**TEMPLATE, "nodeSelector": {}, "containers": [{**TEMPLATE["containers"][0]}]}}  # type: ignore[dict-item]
-    snapshot = {"name": "torch", "spec": {"mlPolicy": {"numNodes": 2}, "jobs": [{"template": template}]}}
-    kept = kept_job({**JOB, "status": {"operator": {"phase": "Failed", "snapshot": snapshot}}})["status"]["operator"]
-    container = TEMPLATE["containers"][0]
-    pod = {
-        "containers": [{name: value for name, value in container.items() if name != "env"}],  # type: ignore[attr-defined]
-        "initContainers": [{"name": "first", "image": "j"}],
-        "nodeSelector": {},
-    }
-    want = {"name": "torch", "spec": {"mlPolicy": {"numNodes": 2}, "jobs": [{"template": {"spec": pod}}]}}
-    assert kept == {"phase": "Failed", "snapshot": want}
+    def snapshot(container: dict[str, Any], **pod: Any) -> dict[str, Any]:
+        kept = {"name": "node", "image": "i", "volumeMounts": [{"name": "initializer"}]}
+        template = {"spec": {"containers": [{**kept, **container}], "nodeSelector": {"disk": "ssd"}, **pod}}
+        return {"name": "torch", "spec": {"mlPolicy": {"numNodes": 2}, "jobs": [{"template": template}]}}
+
+    secret = {"env": [{"name": "TOKEN", "value": "hunter2"}], "envFrom": ["hunter2"]}
+    status = {"operator": {"phase": "Failed", "snapshot": snapshot(secret, volumes=[{"name": "hunter2"}])}}
+    kept = kept_job({**JOB, "status": status})["status"]
+    assert kept == {"operator": {"phase": "Failed", "snapshot": snapshot({})}}
 
 
 def test_a_job_that_is_too_large_is_kept_without_its_spec(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,6 +201,18 @@ def test_a_report_that_comes_during_a_write_is_in_that_write_or_in_the_next(
     assert (codes, cluster.told["progressPercentage"]) == ([ACCEPTED], 3)
 
 
+def test_a_report_that_waits_for_a_slow_write_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
+    cluster, codes = Cluster(), list[int]()
+    cluster.report(0, progressPercentage=1)
+    cluster.report(REPORT_SECONDS, progressPercentage=2)
+    cluster.meanwhile.append(lambda: codes.append(cluster.report(2 * WRITE_SECONDS, progressPercentage=3)))
+    assert cluster.looks(2 * WRITE_SECONDS) == [0, 2 * WRITE_SECONDS]
+    assert codes == [503]
+    assert cluster.report(4 * WRITE_SECONDS, progressPercentage=4) == ACCEPTED
+    assert not cluster.job or not cluster.job["status"].get("conditions")
+
+
 def test_what_waits_of_a_deleted_job_is_dropped() -> None:
     cluster = Cluster()
     cluster.refuses = [Conflict("gone", reason=NOT_FOUND)]
