@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from tjworker.api import labels
-from tjworker.api.kinds.base import mapping, readable, seen_status, text
+from tjworker.api.kinds.base import MEMORY, mapping, readable, seen_status, text
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import GroupResource
@@ -146,10 +146,14 @@ def kept_job(raw: Json) -> dict[str, Any]:
     out."""
     meta = mapping(raw.get("metadata"))
     kept: dict[str, Any] = {name: meta[name] for name in (*_META, "labels") if name in meta}
+    # The annotation of git-sync holds values of environment variables.
     annotations = {
         name: value
         for name, value in mapping(meta.get("annotations")).items()
-        if name.startswith(_OUR_DOMAINS) and isinstance(value, str) and len(value) <= MOST_ANNOTATION_CHARS
+        if name.startswith(_OUR_DOMAINS)
+        and name != labels.ANNOTATION_GIT_SYNC
+        and isinstance(value, str)
+        and len(value) <= MOST_ANNOTATION_CHARS
     }
     if annotations:
         kept["annotations"] = annotations
@@ -158,7 +162,7 @@ def kept_job(raw: Json) -> dict[str, Any]:
         "kind": text(raw.get("kind")),
         "metadata": kept,
         "spec": _without_secrets(readable(raw.get("spec")) or {}),
-        "status": readable(raw.get("status")) or {},
+        "status": _with_public_runtime(mapping(readable(raw.get("status")))),
     }
     return job if len(orjson.dumps(job)) <= MOST_JOB_BYTES else {**job, "spec": {}}
 
@@ -174,6 +178,20 @@ def _without_secrets(spec: Any) -> Any:
             }
         return {name: _without_secrets(value) for name, value in spec.items() if name not in _SECRETIVE}
     return [_without_secrets(value) for value in spec] if isinstance(spec, list) else spec
+
+
+def _with_public_runtime(status: Json) -> Json:
+    """The status of a TrainJob holds its runtime, which has environment variables and volumes as a spec has."""
+    own = mapping(status.get(MEMORY))
+    snapshot = own.get("snapshot")
+    return {**status, MEMORY: {**own, "snapshot": _without_variables(snapshot)}} if snapshot else status
+
+
+def _without_variables(value: Any) -> Any:
+    # All else stays, mounts as well: the parser checks a runtime as a whole.
+    if isinstance(value, Mapping):
+        return {name: _without_variables(part) for name, part in value.items() if name not in _SECRETIVE}
+    return [_without_variables(part) for part in value] if isinstance(value, list) else value
 
 
 def _container(container: Json) -> dict[str, Any]:

@@ -42,6 +42,8 @@ MOST_TOKEN_CHARS = 16 << 10
 MOST_NAMESPACES = 200
 """How many pairs of kind and namespace are checked for a viewer who may not list a kind in the whole cluster. Jobs of
 further pairs are not shown, and a note says so."""
+MOST_RIGHTS = 5_000
+"""How many answers of one viewer are remembered."""
 REQUEST_SECONDS = 10.0
 USER_AGENT = "tj-page/0.1"
 
@@ -87,6 +89,9 @@ class Viewer:
             raise to_error(answer, f"ask whether jobs of {namespace or 'all namespaces'} may be listed")
         allowed = bool((orjson.loads(answer.body).get("status") or {}).get("allowed"))
         with self._lock:
+            # The address of a view can name any namespace, so a viewer could fill the memory.
+            if len(self._rights) >= MOST_RIGHTS:
+                self._rights.clear()
             self._rights[right] = self.now(), allowed
         return allowed
 

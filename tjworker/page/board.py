@@ -24,7 +24,7 @@ from tjworker.api.resources import NODES, PODS
 from tjworker.base import GroupResource, Invalid, JobKey, OperatorError, Terminal, parse_key
 from tjworker.cli.rows import job_message
 from tjworker.history.records import Summary
-from tjworker.history.store import HistoryStore
+from tjworker.history.store import HistoryStore, ended
 from tjworker.store import packing
 from tjworker.store.redis_commands import RedisCommands, batches, job_keys
 from tjworker.store.redis_commands import text as name_of
@@ -90,6 +90,32 @@ class Board:
     """When the projection was last known to be in this state, in Unix seconds."""
 
 
+class EndedJobs:
+    """The jobs in the lists of the history. Thread-safe: there is one reading at a time, and all callers of the next
+    moment share its result, as each open page asks again whenever a job has changed."""
+
+    def __init__(self, history: HistoryStore, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._history = history
+        self._now = now
+        self._lock = threading.Lock()
+        self._jobs: Sequence[Summary] = ()
+        self._failure: OperatorError | None = None
+        self._read_at = float("-inf")
+
+    def read(self) -> Sequence[Summary]:
+        """The newest first, at most AGE_SECONDS old. Raises OperatorError if the history cannot be read."""
+        with self._lock:
+            if self._now() - self._read_at >= AGE_SECONDS:
+                try:
+                    self._jobs, self._failure = ended(self._history.summaries()), None
+                except OperatorError as error:
+                    self._failure = error
+                self._read_at = self._now()
+            if self._failure is not None:
+                raise self._failure
+            return self._jobs
+
+
 class Reader:
     """Reads the board. Thread-safe: there is one reading at a time, and all waiting callers share its result."""
 
@@ -99,6 +125,7 @@ class Reader:
         self._redis = commands
         self._client: Any = commands.client
         self._history = history
+        self.ended_jobs = EndedJobs(history) if history is not None else None
         self._now = now
         self._lock = threading.Lock()
         self._board = Board()
@@ -123,7 +150,8 @@ class Reader:
         """The board, at most `max_age_seconds` old. Raises OperatorError if Redis cannot be read."""
         failures = self._failures
         with self._lock:
-            if self._now() - self._board.read_at < max_age_seconds:
+            # After the clock was set back, the board would not be read until the old time has come again.
+            if 0 <= self._now() - self._board.read_at < max_age_seconds:
                 return self._board
             if self._failures != failures and self._failure is not None:
                 # While Redis is silent, a reading takes seconds. The callers that waited for one share its failure

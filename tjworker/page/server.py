@@ -27,14 +27,15 @@ from tornado.web import Application, HTTPError, RequestHandler, StaticFileHandle
 from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import EVENTS, NODES
-from tjworker.base import GroupResource, Invalid, JobKey, OperatorError, parse_key, printable
+from tjworker.base import GroupResource, Invalid, JobKey, OperatorError, Transient, parse_key, printable
 from tjworker.cli import happenings, narrative, rows
 from tjworker.cli.chart import chart
 from tjworker.cli.chartsvg import svg
 from tjworker.cli.jobs import FoundJob, job_pods, list_all, role_names
 from tjworker.cli.logstream import Excerpt, Follower, Wanted
 from tjworker.cli.past import past
-from tjworker.history.store import HistoryStore, ended
+from tjworker.history.records import Summary
+from tjworker.history.store import HistoryStore
 from tjworker.page import views
 from tjworker.page.access import NotAllowed, Viewer, Viewers, readable_error
 from tjworker.page.board import Board, Reader
@@ -295,8 +296,7 @@ class History(View):
     here, watch, counted = "History", "history", "history"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
-        store = _store(self.site)
-        every = ended(store.summaries())
+        every = _ended_jobs(self.site)
         known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
         filters = self.filters()
         allowed, notes = self.site.allowed(viewer, known, filters.namespace)
@@ -334,10 +334,19 @@ class Past(View):
 KINDS_FIRST = next(iter(KINDS))
 
 
+_OFF = "the history is off here (TJ_HISTORY_JOBS=0)"
+
+
 def _store(site: Site) -> HistoryStore:
     if site.history is None:
-        raise NotAllowed(404, "the history is off here (TJ_HISTORY_JOBS=0)")
+        raise NotAllowed(404, _OFF)
     return site.history
+
+
+def _ended_jobs(site: Site) -> Sequence[Summary]:
+    if site.reader.ended_jobs is None:
+        raise NotAllowed(404, _OFF)
+    return site.reader.ended_jobs.read()
 
 
 class Stream(RequestHandler):
@@ -379,9 +388,12 @@ class Watch(Stream):
     async def get(self) -> None:
         watch, me = self.get_argument("watch", "")[:700], object()
         try:
-            self.viewer()
+            await asyncio.get_running_loop().run_in_executor(self.site.threads, self._check_viewer, watch)
         except NotAllowed as error:
             self.set_status(error.code)
+            return
+        except OperatorError as error:
+            self.set_status(readable_error(error)[0])
             return
         if len(self.site.watchers) >= MOST_WATCHERS:
             self.set_status(503)
@@ -392,6 +404,17 @@ class Watch(Stream):
                 await self._follow(watch)
             finally:
                 self.site.watchers.discard(me)
+
+    def _check_viewer(self, watch: str) -> None:
+        """Raises NotAllowed if the cluster does not know the token, or the viewer may not read the job."""
+        viewer, resource, namespace = self.viewer(), KINDS_FIRST, ""
+        with suppress(Invalid):
+            job = parse_key(watch)
+            resource, namespace = (job.resource, job.namespace) if job.resource in KNOWN_KINDS else (resource, "")
+        # An open page goes on while the API server is away: what it hears of is only that something has changed.
+        with suppress(Transient):
+            if not viewer.may("get", resource, namespace) and namespace:
+                raise NotAllowed(403, f"your token may not read jobs of namespace {namespace}")
 
     async def _follow(self, watch: str) -> None:
         loop, last, beat = asyncio.get_running_loop(), None, 0.0
@@ -484,7 +507,7 @@ class HistoryRows(View):
     counted = "history"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
-        every = ended(_store(self.site).summaries())
+        every = _ended_jobs(self.site)
         known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
         allowed, _ = self.site.allowed(viewer, known, self.filters().namespace)
         self.set_header("Content-Type", "application/json")

@@ -9,9 +9,9 @@ change of a worker.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -78,6 +78,7 @@ class Answer:
 _EARLY = Answer(
     429, "TooManyRequests", f"another report of this job came less than {REPORT_SECONDS:g} s ago; report less often"
 )
+_AWAY = Answer(503, "ServiceUnavailable", "the API server does not answer; report again")
 
 
 @dataclass(slots=True)
@@ -86,6 +87,8 @@ class _Book:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     uid: str = ""
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    """Role -> the attempt of the whole role when the last report was received."""
     known: Progress = field(default_factory=Progress)
     """The progress, including the waiting reports."""
     waiting: list[tuple[Report, float]] = field(default_factory=list)
@@ -122,7 +125,7 @@ class Desk:
             answer = self._take(path, authorization, body)
         except OperatorError as error:
             log.warning("a report cannot be judged", path=path, error=error.message)
-            answer = Answer(503, "ServiceUnavailable", "the API server does not answer; report again")
+            answer = _AWAY
         PROGRESS_REPORTS.inc(result=answer.reason or "Accepted")
         return answer
 
@@ -138,8 +141,11 @@ class Desk:
             )
         book, report = self._book(name), parse_report(body)
         # Before any request: a pod that reports too often must not load the API server.
-        if self._is_early(book, report) or not book.lock.acquire(timeout=LOCK_SECONDS):
+        if self._is_early(book, report):
             return self._refuse(book, _EARLY)
+        # The lock is held for long only if the API server is slow: that is no fault of the program.
+        if not book.lock.acquire(timeout=LOCK_SECONDS):
+            return _AWAY
         try:
             return self._take_alone(name, book, sender, report)
         finally:
@@ -161,6 +167,7 @@ class Desk:
         # The job was deleted and created again: the waiting reports belong to the old job.
         if book.uid != job.uid:
             book.uid, book.waiting, book.written_at = job.uid, [], float("-inf")
+        _see_attempts(book, job)
         book.known = self._fold_waiting(book, job)
         answer = self._count(book, report, pod)
         if self._is_due(book):
@@ -282,6 +289,7 @@ class Desk:
         job = _readable(parse(name.resource, raw)) if raw is not None else None
         if raw is None or job is None or job.uid != book.uid:
             return
+        _see_attempts(book, job)
         status = self._with_reports(job, book) if book.waiting else job.status
         # An ended job gets its last progress, but no condition any more.
         if not status.ended:
@@ -312,6 +320,16 @@ class Desk:
             if not isinstance(folded, Refusal):
                 known, metrics = folded, report.metrics or metrics
         return with_progress(job.status, known, metrics)
+
+
+def _see_attempts(book: _Book, job: TrainingJob) -> None:
+    """Forget the percentages that wait if the job has begun a new attempt since. Their speeds still count."""
+    attempts = {name: role.all for name, role in job.status.attempts.roles.items() if role.all}
+    if attempts != book.attempts:
+        # The restart removed the percentage from the status. An old one there would refuse the reports of the new
+        # attempt, which begins at an older checkpoint, as moved backwards.
+        book.waiting = [(replace(report, percentage=None, remaining_seconds=None), at) for report, at in book.waiting]
+        book.attempts = attempts
 
 
 def _readable(job: TrainingJob | InvalidJob) -> TrainingJob | None:

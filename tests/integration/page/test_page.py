@@ -84,6 +84,7 @@ REFUSED = {
     "a job of another namespace": (f"/jobs/{KIND}/team-a/of-a", 403, "team-a" + "|your token may not"),
     "a job of the past of another namespace": ("/history/team-a/uid-gone", 403, "your token may not list jobs"),
     "one that there is not, of another namespace": ("/history/team-a/uid-other", 403, "your token may not list jobs"),
+    "when a job of another namespace changes": (f"/events?watch={KIND}/team-a/of-a", 403, ""),
     "a job that there is not": (f"/jobs/{KIND}/team-b/none", 404, "see History"),
     "a kind that there is not": ("/jobs/pods/team-b/none", 404, "no name of a job"),
     "an address that there is not": ("/nowhere", 404, "no such view"),
@@ -110,6 +111,7 @@ def test_without_a_token_or_with_one_that_the_cluster_does_not_know_nothing_is_s
         answer = page.get("/", token)
         assert (answer.code, "digits" in answer.body) == (401, False)
         assert says in answer.body
+        assert page.get("/events?watch=jobs", token).code == 401
         assert answer.headers["WWW-Authenticate"] == "Bearer"
 
 

@@ -51,6 +51,7 @@ JOB: dict[str, Any] = {
         "annotations": {
             "elasticdeeplearning.ai/a": "1",
             "kubedl.io/a": "2",
+            "kubedl.io/git-sync-config": '{"envs":[{"name":"TOKEN","value":"hunter2"}]}',
             "kubeflow.org/a": "3",
             "paddlepaddle.org/a": "4",
             "elasticdeeplearning.ai/long": "x" * (records.MOST_ANNOTATION_CHARS + 1),
@@ -114,6 +115,18 @@ def test_what_is_kept_of_a_job() -> None:
         },
         "status": JOB["status"],
     }
+
+
+def test_the_runtime_in_the_status_of_a_trainjob_is_kept_without_variables_and_volumes() -> None:
+    def snapshot(container: dict[str, Any], **pod: Any) -> dict[str, Any]:
+        kept = {"name": "node", "image": "i", "volumeMounts": [{"name": "initializer"}]}
+        template = {"spec": {"containers": [{**kept, **container}], "nodeSelector": {"disk": "ssd"}, **pod}}
+        return {"name": "torch", "spec": {"mlPolicy": {"numNodes": 2}, "jobs": [{"template": template}]}}
+
+    secret = {"env": [{"name": "TOKEN", "value": "hunter2"}], "envFrom": ["hunter2"]}
+    status = {"operator": {"phase": "Failed", "snapshot": snapshot(secret, volumes=[{"name": "hunter2"}])}}
+    kept = kept_job({**JOB, "status": status})["status"]
+    assert kept == {"operator": {"phase": "Failed", "snapshot": snapshot({})}}
 
 
 def test_a_job_that_is_too_large_is_kept_without_its_spec(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,12 +201,40 @@ def test_a_report_that_comes_during_a_write_is_in_that_write_or_in_the_next(
     assert (codes, cluster.told["progressPercentage"]) == ([ACCEPTED], 3)
 
 
+def test_a_report_that_waits_for_a_slow_write_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
+    cluster, codes = Cluster(), list[int]()
+    cluster.report(0, progressPercentage=1)
+    cluster.report(REPORT_SECONDS, progressPercentage=2)
+    cluster.meanwhile.append(lambda: codes.append(cluster.report(2 * WRITE_SECONDS, progressPercentage=3)))
+    assert cluster.looks(2 * WRITE_SECONDS) == [0, 2 * WRITE_SECONDS]
+    assert codes == [503]
+    assert cluster.report(4 * WRITE_SECONDS, progressPercentage=4) == ACCEPTED
+    assert not cluster.job or not cluster.job["status"].get("conditions")
+
+
 def test_what_waits_of_a_deleted_job_is_dropped() -> None:
     cluster = Cluster()
     cluster.refuses = [Conflict("gone", reason=NOT_FOUND)]
     cluster.report(0, progressPercentage=1)
     assert cluster.looks(3 * WRITE_SECONDS) == []
     assert not cluster.refuses
+
+
+@pytest.mark.parametrize("first", ["the write", "a report of the new attempt"])
+def test_a_percentage_that_waits_while_the_job_restarts_is_dropped(first: str) -> None:
+    cluster = Cluster()
+    cluster.report(0, progressPercentage=70)
+    cluster.report(REPORT_SECONDS, progressPercentage=80, metrics=[{"name": "loss", "value": "0.1"}])
+    assert cluster.job is not None
+    cluster.job["status"] |= {"attempts": {"roles": {"trainer": {"all": 1}}}, "trainerStatus": {}}
+    cluster.pod["metadata"]["labels"][labels.RESTART_ATTEMPT] = "1"
+    if first == "the write":
+        assert cluster.looks(WRITE_SECONDS) == [0, WRITE_SECONDS]
+        assert "progressPercentage" not in cluster.told
+        assert cluster.told["metrics"] == [{"name": "loss", "value": "0.1"}]
+    assert cluster.report(2 * WRITE_SECONDS, progressPercentage=60) == ACCEPTED
+    assert cluster.told["progressPercentage"] == 60
 
 
 def test_of_too_many_reports_that_wait_the_newest_count(monkeypatch: pytest.MonkeyPatch) -> None:
