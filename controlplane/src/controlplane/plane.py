@@ -29,7 +29,7 @@ from controlplane.errors import ControlPlaneError
 from controlplane.process import Process
 from controlplane.releases import Release, release
 
-START_SECONDS = 90.0
+START_SECONDS = 240.0
 STOP_SECONDS = {"kube-scheduler": 3.0, "kube-controller-manager": 3.0, "kube-apiserver": 8.0, "etcd": 5.0}
 _TRIES = 3
 _PREFIX = "control-plane-"

@@ -42,6 +42,8 @@ class Service:
     """Names of services that must be ready first."""
     ready: Callable[[], bool] | None = None
     """Asked again and again, in a thread, until True; it answers within a second. None: ready once it runs."""
+    ready_within_seconds: float = 90.0
+    """The stack gives up when the service is not ready after this time."""
     one_shot: bool = False
     """It ends by itself, and is ready when it has ended with exit code 0."""
     stop_stage: int = 0
@@ -202,7 +204,10 @@ def _control_plane(plan: StackPlan) -> Service:
     folders = (f"--data-dir={plan.paths.control_plane_data}", f"--kubeconfig={plan.paths.kubeconfig}")
     argv = _python("controlplane", "run", f"--port={plan.api_port}", *folders)
     ready = probes.cluster_ready(plan.paths.kubeconfig, 0)
-    return _of_cluster(plan, "control-plane", argv, ready=ready, stop_stage=2, stop_seconds=10.0)
+    # Five control planes that start at once on two cores need more than 90 s.
+    return _of_cluster(
+        plan, "control-plane", argv, ready=ready, stop_stage=2, stop_seconds=10.0, ready_within_seconds=240.0
+    )
 
 
 def _kubelet(plan: StackPlan) -> Service:

@@ -31,7 +31,6 @@ LONGEST_WAIT_SECONDS = 10.0
 HEALTHY_AFTER_SECONDS = 30.0
 START_ATTEMPTS = 3
 """Deaths of a service that has never been ready, after which the stack gives up: what cannot start will not start."""
-_READY_WITHIN_SECONDS = 90.0
 _PROBE_SECONDS = 0.1
 _LOG_CHECK_SECONDS = 10.0
 
@@ -197,8 +196,9 @@ class Supervisor:
         if service.one_shot:
             return
         while service.ready is not None and not await asyncio.to_thread(service.ready):
-            if time.monotonic() - began > _READY_WITHIN_SECONDS and not self._ready[service.name].is_set():
-                self._settle(self._cannot_start(service, f"is not ready after {_READY_WITHIN_SECONDS:.0f} s"))
+            limit = service.ready_within_seconds
+            if time.monotonic() - began > limit and not self._ready[service.name].is_set():
+                self._settle(self._cannot_start(service, f"is not ready after {limit:.0f} s"))
                 return
             await asyncio.sleep(_PROBE_SECONDS)
         self._mark_ready(service, began)
