@@ -55,11 +55,6 @@ BUSY_JOBS, BUSY_CHANGES = 8, 50
 another stay below it, so their changes are written at once."""
 
 
-def _split(name: str) -> tuple[str, str]:
-    namespace, _, own = name.partition("/")
-    return namespace, own
-
-
 class ProjectionWriter:
     """`publish` sends tasks for keys, up to KEYS_PER_TASK with each. The publisher keeps the keys that it could not
     send; this writer keeps keys for the length of one step."""
@@ -215,7 +210,7 @@ class ProjectionWriter:
     def _take_batch(self, batch: Batch, changes: list[Change], nodes: dict[str, bytes | None]) -> None:
         """Add what the batch changes to what is to be written."""
         if RESOURCES[resource_of(batch.source)].is_named:
-            self._news |= {(one.change.resource, *_split(one.change.name)) for one in batch.changes}
+            self._news |= {(one.change.resource, one.change.name) for one in batch.changes}
             return
         self._overlap.begin(batch)
         for projected in batch.changes:

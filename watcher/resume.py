@@ -14,11 +14,10 @@ from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from tjworker.base import GroupResource
 from tjworker.kube.resources import RESOURCES
 from tjworker.scope import Scope
 from tjworker.store.projection import Checkpoint
-from watcher.progress import is_counting
+from watcher.progress import is_counting, resource_of
 
 _MAKERS = ("watcher", "tjworker.api", "tjworker.kube", "tjworker.store")
 """Packages that determine the contents and the form of the projection."""
@@ -55,7 +54,7 @@ def start_from(checkpoint: Checkpoint, sources: Collection[str], form: str) -> S
 
 
 def _may_resume(source: str) -> bool:
-    row = RESOURCES[GroupResource(source.partition("/")[0])]
+    row = RESOURCES[resource_of(source)]
     return (row.namespaced or row.is_named) and not is_counting(source)
 
 

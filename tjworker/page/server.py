@@ -296,11 +296,8 @@ class History(View):
     here, watch, counted = "History", "history", "history"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
-        every = _ended_jobs(self.site)
-        known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
         filters = self.filters()
-        allowed, notes = self.site.allowed(viewer, known, filters.namespace)
-        visible = [s for s in every if (s.resource, s.namespace) in allowed]
+        visible, notes = _visible_ends(self.site, viewer, filters.namespace)
         listing = views.history_list(visible, filters, self.site.now())
         return self.html("history.html", found=listing, notes=notes, kept=rows.duration(self.site.history_seconds))
 
@@ -343,10 +340,14 @@ def _store(site: Site) -> HistoryStore:
     return site.history
 
 
-def _ended_jobs(site: Site) -> Sequence[Summary]:
+def _visible_ends(site: Site, viewer: Viewer, namespace: str) -> tuple[list[Summary], list[str]]:
+    """(ended jobs that the viewer may list, notes about what is left out)."""
     if site.reader.ended_jobs is None:
         raise NotAllowed(404, _OFF)
-    return site.reader.ended_jobs.read()
+    every = site.reader.ended_jobs.read()
+    known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
+    allowed, notes = site.allowed(viewer, known, namespace)
+    return [one for one in every if (one.resource, one.namespace) in allowed], notes
 
 
 class Stream(RequestHandler):
@@ -507,11 +508,9 @@ class HistoryRows(View):
     counted = "history"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
-        every = _ended_jobs(self.site)
-        known = {(GroupResource(one.resource), one.namespace) for one in every if one.resource in KNOWN_KINDS}
-        allowed, _ = self.site.allowed(viewer, known, self.filters().namespace)
+        visible, _ = _visible_ends(self.site, viewer, self.filters().namespace)
         self.set_header("Content-Type", "application/json")
-        return orjson.dumps({"jobs": [one for one in every if (one.resource, one.namespace) in allowed]})
+        return orjson.dumps({"jobs": visible})
 
 
 class Static(StaticFileHandler):

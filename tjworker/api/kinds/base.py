@@ -83,8 +83,8 @@ class Companion:
         return GroupResource(f"{self.plural}.{self.group}")
 
 
-Named = tuple[GroupResource, str, str]
-"""An object that a job names: resource, namespace ('' for one of the cluster), name."""
+Named = tuple[GroupResource, str]
+"""An object that a job names: its resource, and `namespace/name`, with an empty namespace for one of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)

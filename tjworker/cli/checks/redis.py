@@ -37,7 +37,7 @@ def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list
             takes_writes = writable(connection, settings.key_prefix, where)
     except redis.RedisError as error:
         if str(error).startswith("MISCONF"):
-            # It refuses PING as well, so the write of nothing is not come to.
+            # Redis refuses PING, too, so `writable` was not reached.
             return [SUBJECT.failed("takes writes", _why(error, where), DISK)]
         advice = "start it, or correct TJ_REDIS_URL; `tj up` brings one of its own"
         return [SUBJECT.failed("reachable", _why(error, where), advice)]

@@ -501,7 +501,7 @@ def _named(raw: Json) -> Named | None:
     if runtime is None or (own.get("snapshot") and not own.get("refused")):
         return None
     namespace = text(mapping(raw.get("metadata")).get("namespace")) if runtime.namespaced else ""
-    return runtime.resource, namespace, text(ref.get("name"))
+    return runtime.resource, f"{namespace}/{text(ref.get('name'))}"
 
 
 def _snapshot(found: Json) -> dict[str, Any]:
