@@ -76,8 +76,12 @@ class RealWorld:
     def create_pod(self, manifest: Json) -> object:
         return self.create(PODS, manifest)
 
-    def create(self, resource: GroupResource, manifest: Json) -> object:
+    def create(self, resource: GroupResource, manifest: Json) -> Json:
         return self._send("POST", RESOURCES[resource].path(self.namespace), manifest)
+
+    def release(self, resource: GroupResource, name: str) -> object:
+        path = RESOURCES[resource].path(self.namespace, name)
+        return self._send("PATCH", path, {"metadata": {"finalizers": None}})
 
     def token(self, pod: str, audience: str) -> str:
         """As a kubelet asks for it: bound to this pod, of the account `default`."""
