@@ -16,7 +16,6 @@ from tests.e2e.control_plane.world import RealWorld
 from tests.scenarios.driver import HOLD
 from tests.scenarios.world import job, play, role, training_job
 from tests.support.waiting import PATIENCE_SECONDS
-from tjworker.api.labels import JOB_UID, REPLICA_NAME
 from tjworker.api.owners import controller
 from tjworker.api.reporting import CA_ANNOTATION, audience, report_mount, report_volume, status_path
 from tjworker.api.resources import BATCH_JOBS, PODS
@@ -81,18 +80,15 @@ def test_of_a_pod_that_a_controller_keeps_the_server_asks_whose_that_is(operator
         assert code == 200 or (code == 403 and ("is being deleted" in why or "has ended" in why)), why
     # Both twins may have been taken back too soon. A batch Job without a controller takes none back. The operator
     # deletes it, since the job has no such part, so it is held.
-    pod = next(p for p in world.pods().values() if p["metadata"]["ownerReferences"][0]["kind"] == "Job")
-    owner = controller(world.owners(BATCH_JOBS)[pod["metadata"]["ownerReferences"][0]["name"]]["metadata"])
+    (trainers,) = world.owners(BATCH_JOBS).values()
+    owner, labels = controller(trainers["metadata"]), trainers["spec"]["template"]["metadata"]["labels"]
     container = {"name": "c", "image": "x"}
-    spec = {
-        "managedBy": "example.com/nobody",
-        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-    }
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     metadata = {"name": "unserved", "ownerReferences": [owner], "finalizers": HOLD}
-    unserved = world.create(BATCH_JOBS, {"metadata": metadata, "spec": spec})
+    manifest = {"metadata": metadata, "spec": {"managedBy": "example.com/nobody", "template": template}}
+    unserved = world.create(BATCH_JOBS, manifest)
     try:
         reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "unserved", "uid": unserved["metadata"]["uid"]}
-        labels = {key: pod["metadata"]["labels"][key] for key in (JOB_UID, REPLICA_NAME)}
         metadata = {"name": "kept", "labels": labels, "ownerReferences": [{**reference, "controller": True}]}
         world.create_pod({"metadata": metadata, "spec": {"serviceAccountName": "default", "containers": [container]}})
         token = world.token("kept", audience(edl))
