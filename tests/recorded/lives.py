@@ -29,10 +29,10 @@ from tjworker.reconcile import (
     Plan,
     reconcile,
     refuse_child,
+    report_addon_failure,
     report_create_failure,
     report_delete_failure,
     report_died_passes,
-    report_tensorboard_failure,
 )
 from tjworker.reconcile.plan import Create, Delete, Patch
 from watcher.projection import project
@@ -108,7 +108,7 @@ class Life:
         if isinstance(job, InvalidJob) or self.draw.random() < 0.3:
             return report_died_passes(job, self.draw.choice((2, 3)), self.now)
         why = self.draw.choice(("exceeded quota: pods", "admission webhook denied the request: " + "x" * 1100))
-        report = self.draw.choice((report_create_failure, report_delete_failure, report_tensorboard_failure, None))
+        report = self.draw.choice((report_create_failure, report_delete_failure, report_addon_failure, None))
         if report is None:
             return refuse_child(job, observed, self.now, why, made_pods=False)[0]
         return report(job, self.now, why)

@@ -53,10 +53,10 @@ from tjworker.reconcile import (
     Rules,
     reconcile,
     refuse_child,
+    report_addon_failure,
     report_create_failure,
     report_delete_failure,
     report_died_passes,
-    report_tensorboard_failure,
     tell_what_is_missing,
 )
 from tjworker.settings import Settings
@@ -382,7 +382,7 @@ class JobReconciler:
         """Write into the status why the API server refused an optional object. The pass has succeeded all the same."""
         job = outcome.job_with_deferred_status
         if isinstance(job, TrainingJob):
-            plan = report_tensorboard_failure(job, self._clock(), error.message)
+            plan = report_addon_failure(job, self._clock(), error.message)
             if not plan.empty:
                 self._executor.apply(job, plan, lease)
                 log.warning(

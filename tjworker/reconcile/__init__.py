@@ -3,7 +3,7 @@
 Never imports redis, celery, kubernetes, an HTTP library or a clock: import-linter checks that.
 """
 
-from tjworker.reconcile.addons.tensorboard import report_refusal as report_tensorboard_failure
+from tjworker.reconcile.addons import report_addon_failure
 from tjworker.reconcile.core import reconcile
 from tjworker.reconcile.gangs import tell_what_is_missing
 from tjworker.reconcile.plan import Plan
@@ -16,10 +16,10 @@ __all__ = [
     "Rules",
     "reconcile",
     "refuse_child",
+    "report_addon_failure",
     "report_create_failure",
     "report_delete_failure",
     "report_died_passes",
-    "report_tensorboard_failure",
     "take_up",
     "tell_what_is_missing",
 ]

@@ -15,7 +15,7 @@ from tjworker.api.needs import EveryNode
 from tjworker.api.resources import PODS
 from tjworker.api.status import ALL_RUN, FAILED_CREATE, FAILED_DELETE, FULL_SIZE, JobStatus, Phase, ScaleRecord
 from tjworker.reconcile import outcome, phase
-from tjworker.reconcile.addons import hostnetwork, tensorboard
+from tjworker.reconcile.addons import ADDONS
 from tjworker.reconcile.attempts import record_running
 from tjworker.reconcile.children import strays
 from tjworker.reconcile.conditions import clear_condition, drop_condition, is_true, set_condition
@@ -47,12 +47,13 @@ class Convergence:
     stuck: StuckDeletions
     writes: tuple[Write, ...] = ()
     """Writes of the pass, and one more if there are more than `writes_per_pass`."""
-    tensorboard_events: tuple[Event, ...] = ()
+    addon_events: tuple[Event, ...] = ()
     plan: Plan = field(default_factory=Plan)
 
     @classmethod
     def begin(cls, p: Pass) -> Convergence:
-        p = hostnetwork.draw(p)
+        for addon in ADDONS:
+            p = addon.prepare(p)
         scales = phase.scale_changes(p.job, p.job.status, p.at)
         new = phase.live_phase(p.job.status.phase, p.roles, restarted=bool(p.restarted), scaled=bool(scales))
         gang = see_gang(p)
@@ -94,7 +95,11 @@ def count_running(c: Convergence) -> Convergence:
 
 
 def set_conditions(c: Convergence) -> Convergence:
-    status, events = tensorboard.report(c.p, _with_conditions(c))
+    status = _with_conditions(c)
+    events: tuple[Event, ...] = ()
+    for addon in ADDONS:
+        status, reported = addon.report(c.p, status)
+        events += reported
     if not c.p.job.autoscaled and not c.p.job.errors:
         # The autoscaler wrote it before edlPolicy was edited, and does not read the job any more. It still reads a job
         # that goes on with its last numbers because of an error in its spec, and would write the condition again.
@@ -102,7 +107,7 @@ def set_conditions(c: Convergence) -> Convergence:
     if c.phase == "Running" and not status.start_running_time:
         begun = {"start_running_time": c.p.at, "suspended_seconds_before_running": status.suspended_seconds}
         status = status.model_copy(update=begun)
-    return replace(c.with_status(status), tensorboard_events=events)
+    return replace(c.with_status(status), addon_events=events)
 
 
 def write_plan(c: Convergence) -> Convergence:
@@ -120,7 +125,8 @@ def set_timers(c: Convergence) -> Convergence:
     # The echo of an own write begins no pass, so the next pass must be asked for if only it can decide: about pods that
     # got their ordinal in this pass, or whether all pods run again because a controller already replaced them.
     again = any(unjudged(v) for v in p.roles.values()) or (c.phase == "Restarting" and phase.all_run(p.roles))
-    waits = [0.0 if again else None, c.resting.next_seconds, c.stuck.next_seconds, tensorboard.next_seconds(p)]
+    waits = [0.0 if again else None, c.resting.next_seconds, c.stuck.next_seconds]
+    waits += [addon.next_seconds(p) for addon in ADDONS]
     waits += [WORKLOADS[view.role.workload].next_seconds(view, p.now) for view in p.roles.values()]
     waits.append(seconds_to_deadline(p.job, p.status, p.now))
     for seconds in waits:
@@ -143,11 +149,11 @@ def gather_numbers(c: Convergence) -> Convergence:
     return replace(c, plan=replace(c.plan, status=None)).wake_within(seconds) if seconds > 0 else c
 
 
-def add_tensorboard_events(c: Convergence) -> Convergence:
+def add_addon_events(c: Convergence) -> Convergence:
     """Only with a status write: without one, the next pass sends the same events."""
     if c.plan.status is None:
         return c
-    return replace(c, plan=replace(c.plan, events=c.plan.events + c.tensorboard_events))
+    return replace(c, plan=replace(c.plan, events=c.plan.events + c.addon_events))
 
 
 STEPS: tuple[Callable[[Convergence], Convergence], ...] = (
@@ -158,7 +164,7 @@ STEPS: tuple[Callable[[Convergence], Convergence], ...] = (
     set_timers,
     defer_first_status,
     gather_numbers,
-    add_tensorboard_events,
+    add_addon_events,
 )
 
 
@@ -176,7 +182,8 @@ def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
         view = p.roles[name]
         writes = WORKLOADS[view.role.workload].shape(p, view, not old_attempt_lives and name not in held)
         yield from (w for w in writes if not (gang.waits and is_withheld(w)))
-    yield from (w for w in tensorboard.shape(p) if not (gang.waits and is_withheld(w)))
+    for addon in ADDONS:
+        yield from (w for w in addon.shape(p) if not (gang.waits and is_withheld(w)))
 
 
 def _held(p: Pass, gang: GangPass) -> dict[str, str]:
@@ -221,10 +228,9 @@ def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
     """Role -> indices whose pod these writes create."""
     found: dict[str, set[int]] = {}
     for write in writes:
-        if isinstance(write, Create) and write.resource == PODS:
+        # An addon's pod is no replica.
+        if isinstance(write, Create) and write.resource == PODS and not write.optional:
             carried = write.body["metadata"]["labels"]
-            if labels.TENSORBOARD_CONFIG in carried:
-                continue
             found.setdefault(carried[labels.REPLICA_NAME], set()).add(int(carried[labels.REPLICA_INDEX]))
     return found
 

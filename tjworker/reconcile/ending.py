@@ -18,7 +18,7 @@ from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, SERVICES
 from tjworker.api.status import ALL_RUN, FAILED_DELETE, FULL_SIZE, POD_NOT_GONE, ConditionType, Ending, JobStatus, Phase
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome
-from tjworker.reconcile.addons import tensorboard
+from tjworker.reconcile.addons import ADDONS
 from tjworker.reconcile.attempts import forget_rests
 from tjworker.reconcile.children import clean_up, delete_children, remain, service_names
 from tjworker.reconcile.conditions import clear_condition, drop_condition, see_generation, set_condition
@@ -57,12 +57,14 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
         # The condition may say that the job goes on with an unusable spec. That is over.
         status = set_condition(status, "Failed", False, end.reason, end.message, now=at, generation=job.generation)
     released = cleaning.takes_pods and bool(own_workloads(job, p.observed))
-    board = tensorboard.at_the_end(job, p.observed, p.now)
     status = outcome.close_numbers(job, status, end.phase)
-    status = status.model_copy(update={"completion_time": at, "released": released, "tensorboard_until": board})
+    status = status.model_copy(update={"completion_time": at, "released": released})
+    ttl = job.ttl_seconds_after_finished
+    waits = [None if ttl is None else float(ttl)]
+    for addon in ADDONS:
+        status, seconds = addon.at_the_end(p, status)
+        waits.append(seconds)
     plan = outcome.finish_plan(job, status, end.phase, at, writes=(), message=end.message)
-    ttl, until = job.ttl_seconds_after_finished, from_rfc3339(board)
-    waits = (None if ttl is None else float(ttl), None if until is None else max(0.0, until - p.now))
     return replace(plan, requeue_after_seconds=min((w for w in waits if w is not None), default=None))
 
 
@@ -98,8 +100,8 @@ def _close_running(job: TrainingJob, status: JobStatus, end: Ending, at: str) ->
 
 
 def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float) -> Plan:
-    """The plan for an ended job: delete it when its ttlSecondsAfterFinished has passed, and its TensorBoard when that
-    one's time has. A valid ttl counts even if the rest of the spec is invalid."""
+    """The plan for an ended job: delete it when its ttlSecondsAfterFinished has passed, and what its addons have left
+    when their time has. A valid ttl counts even if the rest of the spec is invalid."""
     plan = see_the_spec(job)
     deletion, seconds_left = delete_after_ttl(job, now)
     if deletion is not None and job.ttl_keeps_job:
@@ -111,10 +113,12 @@ def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float)
             return replace(deletion, status=plan.status, writes=tuple(gone))
     elif deletion is not None:
         return deletion
+    left = (addon.after_the_end(job, observed, now) for addon in ADDONS)
+    rest = next((of_addon for of_addon in left if of_addon is not None), None)
     if plan.empty:
-        plan = tensorboard.after_the_end(job, observed, now) or plan
-    elif job.status.tensorboard_until:
-        # This pass only writes that the spec was seen. The next one looks after the TensorBoard.
+        plan = rest or plan
+    elif rest is not None:
+        # This pass only writes that the spec was seen. The next one looks after what addons have left.
         seconds_left = 0
     waits = [seconds for seconds in (seconds_left, plan.requeue_after_seconds) if seconds is not None]
     return replace(plan, requeue_after_seconds=min(waits, default=None))

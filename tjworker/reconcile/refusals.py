@@ -18,7 +18,7 @@ from tjworker.api.observed import Observed
 from tjworker.api.ownership import own_pods, own_workloads
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, INVALID_SPEC, JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
-from tjworker.reconcile.addons import ADDONS, reports, tensorboard
+from tjworker.reconcile.addons import ADDONS, remove_addons, reports
 from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import is_true, see_generation, set_condition
 from tjworker.reconcile.ending import delete_after_ttl
@@ -219,11 +219,11 @@ def _digest(job: TrainingJob | InvalidJob) -> str:
 
 
 def leave_refused(p: Pass, now: float) -> Plan:
-    """The plan for a job whose first pods were refused: delete its other objects, such as services, a TensorBoard, or a
-    PodGroup, which holds room."""
+    """The plan for a job whose first pods were refused: delete its other objects, such as services, those of addons, or
+    a PodGroup, which holds room."""
     deletion, seconds_left = delete_after_ttl(p.job, now)
     why = "the job has been refused before it began"
-    writes = (*clean_up(p, Cleaning("All"), why), *tensorboard.remove(p.job, p.observed, why))
+    writes = (*clean_up(p, Cleaning("All"), why), *remove_addons(p.job, p.observed, why))
     return deletion or Plan(writes=writes, requeue_after_seconds=seconds_left)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tjworker.api.status import FULL_SIZE
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import outcome, phase
-from tjworker.reconcile.addons import tensorboard
+from tjworker.reconcile.addons import ADDONS, remove_addons
 from tjworker.reconcile.attempts import raise_for_suspend
 from tjworker.reconcile.children import clean_up
 from tjworker.reconcile.conditions import clear_condition, drop_condition, set_condition
@@ -41,12 +41,12 @@ def _stay_suspended(p: Pass) -> Pass:
         p = p.with_new_attempts(raise_for_suspend(p.status.model_copy(update={"suspend_time": at}), p.roles))
     message = f"{job.suspend_field} is true: the pods are deleted, the job waits"
     status = set_condition(p.status, "Suspended", True, "Suspended", message, now=at, generation=job.generation)
-    for type_ in ("Running", "Restarting", "Scaling", "TensorBoard"):
+    for type_ in ("Running", "Restarting", "Scaling", *(c for addon in ADDONS for c in addon.conditions)):
         status = clear_condition(status, type_, "Suspended", message, now=at, generation=job.generation)
     status = drop_condition(status, FULL_SIZE)
     stuck = find_stuck_deletions(p.pods, p.now)
     why = "the job is suspended"
-    writes = [*clean_up(p, Cleaning("All"), why), *tensorboard.remove(job, p.observed, why)]
+    writes = [*clean_up(p, Cleaning("All"), why), *remove_addons(job, p.observed, why)]
     status = report_deletions(job, status, stuck, writes, "Suspended", message, at)
     status = phase.with_scale_records(status, phase.scale_changes(job, job.status, at))
     status = outcome.numbers(job, status, p.roles, live=False)

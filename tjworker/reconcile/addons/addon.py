@@ -1,5 +1,7 @@
 """The type of an addon, and the reader of its annotation. Pure.
 
+The passes call every addon of `ADDONS` at the same points, and name none of them.
+
 An annotation may hold a password by mistake, so no message repeats its value.
 """
 
@@ -16,8 +18,12 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from tjworker.api.kinds.base import MAX_ERRORS, field_path
-from tjworker.api.model import FieldError, TrainingJob
+from tjworker.api.model import FieldError, InvalidJob, TrainingJob
+from tjworker.api.observed import Observed
+from tjworker.api.status import ConditionType, JobStatus
 from tjworker.api.wording import rule_words
+from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.plan import Event, Plan, Write
 from tjworker.reconcile.rules import Rules
 
 
@@ -35,6 +41,8 @@ Read = tuple[AnyConfig | None, tuple[FieldError, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Addon:
+    """An addon that only changes pods has the first four fields. One with objects of its own has the others, too."""
+
     annotation: str
     errors: Callable[[TrainingJob, Rules], Iterable[FieldError]]
     """The errors in the annotation of a job that has it."""
@@ -42,6 +50,26 @@ class Addon:
     """Returns the job with the annotation's additions to its pods."""
     keep: Callable[[TrainingJob, Rules], TrainingJob] = lambda job, _: job
     """Returns a job that has begun as it goes on if its annotation has errors."""
+    prepare: Callable[[Pass], Pass] = lambda p: p
+    """Returns the pass with what the status must have before a pod is created."""
+    shape: Callable[[Pass], Iterable[Write]] = lambda _: ()
+    """The writes for the addon's own objects while the job lives. They follow those of the job."""
+    report: Callable[[Pass, JobStatus], tuple[JobStatus, tuple[Event, ...]]] = lambda _, status: (status, ())
+    """(pass, status) -> (status with the addon's condition, events about it)."""
+    report_refusal: Callable[[TrainingJob, float, str], Plan] = lambda _job, _now, _message: Plan()
+    """(job, now, message) -> the plan after the API server refused one of the addon's objects."""
+    next_seconds: Callable[[Pass], float | None] = lambda _: None
+    """Seconds until the addon has more to write although nothing changes; None if it waits for an event."""
+    conditions: tuple[ConditionType, ...] = ()
+    """The addon's conditions, which become False when the job is suspended."""
+    remove: Callable[[TrainingJob | InvalidJob, Observed, str], Iterable[Write]] = lambda _job, _observed, _why: ()
+    """(job, observed, why) -> the deletes of the addon's objects."""
+    at_the_end: Callable[[Pass, JobStatus], tuple[JobStatus, float | None]] = lambda _, status: (status, None)
+    """(pass, status) -> (status of the ended job, seconds until its objects go; None if it has none)."""
+    after_the_end: Callable[[TrainingJob | InvalidJob, Observed, float], Plan | None] = lambda _job, _observed, _now: (
+        None
+    )
+    """(ended job, observed, now) -> the plan for what the addon has left; None if that is nothing."""
 
 
 def path_of(annotation: str) -> str:

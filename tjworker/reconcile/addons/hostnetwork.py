@@ -73,7 +73,7 @@ def _apply(job: TrainingJob, rules: Rules) -> TrainingJob:
     return replace(job, roles=tuple(roles))
 
 
-def draw(p: Pass) -> Pass:
+def _draw(p: Pass) -> Pass:
     """The pass with the ports of this attempt, drawn if there are none yet; without ports if the annotation is gone."""
     had, attempt = p.status.host_ports, p.status.attempts.job
     if ANNOTATION in p.job.unread_annotations:
@@ -106,4 +106,4 @@ def _keep(job: TrainingJob, rules: Rules) -> TrainingJob:
     return job if job.status.host_ports is None else _apply(job.with_last_numbers(), rules)
 
 
-ADDON = Addon(ANNOTATION, _errors, _apply, _keep)
+ADDON = Addon(ANNOTATION, _errors, _apply, _keep, prepare=_draw)

@@ -118,13 +118,13 @@ def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
 # -- while the job lives ---------------------------------------------------------------------------
 
 
-def shape(p: Pass) -> Iterator[Write]:
+def _shape(p: Pass) -> Iterator[Write]:
     """The writes for the TensorBoard. They come after all writes of the job itself."""
     if ANNOTATION in p.job.unread_annotations:
         return
     config = wanted(p.job)
     if config is None:
-        yield from remove(p.job, p.observed, f"the annotation {ANNOTATION} is gone")
+        yield from _remove(p.job, p.observed, f"the annotation {ANNOTATION} is gone")
         return
     name = tensorboard_name(p.job.name.name)
     pod, service = own_tensorboard(p.job, p.observed)
@@ -148,7 +148,7 @@ def _rest_left(pod: PodRecord, now: float) -> float:
     return since + REST_SECONDS - now
 
 
-def next_seconds(p: Pass) -> float | None:
+def _next_seconds(p: Pass) -> float | None:
     """Seconds until an ended pod is replaced; None if there is none."""
     pod, _ = own_tensorboard(p.job, p.observed)
     if pod is None or pod.deleted_at or pod.phase not in ENDED_PHASES:
@@ -156,7 +156,7 @@ def next_seconds(p: Pass) -> float | None:
     return max(0.0, _rest_left(pod, p.now))
 
 
-def remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Iterator[Write]:
+def _remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Iterator[Write]:
     """Deletes of the pod and the service, unless they are being deleted."""
     pod, service = own_tensorboard(job, observed)
     if pod is not None and not pod.deleted_at:
@@ -165,7 +165,7 @@ def remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Itera
         yield delete_service(service, why)
 
 
-def report(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
+def _report(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
     """The status with the condition TensorBoard, and an event if the condition reports a new problem."""
     config, generation = wanted(p.job), p.job.generation
     if ANNOTATION in p.job.unread_annotations:
@@ -184,7 +184,7 @@ def report(p: Pass, status: JobStatus) -> tuple[JobStatus, tuple[Event, ...]]:
     return status, (Event("Warning", reason, message[:MAX_MESSAGE]),) if begins else ()
 
 
-def report_refusal(job: TrainingJob, now: float, message: str) -> Plan:
+def _report_refusal(job: TrainingJob, now: float, message: str) -> Plan:
     """The plan after the API server refused the pod or the service. The condition TensorBoard gets its message, with an
     event if the reason is new. Empty if the condition has the message already."""
     at, more = to_rfc3339(now), "; the job goes on without it"
@@ -218,15 +218,17 @@ def _state(job: TrainingJob, config: TensorBoard, pod: PodRecord | None) -> tupl
 # -- after its end ---------------------------------------------------------------------------------
 
 
-def at_the_end(job: TrainingJob, observed: Observed, now: float) -> str | None:
-    """Until when the TensorBoard stays after the job's end, in RFC 3339; None if there is none."""
-    config = wanted(job)
-    if config is None and own_tensorboard(job, observed) == (None, None):
-        return None
-    return to_rfc3339(now + (config.ttl_seconds_after_job_finished if config else 0))
+def _at_the_end(p: Pass, status: JobStatus) -> tuple[JobStatus, float | None]:
+    """(status with the time until which the TensorBoard stays, seconds until then; None if there is none)."""
+    config = wanted(p.job)
+    if config is None and own_tensorboard(p.job, p.observed) == (None, None):
+        return status.model_copy(update={"tensorboard_until": None}), None
+    seconds = config.ttl_seconds_after_job_finished if config else 0
+    until = to_rfc3339(p.now + seconds)
+    return status.model_copy(update={"tensorboard_until": until}), max(0.0, (from_rfc3339(until) or p.now) - p.now)
 
 
-def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float) -> Plan | None:
+def _after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float) -> Plan | None:
     """The plan that removes the TensorBoard of an ended job in time; None if nothing is left to do."""
     # Works without a usable spec: an edit of an ended job must not keep the TensorBoard.
     until = from_rfc3339(job.status.tensorboard_until)
@@ -239,7 +241,7 @@ def after_the_end(job: TrainingJob | InvalidJob, observed: Observed, now: float)
     if needs:
         return Plan(needs=tuple(sorted(needs)))
     why = f"the job has ended, and {ANNOTATION} keeps it until {job.status.tensorboard_until}"
-    writes = tuple(remove(job, observed, why))
+    writes = tuple(_remove(job, observed, why))
     if writes:
         return Plan(writes=writes, requeue_after_seconds=0, decisions=(f"remove {name}: {why}",))
     at = to_rfc3339(now)
@@ -356,4 +358,16 @@ def _ignored(job: TrainingJob, rules: Rules) -> TrainingJob:
     return replace(job, ignored=(*job.ignored, ignored))
 
 
-ADDON = Addon(ANNOTATION, _errors, _ignored)
+ADDON = Addon(
+    ANNOTATION,
+    _errors,
+    _ignored,
+    shape=_shape,
+    report=_report,
+    report_refusal=_report_refusal,
+    next_seconds=_next_seconds,
+    conditions=("TensorBoard",),
+    remove=_remove,
+    at_the_end=_at_the_end,
+    after_the_end=_after_the_end,
+)
