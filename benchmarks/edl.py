@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 
-from tjworker.simulate import Outcome, Scenario, simulate
-from tjworker.simulate.scenario import Amounts, Job, Node, Service
+from tjworker.simulate import Scenario, SimulationOutcome, simulate
+from tjworker.simulate.scenario import Amounts, SimulatedJob, SimulatedNode, SimulatedService
 
 GI = 1 << 30
-NODES = tuple(Node(f"node-{i:03}", Amounts(17_654, 64 * GI), used=Amounts(380)) for i in range(133))
+NODES = tuple(SimulatedNode(f"node-{i:03}", Amounts(17_654, 64 * GI), used=Amounts(380)) for i in range(133))
 """2,348 CPUs, 2.15 % of them taken by the system."""
 BESIDE = {"master": (1, Amounts(1000, GI)), "pserver": (10, Amounts(4000, 5 * GI))}
 TRAINER = Amounts(5000, 8 * GI)
@@ -50,10 +50,10 @@ def scenario(case: int, *, elastic: bool) -> Scenario:
     fixed = 60 if case == 1 else 15
     least, most, replicas = (2, 60, 2) if elastic else (fixed, fixed, fixed)
     jobs = tuple(
-        Job(f"job-{i:02}", begins + apart * i, TRAINER, least, most, replicas, needs=1, beside=BESIDE)
+        SimulatedJob(f"job-{i:02}", begins + apart * i, TRAINER, least, most, replicas, needs=1, beside=BESIDE)
         for i in range(count)
     )
-    service = Service("web", Amounts(3000, 3 * GI), SERVICE_STEPS, priority=1000)
+    service = SimulatedService("web", Amounts(3000, 3 * GI), SERVICE_STEPS, priority=1000)
     return Scenario(
         NODES,
         jobs,
@@ -65,7 +65,7 @@ def scenario(case: int, *, elastic: bool) -> Scenario:
     )
 
 
-def figures(case: int, outcome: Outcome) -> tuple[float, ...]:
+def figures(case: int, outcome: SimulationOutcome) -> tuple[float, ...]:
     missing = [outcome.missing_at(step + 30) / pods for step, pods in SERVICE_STEPS[-2:]] if case == 2 else [0.0]
     return (
         mean(outcome.first_replica_seconds()),
@@ -78,7 +78,7 @@ def figures(case: int, outcome: Outcome) -> tuple[float, ...]:
     )
 
 
-def play(case: int, policy: str) -> Outcome:
+def play(case: int, policy: str) -> SimulationOutcome:
     return simulate(scenario(case, elastic=policy != "off"), policy)
 
 

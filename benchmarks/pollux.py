@@ -20,9 +20,9 @@ from tjworker.api.progress import Progress, SpeedSample
 from tjworker.autoscale import POLICIES
 from tjworker.autoscale.state import JobState
 from tjworker.simulate import Scenario, simulate
-from tjworker.simulate.engine import Run, World
+from tjworker.simulate.engine import JobRun, World
 from tjworker.simulate.movers import Autoscaled
-from tjworker.simulate.scenario import Amounts, Node
+from tjworker.simulate.scenario import Amounts, SimulatedNode
 from tjworker.simulate.traces import read_trace
 
 WORKLOADS = (1, 3, 4, 6, 8)
@@ -35,7 +35,7 @@ PUBLISHED = {
 
 
 def scenario(data: Path, workload: int) -> Scenario:
-    nodes = [Node(f"node-{i}", Amounts(64_000, 1 << 38, 4)) for i in range(16)]
+    nodes = [SimulatedNode(f"node-{i}", Amounts(64_000, 1 << 38, 4)) for i in range(16)]
     trace = read_trace(data / f"workloads/workload-{workload}.csv", nodes, data / "traces")
     return Scenario(nodes, trace.jobs, tick_seconds=60, start_seconds=0, stop_seconds=0, placement="pack")
 
@@ -49,11 +49,11 @@ class Oracle(Autoscaled):
     """A policy that knows how fast each job would train with any number of replicas, packed, at its present stage, and
     how much work is left: from its submission on, without a report."""
 
-    def _state(self, run: Run, world: World, now: float) -> JobState:
+    def _state(self, run: JobRun, world: World, now: float) -> JobState:
         return replace(super()._state(run, world, now), progress=_perfect(run))
 
 
-def _perfect(run: Run) -> Progress:
+def _perfect(run: JobRun) -> Progress:
     rates = {n: run.job.speed.rate(packed(n), run.done).work_per_second for n in range(1, 65)}
     rows = [SpeedSample(n, -(-n // 4), rate, 1, 0.0) for n, rate in rates.items() if rate > 0]
     left = (run.job.work or 0.0) - run.done

@@ -91,15 +91,15 @@ class Scheduler(CeleryScheduler):  # type: ignore[misc,unused-ignore]
         self.sign_at = self.now()
         self._outage.fails(error)
 
-    def report(self) -> Report:
-        return Report(self.now() - self.sign_at, self.sends)
+    def report(self) -> BeatReport:
+        return BeatReport(self.now() - self.sign_at, self.sends)
 
     def samples(self) -> list[Sample]:
         return [(BEAT_TICK, {}, self.worked_at)]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BeatReport:
     """The state of beat."""
 
     sign_age_seconds: float

@@ -18,7 +18,7 @@ from tjworker.store.port import Store
 from tjworker.telemetry.metrics import Sample
 from watcher.books import EachJob, JobCounts
 from watcher.gauges import Gauges
-from watcher.health import Report
+from watcher.health import WatcherReport
 from watcher.historian import Historian
 from watcher.leader import Election, Elector
 from watcher.term import Term
@@ -125,9 +125,9 @@ class Watcher:
         if term is not None:
             term.over.set()
 
-    def report(self) -> Report:
+    def report(self) -> WatcherReport:
         term = self.term
-        return term.report() if term is not None else Report(leading=False, synced=False)
+        return term.report() if term is not None else WatcherReport(leading=False, synced=False)
 
     def samples(self) -> Iterable[Sample]:
         """The values for one scrape."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 from tjworker.api.kinds.base import Named
 from tjworker.base import GroupResource, JobKey, parse_key
 from tjworker.store.projection import Change
-from watcher.event_queue import Batch, ListPage, is_of_resumed_watch
+from watcher.event_queue import Batch, ProjectedPage, is_of_resumed_watch
 from watcher.projection import Projected
 
 
@@ -117,7 +117,7 @@ class Overlap:
             for change in (projected.change for projected in batch.changes):
                 which = (change.key, change.name)
                 shown[which] = max(change.rv, shown.get(which, 0))
-        elif isinstance(batch, ListPage):
+        elif isinstance(batch, ProjectedPage):
             pages = self._paged.setdefault(batch.source, {})
             pages |= {(one.change.key, one.change.name): one.change.rv for one in batch.changes if one.change.is_job}
 

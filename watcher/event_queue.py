@@ -24,7 +24,7 @@ from watcher.projection import Projected
 
 
 @dataclass(frozen=True, slots=True)
-class ListPage:
+class ProjectedPage:
     """Objects of one page of a list. The list goes on, or `ListEnd` follows."""
 
     source: str
@@ -93,7 +93,7 @@ class Forbidden:
     position: ClassVar[int] = 0
 
 
-Batch = ListPage | ListEnd | WatchEvents | NotInstalled | Forbidden
+Batch = ProjectedPage | ListEnd | WatchEvents | NotInstalled | Forbidden
 
 
 def is_of_resumed_watch(batch: Batch) -> bool:

@@ -21,7 +21,7 @@ from tjworker.store.projection import ClusterView
 from tjworker.telemetry import metrics
 from tjworker.telemetry.metrics import Sample
 from watcher.books import EachJob, JobCounts
-from watcher.health import Report
+from watcher.health import WatcherReport
 
 NEW = "New"
 UNWATCHED = frozenset({"missing", "forbidden", "starting"})
@@ -35,7 +35,7 @@ class Gauges:
     def __init__(
         self,
         store: Store,
-        report: Callable[[], Report],
+        report: Callable[[], WatcherReport],
         jobs: Callable[[], JobCounts],
         each_job: Callable[[], EachJob] = dict,
         most_jobs: int = 0,
@@ -96,9 +96,9 @@ def _read_jobs(jobs: EachJob, most: int) -> Iterator[Sample]:
     yield metrics.JOBS_LEFT_OUT, {}, max(0, len(jobs) - most)
 
 
-def _read_watches(report: Report) -> Iterator[Sample]:
+def _read_watches(report: WatcherReport) -> Iterator[Sample]:
     ages: dict[str, float] = {}
-    sums: dict[tuple[metrics.Metric, str], float] = defaultdict(float)
+    sums: dict[tuple[metrics.MetricRow, str], float] = defaultdict(float)
     for source, pulse in (report.reflectors or {}).items():
         resource = source.partition("/")[0]
         if pulse.state in UNWATCHED:

@@ -38,7 +38,7 @@ class Pulse:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class WatcherReport:
     """The state of the watcher."""
 
     leading: bool

@@ -11,7 +11,7 @@ from typing import assert_never
 
 from tjworker.base import GroupResource
 from tjworker.kube.resources import RESOURCES
-from watcher.event_queue import Batch, Forbidden, ListEnd, ListPage, NotInstalled, WatchEvents, is_of_resumed_watch
+from watcher.event_queue import Batch, Forbidden, ListEnd, NotInstalled, ProjectedPage, WatchEvents, is_of_resumed_watch
 
 COUNTED = "*"
 
@@ -20,7 +20,7 @@ class BeganAnew(Exception):
     """The lists belong to another history than the projection."""
 
 
-class History:
+class ClusterHistory:
     """The history of one cluster, in which resourceVersions can be compared. When a list comes from another cluster, or
     from the same one restored from a backup, the records in Redis would hide each new object that has an old name."""
 
@@ -33,7 +33,7 @@ class History:
         """Raise BeganAnew if a list belongs to another history. A list is the latest state: within one history it is
         never behind an earlier list or a watch."""
         shown = self._shown.get(batch.source, 0)
-        if isinstance(batch, ListPage | ListEnd):
+        if isinstance(batch, ProjectedPage | ListEnd):
             if batch.cluster and self.cluster and batch.cluster != self.cluster:
                 raise BeganAnew(f"this is cluster {batch.cluster}, and the projection is of {self.cluster}")
             if batch.rewound or 0 < batch.version < shown:
@@ -46,7 +46,7 @@ class History:
             self._shown[batch.source] = max(shown, batch.position)
 
 
-class Progress:
+class ProjectionProgress:
     """How far each source has been projected. The progress of a source waits for the sweep after its list: until then
     Redis may hold objects that do not exist."""
 
@@ -77,7 +77,7 @@ class Progress:
                 # Workers keep what they have read of such an object until this position moves, so bookmarks do not.
                 if batch.changes or not RESOURCES[resource_of(source)].is_named:
                     self._note_position(source, batch.position)
-            case ListPage():
+            case ProjectedPage():
                 # The page wakes the jobs that wait for its objects, so what workers have read before is outdated now.
                 if RESOURCES[resource_of(source)].is_named:
                     self._note_position(source, batch.version)

@@ -30,7 +30,7 @@ from watcher.delay_queue import DelayQueue
 from watcher.event_queue import Batch, EventQueue, ListEnd, WatchEvents, is_of_resumed_watch
 from watcher.node_requests import ClusterRequests
 from watcher.node_wakeups import NodeWakeups
-from watcher.progress import BeganAnew, History, Progress, resource_of
+from watcher.progress import BeganAnew, ClusterHistory, ProjectionProgress, resource_of
 from watcher.projection import Projected
 from watcher.redis_retry import RedisRetry
 from watcher.resume import Start, start_from, this_form
@@ -81,8 +81,8 @@ class ProjectionWriter:
         self._token = token
         self._sources = tuple(sources)
         self._now = now
-        self._history = History()
-        self._progress = Progress(self._sources)
+        self._history = ClusterHistory()
+        self._progress = ProjectionProgress(self._sources)
         self._overlap = Overlap()
         self._finished = FinishedJobs()
         self.jobs = Jobs()
@@ -138,7 +138,7 @@ class ProjectionWriter:
                 self._redis(lambda: self._projection.reset(self._token))
             return Start()
         checkpoint = self._redis(self._projection.checkpoint)
-        self._history = History(checkpoint.cluster, checkpoint.progress)
+        self._history = ClusterHistory(checkpoint.cluster, checkpoint.progress)
         return start_from(checkpoint, self._sources, self._form)
 
     # -- one step ----------------------------------------------------------------------------------

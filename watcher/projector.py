@@ -16,7 +16,7 @@ from tjworker.base import OperatorError
 from tjworker.kube.port import Json
 from tjworker.kube.reflector import Closed, Event
 from tjworker.kube.resources import RESOURCES
-from watcher.event_queue import EventQueue, Forbidden, ListEnd, ListPage, NotInstalled, WatchEvents
+from watcher.event_queue import EventQueue, Forbidden, ListEnd, NotInstalled, ProjectedPage, WatchEvents
 from watcher.historian import Historian
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
@@ -82,7 +82,7 @@ class Projector:
         if self._historian is not None:
             self._historian.list_page(self._source, objects)
         if changes := self._known.page(objects):
-            self._queue.put(ListPage(self._source, changes, version, self._cluster, self._known.rewound))
+            self._queue.put(ProjectedPage(self._source, changes, version, self._cluster, self._known.rewound))
 
     def list_ends(self, version: int) -> None:
         gone = self._known.end_list(version)

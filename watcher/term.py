@@ -27,7 +27,7 @@ from tjworker.store.projection import Lost
 from watcher.cluster_id import ClusterId
 from watcher.event_queue import EventQueue
 from watcher.feed import Feed
-from watcher.health import Report
+from watcher.health import WatcherReport
 from watcher.historian import Historian
 from watcher.outage import Outage
 from watcher.progress import BeganAnew
@@ -197,9 +197,9 @@ class Term:
 
     # -- health ------------------------------------------------------------------------------------
 
-    def report(self) -> Report:
+    def report(self) -> WatcherReport:
         now = self._now()
-        return Report(
+        return WatcherReport(
             leading=True,
             synced=self.writer.synced,
             resumed=self.feed.follows,

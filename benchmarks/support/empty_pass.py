@@ -22,7 +22,7 @@ from tjworker.runtime import Runtime, assemble
 from tjworker.settings import load_settings
 from tjworker.store.connect import open_store
 from tjworker.store.port import Store
-from tjworker.store.work_queue import Ending
+from tjworker.store.work_queue import PassEnding
 
 PASSES = Path(os.environ.get("TJ_TEST_PASSES", os.devnull))
 
@@ -40,7 +40,7 @@ class EmptyPass:
         )
         keys = [claim.key for claim, _ in taken.views]
         if keys:
-            self._store.queue.finish_all([Ending(claim) for claim, _ in taken.views])
+            self._store.queue.finish_all([PassEnding(claim) for claim, _ in taken.views])
         with PASSES.open("a") as passes:
             passes.writelines(f"{each}\n" for each in keys)
         return [EndedPass(each, Done("done"), 0) for each in keys]

@@ -15,7 +15,7 @@ from tjworker.settings import Settings
 from tjworker.store.connect import open_store
 from tjworker.telemetry import metrics
 from watcher.gauges import Gauges
-from watcher.health import Report
+from watcher.health import WatcherReport
 
 pytestmark = [pytest.mark.xdist_group("certificate-ends"), tls.NEEDS_OPENSSL]
 DAY = 86_400
@@ -40,14 +40,14 @@ def test_what_is_said_of_a_certificate(days: int, state: str, detail: str, valke
         [said] = [one for one in check(Settings(redis_url=url)) if one.name == "certificate"]
         assert (said.state, said.detail) == (state, detail)
         assert ("docs/operations.md" in said.advice) == (state == "warning")
-        gauges = Gauges(open_store(url, "ends"), lambda: Report(leading=True, synced=True), dict)
+        gauges = Gauges(open_store(url, "ends"), lambda: WatcherReport(leading=True, synced=True), dict)
         [ends] = [value for metric, _, value in gauges.samples() if metric is metrics.CERTIFICATE_ENDS]
         assert abs(ends - time.time() - days * DAY) < DAY
 
 
 def test_without_tls_nothing_is_said(valkey: Valkey) -> None:
     assert [one.name for one in check(Settings(redis_url=valkey.url)) if one.name == "certificate"] == []
-    gauges = Gauges(open_store(valkey.url, "ends"), lambda: Report(leading=True, synced=True), dict)
+    gauges = Gauges(open_store(valkey.url, "ends"), lambda: WatcherReport(leading=True, synced=True), dict)
     assert metrics.CERTIFICATE_ENDS not in [metric for metric, _, _ in gauges.samples()]
 
 
@@ -56,7 +56,7 @@ def test_its_end_is_shown_after_redis_cannot_be_reached_any_more(valkey: Valkey,
     folder = tls.certify(tmp_path / "tls", "localhost", days=5)
     with tls.proxy(folder, valkey.port) as port:
         url = f"rediss://localhost:{port}/0?ssl_ca_certs={folder / 'ca.crt'}"
-        gauges = Gauges(open_store(url, "ends"), lambda: Report(leading=True, synced=True), dict)
+        gauges = Gauges(open_store(url, "ends"), lambda: WatcherReport(leading=True, synced=True), dict)
         before = {metric: value for metric, _, value in gauges.samples()}
     after = {metric: value for metric, _, value in gauges.samples()}
     assert (before[metrics.STORE_UP], after[metrics.STORE_UP]) == (1, 0)

@@ -24,7 +24,7 @@ from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.telemetry.health import HealthServer
-from watcher.health import Pulse, Report
+from watcher.health import Pulse, WatcherReport
 
 pytestmark = pytest.mark.xdist_group("probes")  # they share what its fixture starts or renders
 
@@ -69,16 +69,16 @@ def code_of(url: str, headers: dict[str, str] | None = None, data: bytes | None 
 # -- the watcher -----------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Moment:
-    report: Report
+    report: WatcherReport
     want_ready: bool
     want_alive: bool
 
 
-WATCHING = Report(True, True, reflectors={"pods": Pulse("watching", True, 1.0)})
-LISTING = Report(True, False, reflectors={"pods": Pulse("listing", False, 1.0)})
+WATCHING = WatcherReport(True, True, reflectors={"pods": Pulse("watching", True, 1.0)})
+LISTING = WatcherReport(True, False, reflectors={"pods": Pulse("listing", False, 1.0)})
 MOMENTS = {
     "it leads and has everything": Moment(WATCHING, True, True),
-    "it stands by": Moment(Report(False, False), True, True),
+    "it stands by": Moment(WatcherReport(False, False), True, True),
     "it lists a large cluster: not ready, and a restart would begin the list again": Moment(LISTING, False, True),
     "Redis is away: nothing is written, and a restart would cure nothing": Moment(
         replace(WATCHING, store_away=True), False, True
@@ -94,7 +94,7 @@ MOMENTS = {
 
 
 @pytest.fixture
-def watcher() -> Iterator[tuple[int, Callable[[Report], None]]]:
+def watcher() -> Iterator[tuple[int, Callable[[WatcherReport], None]]]:
     """The watcher's own server, and how to tell it what to report."""
     now = [WATCHING]
     server = HealthServer(0, lambda: now[0], host="127.0.0.1")
@@ -105,7 +105,7 @@ def watcher() -> Iterator[tuple[int, Callable[[Report], None]]]:
 
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS.keys())
 def test_the_watchers_probes(
-    moment: Moment, containers: dict[str, Json], watcher: tuple[int, Callable[[Report], None]]
+    moment: Moment, containers: dict[str, Json], watcher: tuple[int, Callable[[WatcherReport], None]]
 ) -> None:
     port, tell = watcher
     tell(moment.report)
@@ -123,7 +123,7 @@ def test_the_watcher_serves_at_the_port_that_its_probes_ask(containers: dict[str
 
 
 def test_the_composed_watchers_health_check_asks_whether_it_is_ready_at_its_port(
-    watcher: tuple[int, Callable[[Report], None]],
+    watcher: tuple[int, Callable[[WatcherReport], None]],
 ) -> None:
     port, tell = watcher
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]

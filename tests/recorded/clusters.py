@@ -18,7 +18,7 @@ from tjworker.api.observed import NodeRecord
 from tjworker.api.resources import BATCH_JOBS, POD_GROUPS, PODS, REPLICASETS, SERVICES
 from tjworker.api.status import Attempts, RoleAttempts, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.autoscale import JobState, Rules, decide
+from tjworker.autoscale import AutoscaleRules, JobState, decide
 from tjworker.autoscale.decide import pose, why_no_more
 from tjworker.base import JobName
 from tjworker.reconcile.gangs.room import why_too_large
@@ -111,7 +111,9 @@ def _pod(draw: random.Random, pod: PodBuilder, nodes: list[str]) -> PodBuilder:
 
 
 def _autoscaled(draw: random.Random, states: list[JobState], nodes: dict[str, NodeRecord]) -> list[Any]:
-    rules = Rules(draw.choice(("fulfillment", "fulfillment", "off")), draw.choice((0.5, 0.97, 1.0)), 30.0, GPUS)
+    rules = AutoscaleRules(
+        draw.choice(("fulfillment", "fulfillment", "off")), draw.choice((0.5, 0.97, 1.0)), 30.0, GPUS
+    )
     crowd = draw.choice((0, 0, 1, 3))
     asked = {name: _strangers(draw, crowd) for name in (*nodes, WAITING) if draw.random() < 0.6}
     for state in states:

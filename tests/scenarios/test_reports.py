@@ -28,7 +28,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobName
 from tjworker.kube.client import KubeClient
 from tjworker.kube.resources import RESOURCES
-from tjworker.reports.desk import WRITE_SECONDS, Answer, Desk
+from tjworker.reports.desk import WRITE_SECONDS, Desk, Verdict
 
 Json = dict[str, Any]
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -75,10 +75,10 @@ class Reports:
         account = "/api/v1/namespaces/default/serviceaccounts/default/token"
         return str(self.world.cluster.client.create(account, body)["status"]["token"])
 
-    def send(self, pod: str = "digits-trainer-0", body: bytes | None = None, **told: Any) -> Answer:
+    def send(self, pod: str = "digits-trainer-0", body: bytes | None = None, **told: Any) -> Verdict:
         return self.post(self.path(pod), f"Bearer {self.token(pod)}", body, **told)
 
-    def post(self, path: str, authorization: str, body: bytes | None = None, **told: Any) -> Answer:
+    def post(self, path: str, authorization: str, body: bytes | None = None, **told: Any) -> Verdict:
         metrics = [{"name": name, "value": str(value)} for name, value in told.pop("metrics", {}).items()]
         status = {**told, **({"metrics": metrics} if metrics else {})}
         sent = json.dumps({"trainerStatus": status}).encode() if body is None else body
@@ -110,7 +110,7 @@ def reports(tmp_path: Path) -> Reports:
 
 def test_a_report_of_a_trainer_stands_in_the_status_of_its_job(reports: Reports) -> None:
     got = reports.send(progressPercentage=41, estimatedRemainingSeconds=90, metrics={"loss": 0.25})
-    assert got == Answer(200)
+    assert got == Verdict(200)
     assert reports.told() == {
         "progressPercentage": 41,
         "estimatedRemainingSeconds": 90,
@@ -171,7 +171,7 @@ def test_what_waits_of_a_deleted_job_is_not_written_into_the_next_one_of_its_nam
     assert reports.send(progressPercentage=90).code == 200
     reports.world.delete("digits").run().apply(digits()).run()
     reports.world.advance(1)
-    assert reports.send(progressPercentage=5) == Answer(200)
+    assert reports.send(progressPercentage=5) == Verdict(200)
     reports.advance(12)
     assert reports.told()["progressPercentage"] == 5
 
@@ -192,7 +192,7 @@ def test_jobs_are_written_at_the_same_time(look: str, reports: Reports, monkeypa
     reports.world.advance(1)
     for percentage in (1, 2):  # the first is written at once
         for pod in ("digits-trainer-0", "words-trainer-0"):
-            assert reports.send(pod, progressPercentage=percentage) == Answer(200)
+            assert reports.send(pod, progressPercentage=percentage) == Verdict(200)
         reports.world.advance(WRITE_SECONDS)
     together, alone, patch = threading.Barrier(2), threading.Lock(), Desk._patch
 
@@ -292,7 +292,7 @@ def test_pods_of_our_own_kinds_report(sentence: str, tmp_path: Path) -> None:
     reports = Reports(tmp_path, manifest)
     reports.advance(5)
     pod = pod or next(name for name in sorted(reports.world.pods()) if "trainer" in name)
-    assert reports.send(pod, progressPercentage=5) == Answer(200)
+    assert reports.send(pod, progressPercentage=5) == Verdict(200)
     assert reports.told()["progressPercentage"] == 5
 
 
@@ -302,7 +302,7 @@ def test_pods_of_every_guest_kind_report(resource: GroupResource, tmp_path: Path
     reports.advance(5)
     for pod in reports.world.pods():
         reports.advance(12)
-        assert reports.send(pod, progressPercentage=5) == Answer(200), pod
+        assert reports.send(pod, progressPercentage=5) == Verdict(200), pod
     own = KNOWN_KINDS[resource].own_status(reports.world.get(resource, "digits")["status"])
     assert own["trainerStatus"]["progressPercentage"] == 5
 
@@ -314,7 +314,7 @@ def test_pods_of_every_guest_kind_report(resource: GroupResource, tmp_path: Path
 class Refused:
     """`send` after `first`; the answer, and that the status stays as `first` has made it."""
 
-    send: Callable[[Reports], Answer]
+    send: Callable[[Reports], Verdict]
     code: int
     reason: str
     words: str
@@ -329,18 +329,18 @@ def other_job(reports: Reports) -> None:
     reports.world.advance(2)
 
 
-def foreign_token(reports: Reports) -> Answer:
+def foreign_token(reports: Reports) -> Verdict:
     return reports.post(
         reports.path("digits-trainer-0"), f"Bearer {reports.token('other-trainer-0')}", progressPercentage=3
     )
 
 
-def asked_token(reports: Reports, **changed: object) -> Answer:
+def asked_token(reports: Reports, **changed: object) -> Verdict:
     token = reports.token("digits-trainer-0", **changed)
     return reports.post(reports.path("digits-trainer-0"), f"Bearer {token}", progressPercentage=3)
 
 
-def stranger(reports: Reports) -> Answer:
+def stranger(reports: Reports) -> Verdict:
     """Somebody's own pod, which asks for a token of this job's audience and has its labels."""
     labels = reports.world.pods()["digits-trainer-0"]["metadata"]["labels"]
     pod = {
@@ -354,7 +354,7 @@ def stranger(reports: Reports) -> Answer:
     return asked_token(reports, boundObjectRef=bound)
 
 
-def pretender(reports: Reports) -> Answer:
+def pretender(reports: Reports) -> Verdict:
     """A pod of another namespace with the labels and the owner reference of one of the job's."""
     client, there = reports.world.cluster.client, "/api/v1/namespaces/elsewhere"
     client.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
@@ -372,7 +372,7 @@ def pretender(reports: Reports) -> Answer:
     return reports.post(reports.path("digits-trainer-0"), f"Bearer {token}", progressPercentage=3)
 
 
-def replaced(reports: Reports) -> Answer:
+def replaced(reports: Reports) -> Verdict:
     """With the token of the pod that had this name before, which the server has seen a moment ago."""
     path, token = reports.path("digits-trainer-1"), reports.token("digits-trainer-1")
     assert reports.post(path, f"Bearer {token}").code == 200
@@ -388,8 +388,8 @@ def status_says(**told: Any) -> Callable[[Reports], object]:
     return lambda reports: reports.world.patch_job("digits/status", {"status": told})
 
 
-def kept_token(change: Callable[[Reports], object]) -> Callable[[Reports], Answer]:
-    def send(reports: Reports) -> Answer:
+def kept_token(change: Callable[[Reports], object]) -> Callable[[Reports], Verdict]:
+    def send(reports: Reports) -> Verdict:
         path, token = reports.path("digits-trainer-1"), reports.token("digits-trainer-1")
         change(reports)
         return reports.post(path, f"Bearer {token}", progressPercentage=3)

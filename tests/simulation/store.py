@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tests.simulation.trace import IDLE
 from tjworker.base import KEYS_PER_TASK, JobKey
 from tjworker.store.projection import Projection
-from tjworker.store.work_queue import ON_NEWS, Ending, FinishResult, Taken, WorkQueue
+from tjworker.store.work_queue import ON_NEWS, FinishResult, PassEnding, Taken, WorkQueue
 
 if TYPE_CHECKING:
     from tests.simulation.world import SimWorld
@@ -52,7 +52,7 @@ class _QueueSteps(_Steps):
         views = [(claim, world.fault.sees(world, claim.key, view)) for claim, view in taken.views]
         return replace(taken, views=views)
 
-    def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
+    def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
         """As one round trip."""
         answers: list[FinishResult] = self._world.redis(
             self._actor,
@@ -62,7 +62,7 @@ class _QueueSteps(_Steps):
         return answers
 
 
-def _ended(ending: Ending) -> str:
+def _ended(ending: PassEnding) -> str:
     return ending.claim.key if ending.next_pass == ON_NEWS else f"{ending.claim.key} {ending.next_pass}"
 
 

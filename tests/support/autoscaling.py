@@ -8,7 +8,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from tjworker.autoscale import ClusterResource, ElasticJob, Nodes
-from tjworker.autoscale.problem import ElasticRole, Owner, Plan, Problem, RoleId
+from tjworker.autoscale.problem import ElasticRole, Owner, Problem, RoleId, ScalePlan
 from tjworker.base import JobKey
 
 NOW = 1767229200.0
@@ -70,7 +70,7 @@ def _jobs(draw: st.DrawFn, name: str, nodes: Sequence[str]) -> ElasticJob:
     )
 
 
-def carry_out(problem: Problem, plan: Plan) -> Problem:
+def carry_out(problem: Problem, plan: ScalePlan) -> Problem:
     """The problem of the next run, when the plan's replicas have come and gone and nothing else has happened."""
     resource = problem.resource.copy()
     roles = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.memory_redis import EDITED, MemoryRedis, OverRedis, whole
 from tjworker.base import Fenced, GroupResource, JobKey
-from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, Lost, View
+from tjworker.store.projection import Change, Checkpoint, ClusterView, Lost, RecordPlace, View
 
 
 class MemoryProjection(OverRedis):
@@ -165,7 +165,7 @@ class MemoryProjection(OverRedis):
         self._written()
 
     @whole
-    def distrust(self, entries: Sequence[Entry]) -> None:
+    def distrust(self, entries: Sequence[RecordPlace]) -> None:
         tables = self._redis.tables
         for entry in entries:
             if not entry.key:

@@ -16,10 +16,10 @@ from tjworker.store.work_queue import (
     ON_NEWS,
     AtOnce,
     Claim,
-    Ending,
     FinishResult,
     NextPass,
     OnOwnWrite,
+    PassEnding,
     QueueStats,
     Taken,
     WithBackoff,
@@ -151,7 +151,7 @@ class MemoryWorkQueue(OverRedis):
         return FinishResult(publish and self._redis.tasks_missing() > 0, backoff, failures)
 
     @whole
-    def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
+    def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
         return [self.finish(ending.claim, ending.written, ending.next_pass) for ending in endings]
 
     def _has_caught_up(self, key: JobKey) -> bool:

@@ -8,11 +8,12 @@ from tjworker.autoscale.jobs import ElasticJob, elastic, need_gpu, sorted_jobs
 from tjworker.autoscale.policies import POLICIES
 from tjworker.autoscale.policies.fulfillment import scale_all_jobs_dry_run
 from tjworker.autoscale.resources import ClusterResource, Nodes
-from tjworker.autoscale.rules import Rules
+from tjworker.autoscale.rules import AutoscaleRules
 from tjworker.autoscale.state import JobState, find_pending_job, find_training_jobs_might_be_rescheduled
 
 __all__ = [
     "POLICIES",
+    "AutoscaleRules",
     "ClusterResource",
     "Decision",
     "ElasticJob",
@@ -20,7 +21,6 @@ __all__ = [
     "Move",
     "Nodes",
     "PlanRejected",
-    "Rules",
     "cluster_resource",
     "decide",
     "elastic",

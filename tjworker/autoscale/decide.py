@@ -30,10 +30,10 @@ from tjworker.autoscale.fitting import check_plan
 from tjworker.autoscale.obstacle import why_no_room
 from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.policies import POLICIES
-from tjworker.autoscale.problem import ElasticRole, Owner, PastMove, Plan, Problem, RoleId
+from tjworker.autoscale.problem import ElasticRole, Owner, PastMove, Problem, RoleId, ScalePlan
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import AutoRole, UnplannedRole, auto_roles
-from tjworker.autoscale.rules import REFUSED_REST, Rules
+from tjworker.autoscale.rules import REFUSED_REST, AutoscaleRules
 from tjworker.autoscale.state import JobState, find_pending_job, find_training_jobs_might_be_rescheduled
 from tjworker.autoscale.together import WrongPolicyName, plan_together, policy_of
 from tjworker.base import JobKey
@@ -84,7 +84,7 @@ def decide(
     nodes: Mapping[str, NodeRecord],
     requests: Mapping[str, NodeRequests],
     now: float,
-    rules: Rules,
+    rules: AutoscaleRules,
     waiting: Sequence[WaitingPods] = (),
 ) -> Decision:
     """The moves to make. `now` is in Unix seconds. Raises PlanRejected, or what the policy raises; then the caller
@@ -107,7 +107,7 @@ def pose(
     nodes: Mapping[str, NodeRecord],
     requests: Mapping[str, NodeRequests],
     now: float,
-    rules: Rules,
+    rules: AutoscaleRules,
     waiting: Sequence[WaitingPods] = (),
 ) -> Posed:
     """The problem for the policies. `requests`: node -> sum of its pods' requests; WAITING -> the sum of pods without a
@@ -131,7 +131,7 @@ def pose(
     return Posed(problem, {auto.id: auto for auto in outlook.roles}, (*unplanned, *wrong), outlook.hopeless)
 
 
-def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
+def why_no_more(posed: Posed, rules: AutoscaleRules, job: JobKey) -> dict[RoleId, str]:
     """Role -> why it has no more replicas, as a clause. Meaningless for a role that has its maximum."""
     problem = posed.problem
     roles = [role for role in problem.roles if role.id.job == job]
@@ -139,7 +139,7 @@ def why_no_more(posed: Posed, rules: Rules, job: JobKey) -> dict[RoleId, str]:
         return {role.id: "the autoscaler is switched off (TJ_AUTOSCALE_POLICY)" for role in roles}
     if not problem.resource.node_count:
         return {role.id: "no node is ready and schedulable" for role in roles}
-    keeps, reasons = Plan({}), {}
+    keeps, reasons = ScalePlan({}), {}
     for role in roles:
         policy = policy_of(role, rules.policy)
         text = _describe_waiting(posed, role) or POLICIES[policy].explain(problem, keeps, role).text
@@ -176,7 +176,7 @@ def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
 
 
 # -- bounds ------------------------------------------------------------------------------------------
-def _elastic_role(auto: AutoRole, *, movable: bool, needed: bool, now: float, rules: Rules) -> ElasticRole:
+def _elastic_role(auto: AutoRole, *, movable: bool, needed: bool, now: float, rules: AutoscaleRules) -> ElasticRole:
     job, keeps = auto.state.job, auto.elastic.parallelism
     ceiling, ceiling_because = _ceiling(auto, movable=movable, now=now, rules=rules)
     floor, floor_because = None, ""
@@ -221,7 +221,7 @@ def service_seconds(auto: AutoRole, moves: Sequence[PastMove], now: float) -> fl
     return total + max(0.0, until - started) * replicas
 
 
-def _ceiling(auto: AutoRole, *, movable: bool, now: float, rules: Rules) -> tuple[int | None, str]:
+def _ceiling(auto: AutoRole, *, movable: bool, now: float, rules: AutoscaleRules) -> tuple[int | None, str]:
     """(replicas beyond which the role does not grow now, why); (None, '') if only its maximum limits it."""
     keeps = auto.elastic.parallelism
     if not movable:
@@ -248,7 +248,7 @@ def _why_replicas_forbid_growth(auto: AutoRole) -> str:
     return ""
 
 
-def _why_cooldown_forbids_growth(auto: AutoRole, now: float, rules: Rules) -> str:
+def _why_cooldown_forbids_growth(auto: AutoRole, now: float, rules: AutoscaleRules) -> str:
     record = auto.newest_record
     if record is None or moved(auto, now, rules) >= 0:
         return ""
@@ -257,7 +257,7 @@ def _why_cooldown_forbids_growth(auto: AutoRole, now: float, rules: Rules) -> st
     return f"it shrank at {record.time}, and rests for the cool-down of {rules.cooldown_seconds:g} s"
 
 
-def moved(auto: AutoRole, now: float, rules: Rules) -> int:
+def moved(auto: AutoRole, now: float, rules: AutoscaleRules) -> int:
     """The last change of the role's target, in replicas; 0 once the cool-down after it is over. A refusal rests for
     REFUSED_REST cool-downs."""
     record = auto.newest_record
@@ -270,7 +270,7 @@ def moved(auto: AutoRole, now: float, rules: Rules) -> int:
 
 
 # -- moves -------------------------------------------------------------------------------------------
-def _move(posed: Posed, plan: Plan, role: ElasticRole, load: str, rules: Rules) -> Move | None:
+def _move(posed: Posed, plan: ScalePlan, role: ElasticRole, load: str, rules: AutoscaleRules) -> Move | None:
     planned = plan.targets.get(role.id, role.elastic.parallelism)
     # `parallelism` is without the refused replicas; the job's target still has them.
     was = role.elastic.parallelism + role.refused

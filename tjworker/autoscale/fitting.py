@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fleet import Fleet, ReplicaSize
 from tjworker.autoscale.jobs import ElasticJob
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, RoleId
+from tjworker.autoscale.problem import ElasticRole, Problem, RoleId, ScalePlan
 from tjworker.base import Terminal
 
 
@@ -19,7 +19,7 @@ class PlanRejected(Terminal):
 SHOWN_FAULTS = 3
 
 
-def check_plan(problem: Problem, plan: Plan) -> None:
+def check_plan(problem: Problem, plan: ScalePlan) -> None:
     """Raises PlanRejected, which names the first faults, if the plan breaks a rule."""
     roles = {role.id: role for role in problem.roles}
     faults = (
@@ -30,7 +30,7 @@ def check_plan(problem: Problem, plan: Plan) -> None:
         raise PlanRejected(f"{'; '.join(faults[:SHOWN_FAULTS])}{more}")
 
 
-def _out_of_bounds(roles: Mapping[RoleId, ElasticRole], plan: Plan) -> Iterator[str]:
+def _out_of_bounds(roles: Mapping[RoleId, ElasticRole], plan: ScalePlan) -> Iterator[str]:
     for id_, to in plan.targets.items():
         role = roles.get(id_)
         if role is None:
@@ -48,13 +48,13 @@ def _allowed(job: ElasticJob, to: int) -> bool:
     return min(low, now) <= to <= max(high, now)
 
 
-def _changed(problem: Problem, plan: Plan) -> list[tuple[ElasticRole, int]]:
+def _changed(problem: Problem, plan: ScalePlan) -> list[tuple[ElasticRole, int]]:
     """(role, replicas more or fewer) for each role that the plan changes."""
     steps = ((role, plan.targets.get(role.id, role.elastic.parallelism)) for role in problem.roles)
     return [(role, to - role.elastic.parallelism) for role, to in steps if to != role.elastic.parallelism]
 
 
-def _beyond_the_sums(problem: Problem, plan: Plan) -> list[str]:
+def _beyond_the_sums(problem: Problem, plan: ScalePlan) -> list[str]:
     """A fault for each resource of which the plan requests too much."""
     resource, changed = problem.resource, _changed(problem, plan)
     found = []
@@ -82,7 +82,7 @@ def _gpu(job: ElasticJob) -> int:
     return job.gpu_limit
 
 
-def _without_a_node(problem: Problem, plan: Plan) -> Iterator[str]:
+def _without_a_node(problem: Problem, plan: ScalePlan) -> Iterator[str]:
     fleet, roles = _after_giving(problem, plan)
     # Replicas of one size are counted together: checking 150,000 of them one by one would take half a second.
     wanted: dict[ReplicaSize, Counter[str]] = defaultdict(Counter)
@@ -105,7 +105,7 @@ def _without_a_node(problem: Problem, plan: Plan) -> Iterator[str]:
                 fleet.take_many(size, node, replicas)
 
 
-def _after_giving(problem: Problem, plan: Plan) -> tuple[Fleet, list[ElasticRole]]:
+def _after_giving(problem: Problem, plan: ScalePlan) -> tuple[Fleet, list[ElasticRole]]:
     """(the cluster without the replicas that the plan removes, the roles in the order of its jobs)."""
     roles = list(problem.roles)
     fleet = Fleet([role.elastic for role in roles], problem.resource, 0)
@@ -116,7 +116,7 @@ def _after_giving(problem: Problem, plan: Plan) -> tuple[Fleet, list[ElasticRole
     return fleet, roles
 
 
-def keep_what_fits(problem: Problem, plan: Plan) -> Plan:
+def keep_what_fits(problem: Problem, plan: ScalePlan) -> ScalePlan:
     """The plan without the added replicas that no node has room for. A replica keeps its place if there is room, else
     it gets the first node with room.
 
@@ -143,4 +143,4 @@ def keep_what_fits(problem: Problem, plan: Plan) -> Plan:
             nodes.append(node)
         names = list(fleet.index)
         targets[role.id], places[role.id] = now + len(nodes), tuple(names[node] for node in nodes)
-    return Plan(targets, places)
+    return ScalePlan(targets, places)

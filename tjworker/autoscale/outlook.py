@@ -27,7 +27,7 @@ from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.problem import Demand, RoleId
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import AutoRole, counted_apart
-from tjworker.autoscale.rules import Rules
+from tjworker.autoscale.rules import AutoscaleRules
 
 MOST_LOOKS = 1_000_000
 """The most checks of one run whether a pod may go to a node, or has room there; they take about a second. Only hundreds
@@ -55,7 +55,7 @@ def look_ahead(
     requests: Mapping[str, NodeRequests],
     waiting: Sequence[WaitingPods],
     roles: Sequence[AutoRole],
-    rules: Rules,
+    rules: AutoscaleRules,
 ) -> Outlook:
     """The outlook for the next plan. `requests`: node -> sum of its pods' requests; WAITING -> the sum of pods without
     a node. `waiting`: the pods without a node, in groups of equal pods. Requests that `waiting` lacks, as with an older
@@ -238,7 +238,7 @@ def _named(requests: NodeRequests) -> dict[str, int]:
 
 
 def _strangers(
-    waiting: Sequence[WaitingPods], roles: Sequence[AutoRole], places: _Places, reach: _Reach, rules: Rules
+    waiting: Sequence[WaitingPods], roles: Sequence[AutoRole], places: _Places, reach: _Reach, rules: AutoscaleRules
 ) -> tuple[list[Demand], int, NodeRequests]:
     """For pods that belong to no elastic role: (their demand, the number of hopeless pods, the sum of the requests of
     all others)."""
@@ -297,7 +297,7 @@ def _requests_of(auto: AutoRole, pod: PodRecord) -> NodeRequests:
 
 
 def _demand(
-    example: str, pods: int, one: NodeRequests, priority: int, rules: Rules, role: RoleId | None = None
+    example: str, pods: int, one: NodeRequests, priority: int, rules: AutoscaleRules, role: RoleId | None = None
 ) -> Demand:
     gpus = sum(one.amount(gpu) for gpu in rules.gpu_resources)
     return Demand(example, pods, one.cpu_milli, mega(one.memory_bytes), gpus, priority, role)
@@ -312,7 +312,7 @@ def _example(auto: AutoRole) -> str:
 
 
 # -- decisions that are not carried out yet ----------------------------------------------------------
-def _free(resource: ClusterResource, auto: AutoRole, pod: PodRecord, rules: Rules) -> None:
+def _free(resource: ClusterResource, auto: AutoRole, pod: PodRecord, rules: AutoscaleRules) -> None:
     """Give the room of a leaving pod back to its node and to the sums."""
     nodes = resource.nodes
     # An unusable node does not count, and neither do its pods.

@@ -144,7 +144,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScalePlan:
     targets: Mapping[RoleId, int]
     """Role -> the replicas that it should have. A role without an entry keeps its number."""
     places: Mapping[RoleId, Sequence[str]] = field(default_factory=dict)

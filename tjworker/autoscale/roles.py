@@ -17,7 +17,7 @@ from tjworker.api.timefmt import from_rfc3339
 from tjworker.autoscale.cluster import MOST, PODS, kinds_of
 from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.problem import RoleId
-from tjworker.autoscale.rules import REFUSED_REST, Rules
+from tjworker.autoscale.rules import REFUSED_REST, AutoscaleRules
 from tjworker.autoscale.state import JobState
 
 
@@ -74,7 +74,9 @@ class AutoRole:
         return max((pod.priority for pod in self.staying), default=0)
 
 
-def auto_roles(states: Iterable[JobState], now: float, rules: Rules) -> tuple[list[AutoRole], list[UnplannedRole]]:
+def auto_roles(
+    states: Iterable[JobState], now: float, rules: AutoscaleRules
+) -> tuple[list[AutoRole], list[UnplannedRole]]:
     """(the autoscaled roles of all live jobs, the roles that cannot be planned). `now` is in Unix seconds."""
     found: list[AutoRole] = []
     unplanned: list[UnplannedRole] = []
@@ -92,7 +94,7 @@ def auto_roles(states: Iterable[JobState], now: float, rules: Rules) -> tuple[li
     return found, unplanned
 
 
-def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRole:
+def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -> AutoRole:
     pods = state.of_role(role)
     replica = _largest(_template_requests(role), pods)
     kept = [pod for pod in pods if not pod.deleted_at]
@@ -141,7 +143,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: Rules) -> AutoRol
     )
 
 
-def counted_apart(kind: str, rules: Rules) -> bool:
+def counted_apart(kind: str, rules: AutoscaleRules) -> bool:
     """True if this extended resource counts by itself on each node. Only a single kind of GPU does not: the planner has
     a field for it."""
     return kind not in rules.gpu_resources or bool(kinds_of(rules.gpu_resources))
@@ -190,13 +192,13 @@ def _amounts(requests: NodeRequests) -> dict[str, int]:
 
 
 # -- refused replicas --------------------------------------------------------------------------------
-def _count_unscheduled(pods: Iterable[PodRecord], now: float, rules: Rules) -> int:
+def _count_unscheduled(pods: Iterable[PodRecord], now: float, rules: AutoscaleRules) -> int:
     """How many of the pods the scheduler has refused for the whole cool-down."""
     created = (from_rfc3339(pod.created_at) for pod in pods if pod.unschedulable)
     return sum(at is not None and now - at >= rules.cooldown_seconds for at in created)
 
 
-def _creation_is_refused(state: JobState, role: Role, now: float, rules: Rules) -> bool:
+def _creation_is_refused(state: JobState, role: Role, now: float, rules: AutoscaleRules) -> bool:
     """True if a quota, admission or a webhook has refused the missing pods for the whole cool-down. False if they are
     missing for another reason: a failed pod rests, or a pod is being replaced."""
     running = state.job.status.condition("Running")
@@ -214,7 +216,7 @@ def _creation_is_refused(state: JobState, role: Role, now: float, rules: Rules) 
     return now - since >= rules.cooldown_seconds
 
 
-def _taken_back_recently(state: JobState, role: Role, now: float, rules: Rules) -> bool:
+def _taken_back_recently(state: JobState, role: Role, now: float, rules: AutoscaleRules) -> bool:
     """True if the newest move of the role took back refused replicas, and its cool-down is not over."""
     record = newest_record(state, role)
     at = from_rfc3339(record.time) if record is not None and record.cause == "refused" else None
@@ -225,7 +227,7 @@ def newest_record(state: JobState, role: Role) -> ScaleRecord | None:
     return next((r for r in state.job.status.scale_records if r.role == role.name), None)
 
 
-def _refusal(unscheduled: int, unmade: int, back: int, rules: Rules) -> str:
+def _refusal(unscheduled: int, unmade: int, back: int, rules: AutoscaleRules) -> str:
     causes = []
     if unscheduled:
         causes.append(f"the scheduler has found no node for {min(unscheduled, back)} of them")

@@ -9,7 +9,7 @@ REFUSED_REST = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class AutoscaleRules:
     policy: str = "fulfillment"
     max_load_desired: float = 0.97
     cooldown_seconds: float = 30.0

@@ -21,7 +21,7 @@ from tjworker.autoscale.donors import NOTHING, Donors, Kind
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fleet import ReplicaSize
 from tjworker.autoscale.jobs import ElasticJob
-from tjworker.autoscale.problem import Plan, Problem, RoleId
+from tjworker.autoscale.problem import Problem, RoleId, ScalePlan
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.trial import NO_ROOM, NOWHERE, Trial
 
@@ -57,7 +57,7 @@ def dominant_share(job: ElasticJob, resource: ClusterResource, max_load_desired:
     return max((LEAST_SHARE, *(amount / total for amount, total in shares if total > 0)))
 
 
-def share_out(problem: Problem, values: Values, *, hysteresis: float = 1.0, compact: bool = False) -> Plan:
+def share_out(problem: Problem, values: Values, *, hysteresis: float = 1.0, compact: bool = False) -> ScalePlan:
     """The plan with the greatest worth that the search finds. `values` counts roles in the order of their ids.
     `hysteresis`: a role gives room only if another role gains this many times its loss. `compact`: a step that needs
     more nodes than necessary is not made."""

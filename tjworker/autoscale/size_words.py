@@ -12,7 +12,7 @@ import re
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import FULL_SIZE, Condition, renewed_condition
 from tjworker.autoscale.decide import Posed, why_no_more
-from tjworker.autoscale.rules import Rules
+from tjworker.autoscale.rules import AutoscaleRules
 from tjworker.autoscale.together import WrongPolicyName, policy_of
 
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
@@ -20,7 +20,7 @@ _SIZES = re.compile(r"\b(\S+ has [0-9]+ of [0-9]+)\b")
 
 
 def full_size_condition(
-    posed: Posed, rules: Rules, job: TrainingJob, old: Condition | None, at: str
+    posed: Posed, rules: AutoscaleRules, job: TrainingJob, old: Condition | None, at: str
 ) -> Condition | None:
     """The condition as it is now; None for a job without a planned role. `old`: the job's present condition. `at`: RFC
     3339."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from tjworker.autoscale.dryrun import account, take
 from tjworker.autoscale.fitting import check_plan
 from tjworker.autoscale.policies import POLICIES
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, RoleId
+from tjworker.autoscale.problem import ElasticRole, Problem, RoleId, ScalePlan
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.trial import NO_ROOM, Trial, placed_nodes
 
@@ -26,7 +26,7 @@ PLANNED_FIRST = ("goodput", "throughput", "fair")
 """The policies that may leave room unused, because one more replica is worth less than a move."""
 
 
-def plan_together(problem: Problem, default: str) -> Plan:
+def plan_together(problem: Problem, default: str) -> ScalePlan:
     """The plan for all roles, within their bounds. `default`: the policy of roles that name none. Raises PlanRejected
     if the plan of a policy breaks a rule, and what a policy raises."""
     groups = by_policy(problem.roles, default)
@@ -37,7 +37,7 @@ def plan_together(problem: Problem, default: str) -> Plan:
     for name, own in groups.items():
         # To this policy all other roles are fixed: at the plans so far, or else at the division.
         others = [role for role in problem.roles if policy_of(role, default) != name]
-        resource = carried_out(problem.resource, others, Plan(targets, places))
+        resource = carried_out(problem.resource, others, ScalePlan(targets, places))
         part = replace(problem, roles=own, resource=resource)
         made = POLICIES[name].plan(part)
         check_plan(part, made)
@@ -60,7 +60,7 @@ def by_policy(roles: Iterable[ElasticRole], default: str) -> dict[str, list[Elas
     return {name: own for name, own in found.items() if own}
 
 
-def carried_out(resource: ClusterResource, roles: Sequence[ElasticRole], plan: Plan) -> ClusterResource:
+def carried_out(resource: ClusterResource, roles: Sequence[ElasticRole], plan: ScalePlan) -> ClusterResource:
     """The cluster after the plan for these roles is carried out."""
     after = resource.copy()
     for role in roles:
@@ -75,7 +75,7 @@ def carried_out(resource: ClusterResource, roles: Sequence[ElasticRole], plan: P
     return after
 
 
-def _placed(problem: Problem, targets: Mapping[RoleId, int]) -> Plan:
+def _placed(problem: Problem, targets: Mapping[RoleId, int]) -> ScalePlan:
     """The plan with these targets, as far as nodes have room for them."""
     # Each policy planned with the nodes that the division freed, and the other policies may have freed different ones.
     # A later run adds the replicas that find no node in this plan.

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fleet import BLOCK, Fleet, ReplicaSize
 from tjworker.autoscale.jobs import ElasticJob
-from tjworker.autoscale.problem import Demand, ElasticRole, Plan, Problem, RoleId
+from tjworker.autoscale.problem import Demand, ElasticRole, Problem, RoleId, ScalePlan
 
 NOWHERE = -1
 """The node of a replica that waits for a node."""
@@ -141,7 +141,7 @@ class Trial:
             most[block] = max(most[block], free[node])
         fleet.freed.append(node)
 
-    def plan(self) -> Plan:
+    def plan(self) -> ScalePlan:
         """The targets after all steps, and the nodes that the new replicas have in the trial."""
         names = list(self.fleet.index)
         targets: dict[RoleId, int] = {}
@@ -150,7 +150,7 @@ class Trial:
             targets[role.id] = len(nodes)
             if len(nodes) > len(was):
                 places[role.id] = tuple(names[node] for node in nodes[len(was) :])
-        return Plan(targets, places)
+        return ScalePlan(targets, places)
 
 
 def placed_nodes(job: ElasticJob) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from tjworker.cli.console import complain, echo
 if TYPE_CHECKING:
     from tjworker.cli.manifests import Manifest
     from tjworker.convert import Converted, Origins, Path
-    from tjworker.convert.comments import Source
+    from tjworker.convert.comments import SourceDocument
 
 WHOLE: Origins = {(): ()}
 OWN, TRAINJOB = "AITrainingJob", "TrainJob"
@@ -130,7 +130,7 @@ def _report(manifest: Manifest, made: Converted) -> None:
         complain(f"{manifest.source}: note: {note}")
 
 
-def _written(made: dict[str, object], source: Source, origins: Origins, place: Path, manifest: Manifest) -> str:
+def _written(made: dict[str, object], source: SourceDocument, origins: Origins, place: Path, manifest: Manifest) -> str:
     """As YAML. `place`: of the object in its document."""
     from tjworker.convert import comments
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tjworker.api.model import TrainingJob
-    from tjworker.autoscale.rules import Rules
+    from tjworker.autoscale.rules import AutoscaleRules
     from tjworker.cli.cluster import Cluster
     from tjworker.cli.narrative import Section
 
@@ -83,19 +83,19 @@ def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> tuple[dict[str
         return {}, {}
 
 
-def environment_rules() -> Rules:
+def environment_rules() -> AutoscaleRules:
     """Those of this environment, which are the operator's beside a local stack; else the defaults."""
     from pydantic import ValidationError
 
-    from tjworker.autoscale.rules import Rules
+    from tjworker.autoscale.rules import AutoscaleRules
     from tjworker.settings import Settings
 
     try:
         settings = Settings()
     except ValidationError:
-        return Rules()
+        return AutoscaleRules()
     cooldown = settings.autoscale_cooldown_seconds
-    return Rules(settings.autoscale_policy, settings.max_load_desired, cooldown, settings.gpu_resource_list)
+    return AutoscaleRules(settings.autoscale_policy, settings.max_load_desired, cooldown, settings.gpu_resource_list)
 
 
 def _shown(section: Section) -> list[str]:

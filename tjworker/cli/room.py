@@ -27,7 +27,7 @@ from tjworker.autoscale.policies import POLICIES
 from tjworker.autoscale.problem import ElasticRole
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import UnplannedRole
-from tjworker.autoscale.rules import Rules
+from tjworker.autoscale.rules import AutoscaleRules
 from tjworker.autoscale.state import JobState
 from tjworker.autoscale.together import WrongPolicyName
 
@@ -94,7 +94,7 @@ def _waits_for_no_node(metadata: Json, spec: Json) -> bool:
 
 # -- why a role has no more ------------------------------------------------------------------------
 def obstacles(
-    job: TrainingJob, jobs: Iterable[TrainingJob], found: Room, now: datetime, rules: Rules
+    job: TrainingJob, jobs: Iterable[TrainingJob], found: Room, now: datetime, rules: AutoscaleRules
 ) -> dict[str, str]:
     """Role -> why it has no more replicas, of those roles of `job` that could have more. `jobs`: all that there are."""
     # As the autoscaler reads them: a job that it does not scale must not count as one that waits for its room.

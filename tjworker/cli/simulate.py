@@ -16,7 +16,7 @@ from tjworker.cli.options import in_namespace
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tjworker.simulate import Outcome, Scenario
+    from tjworker.simulate import Scenario, SimulationOutcome
     from tjworker.simulate.live import LiveCluster
 
     Json = dict[str, Any]
@@ -121,10 +121,10 @@ def _check_usage(
 
 # -- input ---------------------------------------------------------------------------------------------
 def _of_trace(path: Path, models: str | None, nodes: int, gpus: int, most: int | None, period: float) -> Scenario:
-    from tjworker.simulate.scenario import Amounts, Node, Scenario
+    from tjworker.simulate.scenario import Amounts, Scenario, SimulatedNode
     from tjworker.simulate.traces import read_trace
 
-    cluster = [Node(f"node-{i}", Amounts(64_000, 1 << 38, gpus)) for i in range(nodes)]
+    cluster = [SimulatedNode(f"node-{i}", Amounts(64_000, 1 << 38, gpus)) for i in range(nodes)]
     found = read_trace(path, cluster, None if models is None else Path(models))
     _complain(found.complaints)
     # As in Pollux' simulation: pods come and go at once, and a job's `rescale` stands for all that takes time.
@@ -162,7 +162,7 @@ def _complain(lines: Sequence[str]) -> None:
 
 
 # -- playing -------------------------------------------------------------------------------------------
-def _play(scenario: Scenario, policy: str) -> Outcome:
+def _play(scenario: Scenario, policy: str) -> SimulationOutcome:
     """With a bar on a terminal's stderr."""
     import sys
 
@@ -183,7 +183,7 @@ def _play(scenario: Scenario, policy: str) -> Outcome:
 COLUMNS = ("POLICY", "WAITING", "COMPLETION", "P95", "DONE", "UTILISATION", "JAIN", "MOVES", "PAUSES", "RESTARTS")
 
 
-def _table(outcomes: Sequence[Outcome]) -> None:
+def _table(outcomes: Sequence[SimulationOutcome]) -> None:
     rows: list[tuple[str, ...]] = [COLUMNS]
     for outcome in outcomes:
         told = outcome.to_json()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tjworker.simulate import Outcome
+from tjworker.simulate import SimulationOutcome
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's, which colour-blind readers can tell apart."""
@@ -15,7 +15,7 @@ WAITS = "#BBBBBB"
 MOST_LABELS = 24
 
 
-def draw(outcomes: Sequence[Outcome], path: Path) -> None:
+def draw(outcomes: Sequence[SimulationOutcome], path: Path) -> None:
     """`path` ends with .svg or .png. The same outcomes give the same file."""
     import matplotlib as mpl
 
@@ -41,7 +41,7 @@ def draw(outcomes: Sequence[Outcome], path: Path) -> None:
     plt.close(figure)
 
 
-def _utilisation(axis: Any, outcome: Outcome) -> None:
+def _utilisation(axis: Any, outcome: SimulationOutcome) -> None:
     total = outcome.gpu_total if outcome.by_gpu else outcome.cpu_total_milli
     times = [s.at / 60 for s in outcome.samples]
     parts = [100 * (s.gpus if outcome.by_gpu else s.cpu_milli) / total for s in outcome.samples]
@@ -52,7 +52,7 @@ def _utilisation(axis: Any, outcome: Outcome) -> None:
     axis.set_xlim(0, outcome.ended_at / 60)
 
 
-def _replicas(axis: Any, outcome: Outcome) -> None:
+def _replicas(axis: Any, outcome: SimulationOutcome) -> None:
     """One area on the other."""
     times = sorted({t for job in outcome.jobs for t, _ in job.replicas} | {0.0, outcome.ended_at})
     stacks = [[job.at(t) for t in times] for job in outcome.jobs]
@@ -61,7 +61,7 @@ def _replicas(axis: Any, outcome: Outcome) -> None:
     axis.set(title="replicas of each job", ylabel="replicas", xlim=(0, outcome.ended_at / 60))
 
 
-def _gantt(axis: Any, outcome: Outcome) -> None:
+def _gantt(axis: Any, outcome: SimulationOutcome) -> None:
     for i, job in enumerate(outcome.jobs):
         end = outcome.ended_at if job.ended_at is None else job.ended_at
         start = end if job.started_at is None else job.started_at
@@ -74,7 +74,7 @@ def _gantt(axis: Any, outcome: Outcome) -> None:
         axis.set_yticks(range(len(outcome.jobs)), [job.name for job in outcome.jobs], fontsize=size)
 
 
-def _completions(axis: Any, outcomes: Sequence[Outcome], mine: int) -> None:
+def _completions(axis: Any, outcomes: Sequence[SimulationOutcome], mine: int) -> None:
     """All policies in every column, the column's own in front."""
     for i, outcome in enumerate(outcomes):
         ordered = [seconds / 60 for seconds in sorted(outcome.completion_seconds())]

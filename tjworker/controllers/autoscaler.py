@@ -28,7 +28,7 @@ from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS
 from tjworker.api.status import END_PHASES, FULL_SIZE, MAX_SCALE_RECORDS, SUSPENDED, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiting_name
-from tjworker.autoscale import POLICIES, Decision, JobState, Move, PlanRejected, Rules, decide
+from tjworker.autoscale import POLICIES, AutoscaleRules, Decision, JobState, Move, PlanRejected, decide
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.decide import Posed
 from tjworker.autoscale.size_words import full_size_condition, says_the_same
@@ -59,7 +59,7 @@ _OBSERVED = (PODS, REPLICASETS, BATCH_JOBS)
 
 
 @dataclass(slots=True)
-class Observation:
+class AutoscaleObservation:
     """The input of `autoscale.decide`."""
 
     states: list[JobState] = field(default_factory=list)
@@ -119,8 +119,8 @@ class Autoscaler:
         return result
 
     # -- observe -----------------------------------------------------------------------------------
-    def _observe(self, cluster: ClusterView) -> Observation:
-        observation = Observation()
+    def _observe(self, cluster: ClusterView) -> AutoscaleObservation:
+        observation = AutoscaleObservation()
         for node, data in cluster.nodes.items():
             with self._isolation.item("read node", node):
                 if isinstance(record := decode(NODES, data), NodeRecord):
@@ -173,7 +173,7 @@ class Autoscaler:
         return job if isinstance(job, TrainingJob) and job.autoscaled else None
 
     # -- decide ------------------------------------------------------------------------------------
-    def _decide(self, observation: Observation) -> Decision:
+    def _decide(self, observation: AutoscaleObservation) -> Decision:
         """The decision. It moves nothing if a policy raises, or returns a plan that breaks a rule."""
         states = observation.states
         policies = ", ".join(sorted({choose_policy(s, POLICIES, self._rules.policy).name for s in states}))
@@ -216,7 +216,7 @@ class Autoscaler:
         summary = [f"{decision.roles} roles", decision.load] if decision.roles else [decision.load]
         return ", ".join([*summary, *(f"{n} {what}" for what, n in counts.items() if n)])
 
-    def _write_sizes(self, observation: Observation, decision: Decision, ends: float) -> None:
+    def _write_sizes(self, observation: AutoscaleObservation, decision: Decision, ends: float) -> None:
         """Write the condition FullSize of jobs that keep their size: what each waits for, explained by its policy."""
         posed = decision.posed
         if posed is None:
@@ -297,8 +297,8 @@ class Autoscaler:
         self._kube.merge_patch(job.name.resource, job.name.namespace, job.name.name, body, subresource="status")
 
 
-def autoscale_rules(settings: Settings) -> Rules:
-    return Rules(
+def autoscale_rules(settings: Settings) -> AutoscaleRules:
+    return AutoscaleRules(
         settings.autoscale_policy,
         settings.max_load_desired,
         settings.autoscale_cooldown_seconds,

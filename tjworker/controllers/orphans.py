@@ -47,7 +47,7 @@ NAME = "collect-orphans"
 
 
 @dataclass(slots=True)
-class Observation:
+class OrphanObservation:
     """The input of `find_orphans`."""
 
     candidates: list[Candidate] = field(default_factory=list)
@@ -89,8 +89,8 @@ class OrphanCollector:
         return self._apply(orphans), self._isolation.failed
 
     # -- observe -----------------------------------------------------------------------------------
-    def _observe(self) -> Observation:
-        observation = Observation()
+    def _observe(self) -> OrphanObservation:
+        observation = OrphanObservation()
         for resource in collected(self._settings.gang_scheduler):
             for where in self._settings.scope.selections():
                 with self._isolation.item("list", f"{resource} in {where.namespace or 'all namespaces'}"):
@@ -121,7 +121,7 @@ class OrphanCollector:
             pass
         return candidates
 
-    def _observe_owners(self, observation: Observation) -> None:
+    def _observe_owners(self, observation: OrphanObservation) -> None:
         """Read the owner of each candidate: from the projection if it lives, else with one GET per job."""
         uids: dict[JobName, set[Uid]] = {}
         for c in observation.candidates:
@@ -138,7 +138,7 @@ class OrphanCollector:
                 else:
                     self._observe_owner(observation, name)
 
-    def _observe_owner(self, observation: Observation, name: JobName) -> None:
+    def _observe_owner(self, observation: OrphanObservation, name: JobName) -> None:
         """Read the job's present UID, and which pods its end deletes if it has ended."""
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
@@ -186,7 +186,7 @@ class OrphanCollector:
                 return
 
     # -- decide ------------------------------------------------------------------------------------
-    def _decide(self, observation: Observation) -> list[Orphan]:
+    def _decide(self, observation: OrphanObservation) -> list[Orphan]:
         orphans: list[Orphan] = []
         now = self._clock()
         for c in observation.candidates:

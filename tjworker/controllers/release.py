@@ -30,7 +30,16 @@ from tjworker.controllers.pass_end import (
 )
 from tjworker.lease import Lease
 from tjworker.publisher import KeyPublisher
-from tjworker.store.work_queue import AtOnce, Ending, FinishResult, NextPass, OnNews, OnOwnWrite, WithBackoff, WorkQueue
+from tjworker.store.work_queue import (
+    AtOnce,
+    FinishResult,
+    NextPass,
+    OnNews,
+    OnOwnWrite,
+    PassEnding,
+    WithBackoff,
+    WorkQueue,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -57,7 +66,7 @@ class Releases:
         self._publisher = publisher
         self._stale_passes: dict[JobKey, int] = {}
         """Key -> stale passes in a row in this process."""
-        self._unsent: list[Ending] = []
+        self._unsent: list[PassEnding] = []
         """Endings that Redis did not take."""
 
     def send_unsent(self) -> None:
@@ -71,7 +80,7 @@ class Releases:
         others."""
         lost = [EndedPass(lease.key, end, lease.held_seconds) for lease, end in ended if isinstance(end, LeaseLost)]
         held = [(lease, end) for lease, end in ended if not isinstance(end, LeaseLost)]
-        endings = [Ending(lease.claim, lease.written, self._next_pass(lease.key, end)) for lease, end in held]
+        endings = [PassEnding(lease.claim, lease.written, self._next_pass(lease.key, end)) for lease, end in held]
         finished = self._finish(endings)
         return lost + [
             EndedPass(lease.key, _with_release(end, lease.key, done), lease.held_seconds)
@@ -113,7 +122,7 @@ class Releases:
         self._stale_passes[key] = self._stale_passes.get(key, 0) + 1
         return self._stale_passes[key]
 
-    def _finish(self, endings: Sequence[Ending]) -> list[FinishResult]:
+    def _finish(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
         """Release the keys and publish those that are due. Keeps the endings if Redis does not take them."""
         if not endings:
             return []

@@ -24,7 +24,7 @@ __all__ = ["SOURCES", "Converted", "Left", "Origins", "Path", "Refused", "Source
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConvertibleKind:
     """A kind that can be converted."""
 
     kind: str
@@ -42,22 +42,22 @@ SPECIALS: Mapping[str, Special] = {
 """By API group, or by resource; of others the internal job says everything."""
 
 
-def _sources(kinds: Iterable[JobKind]) -> Iterable[Source]:
+def _sources(kinds: Iterable[JobKind]) -> Iterable[ConvertibleKind]:
     for kind in kinds:
         special = SPECIALS.get(kind.resource) or SPECIALS.get(kind.group, known.plain)
-        yield Source(kind.kind, kind.api_versions, partial(known.convert, kind, special=special))
+        yield ConvertibleKind(kind.kind, kind.api_versions, partial(known.convert, kind, special=special))
 
 
-SOURCES: tuple[Source, ...] = (
+SOURCES: tuple[ConvertibleKind, ...] = (
     # What a TrainJob is stands in its runtime, which no manifest of it has.
     *_sources(kind for kind in GUEST_KINDS if not kind.companions),
     *_sources([trainingjob.JOB_KIND]),
-    Source("Job", volcano.API_VERSIONS, volcano.convert),
+    ConvertibleKind("Job", volcano.API_VERSIONS, volcano.convert),
 )
 
-TARGETS: Mapping[str, tuple[Source, ...]] = {
+TARGETS: Mapping[str, tuple[ConvertibleKind, ...]] = {
     OWN: SOURCES,
-    TRAINJOB: (Source("PyTorchJob", pytorchjob.JOB_KIND.api_versions, trainjob.convert),),
+    TRAINJOB: (ConvertibleKind("PyTorchJob", pytorchjob.JOB_KIND.api_versions, trainjob.convert),),
 }
 """What each kind can be made of."""
 
@@ -67,6 +67,6 @@ def why_not(raw: Json, to: str) -> str:
     return trainjob.NOT_MADE.get(str(raw.get("kind")), "") if to == TRAINJOB else ""
 
 
-def find(raw: Json, to: str = OWN) -> Source | None:
+def find(raw: Json, to: str = OWN) -> ConvertibleKind | None:
     of = TARGETS[to]
     return next((s for s in of if raw.get("kind") == s.kind and raw.get("apiVersion") in s.api_versions), None)

@@ -23,7 +23,7 @@ _WIDE = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceDocument:
     """One document of a text, as it is written."""
 
     node: yaml.Node
@@ -39,7 +39,7 @@ class _Nodes(yaml.representer.SafeRepresenter):
         return True
 
 
-def read(text: str) -> list[Source]:
+def read(text: str) -> list[SourceDocument]:
     """Of each document that is not empty. Raises yaml.YAMLError, RecursionError."""
     nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if not _is_nothing(node)]
     alone, behind = _comments(text) if "#" in text else ({}, {})
@@ -84,7 +84,7 @@ def _comments(text: str) -> tuple[dict[int, str], dict[int, str]]:
     return alone, behind
 
 
-def _source(node: yaml.Node, alone: Mapping[int, str], behind: Mapping[int, str]) -> Source:
+def _source(node: yaml.Node, alone: Mapping[int, str], behind: Mapping[int, str]) -> SourceDocument:
     lines = _lines(node)
     above: dict[Path, tuple[str, ...]] = {}
     waiting: list[str] = []
@@ -100,7 +100,7 @@ def _source(node: yaml.Node, alone: Mapping[int, str], behind: Mapping[int, str]
                 beside[_spoken_of(lines[line])] = behind[line]
         elif line in behind:
             waiting.append(behind[line])  # behind a bracket that closes, or a text's last line
-    return Source(node, above, beside, tuple(waiting))
+    return SourceDocument(node, above, beside, tuple(waiting))
 
 
 def _spoken_of(paths: list[Path]) -> Path:
@@ -136,14 +136,14 @@ def source_of(path: Path, origins: Origins) -> Path | None:
     return None
 
 
-def write(made: Any, source: Source, origins: Origins) -> tuple[str, tuple[str, ...]]:
+def write(made: Any, source: SourceDocument, origins: Origins) -> tuple[str, tuple[str, ...]]:
     """`made` as YAML, and the comments that have no place in it."""
     node = _dressed(made, source, origins)
     text = str(yaml.serialize(node, Dumper=yaml.SafeDumper, width=_WIDE, allow_unicode=True))
     return _commented(text, source, origins)
 
 
-def _dressed(made: Any, source: Source, origins: Origins) -> yaml.Node:
+def _dressed(made: Any, source: SourceDocument, origins: Origins) -> yaml.Node:
     """Its nodes, with the styles of those that they come from."""
     old: dict[Path, yaml.Node] = {path: node for path, _, node in _walk(source.node)}
     flowing = bool(getattr(source.node, "flow_style", False))  # JSON
@@ -177,7 +177,7 @@ def _unmarked(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yam
             yield from _unmarked(value, (*path, i))
 
 
-def _commented(text: str, source: Source, origins: Origins) -> tuple[str, tuple[str, ...]]:
+def _commented(text: str, source: SourceDocument, origins: Origins) -> tuple[str, tuple[str, ...]]:
     above, beside = dict(source.above), dict(source.beside)
     lines = text.split("\n")
     root = yaml.compose(text, Loader=yaml.SafeLoader)

@@ -21,7 +21,7 @@ from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport
 from tjworker.reports.desk import WRITERS, Desk
-from tjworker.reports.server import THREADS, Certificate, ReportServer
+from tjworker.reports.server import THREADS, Certificate, ReportListener
 from tjworker.settings import Settings, settings_or_exit
 from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
@@ -66,7 +66,7 @@ class _Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         host, port = self._settings.reports_host, self._settings.reports_port
-        server = ReportServer(self._desk, host, port, self._certificate.context)
+        server = ReportListener(self._desk, host, port, self._certificate.context)
         try:
             server.listen()
         except OSError as error:

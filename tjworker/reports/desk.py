@@ -67,7 +67,7 @@ _WRITTEN = (*REPORTED, "conditions")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Verdict:
     """The answer to a report. `reason` is '' if the report is accepted."""
 
     code: int
@@ -75,10 +75,10 @@ class Answer:
     message: str = ""
 
 
-_EARLY = Answer(
+_EARLY = Verdict(
     429, "TooManyRequests", f"another report of this job came less than {REPORT_SECONDS:g} s ago; report less often"
 )
-_AWAY = Answer(503, "ServiceUnavailable", "the API server does not answer; report again")
+_AWAY = Verdict(503, "ServiceUnavailable", "the API server does not answer; report again")
 
 
 @dataclass(slots=True)
@@ -119,7 +119,7 @@ class Desk:
         self._books: dict[JobName, _Book] = {}
         self._writers = ThreadPoolExecutor(WRITERS, "report-writer")
 
-    def take(self, path: str, authorization: str, body: bytes) -> Answer:
+    def take(self, path: str, authorization: str, body: bytes) -> Verdict:
         """Judge one report. Never raises OperatorError."""
         try:
             answer = self._take(path, authorization, body)
@@ -129,14 +129,14 @@ class Desk:
         PROGRESS_REPORTS.inc(result=answer.reason or "Accepted")
         return answer
 
-    def _take(self, path: str, authorization: str, body: bytes) -> Answer:
+    def _take(self, path: str, authorization: str, body: bytes) -> Verdict:
         name = job_of_path(path)
         if name is None:
-            return Answer(404, "NotFound", "the path is not /apis/GROUP/VERSION/namespaces/NAMESPACE/JOBS/NAME/status")
+            return Verdict(404, "NotFound", "the path is not /apis/GROUP/VERSION/namespaces/NAMESPACE/JOBS/NAME/status")
         kind, _, token = authorization.partition(" ")
         sender = self._tokens.sender(token.strip(), audience(name)) if kind == "Bearer" else None
         if sender is None or sender.namespace != name.namespace:
-            return Answer(
+            return Verdict(
                 403, "Forbidden", f"the token is not that of a pod of {name.key}: send `Bearer` and the token"
             )
         book, report = self._book(name), parse_report(body)
@@ -151,18 +151,18 @@ class Desk:
         finally:
             book.lock.release()
 
-    def _take_alone(self, name: JobName, book: _Book, sender: Sender, report: Report | Refusal) -> Answer:
+    def _take_alone(self, name: JobName, book: _Book, sender: Sender, report: Report | Refusal) -> Verdict:
         # Again, with the lock: another report of the job may have been first.
         if self._is_early(book, report):
             return self._refuse(book, _EARLY)
         raw = self._kube.get(name.resource, name.namespace, name.name)
         if raw is None:
-            return Answer(404, "NotFound", f"{name.key} does not exist")
+            return Verdict(404, "NotFound", f"{name.key} does not exist")
         job = _readable(parse(name.resource, raw))
         pod = self._kube.get(PODS, sender.namespace, sender.pod)
         why = self._why_not(job, pod, sender)
         if job is None or pod is None or why:
-            return Answer(403, "Forbidden", why)
+            return Verdict(403, "Forbidden", why)
         book.reported_at = self._monotonic()
         # The job was deleted and created again: the waiting reports belong to the old job.
         if book.uid != job.uid:
@@ -179,20 +179,20 @@ class Desk:
         done = isinstance(report, Report) and report.percentage == 100 and book.known.percentage != 100
         return not done and self._monotonic() - book.reported_at < REPORT_SECONDS
 
-    def _count(self, book: _Book, report: Report | Refusal, pod: Json) -> Answer:
+    def _count(self, book: _Book, report: Report | Refusal, pod: Json) -> Verdict:
         if isinstance(report, Refusal):
             return self._refuse(
-                book, Answer(413 if report.reason == "TooLarge" else 422, report.reason, report.message)
+                book, Verdict(413 if report.reason == "TooLarge" else 422, report.reason, report.message)
             )
         if report.is_empty:
-            return Answer(200)
+            return Verdict(200)
         at = self._now()
         known = fold_report(book.known, report, at, _STILL)
         if isinstance(known, Refusal):
-            return self._refuse(book, Answer(422, known.reason, known.message))
+            return self._refuse(book, Verdict(422, known.reason, known.message))
         book.known, book.reporter = known, pod
         book.waiting = [*book.waiting, (report, at)][-MOST_WAITING:]
-        return Answer(200)
+        return Verdict(200)
 
     def _fold_waiting(self, book: _Book, job: TrainingJob) -> Progress:
         """The progress in the status, with the reports that wait for the next write."""
@@ -218,7 +218,7 @@ class Desk:
         owner = controller(workload["metadata"]) if workload is not None and is_controller else None
         return why_not(job, pod, owner["uid"] if owner else "")
 
-    def _refuse(self, book: _Book, answer: Answer) -> Answer:
+    def _refuse(self, book: _Book, answer: Verdict) -> Verdict:
         book.refusal = Refusal(answer.reason, answer.message)
         return answer
 

@@ -16,7 +16,7 @@ import structlog
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler
 
-from tjworker.reports.desk import Answer, Desk
+from tjworker.reports.desk import Desk, Verdict
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +30,7 @@ MOST_WAITING = 512
 
 
 class _Handler(RequestHandler):
-    def initialize(self, server: ReportServer) -> None:
+    def initialize(self, server: ReportListener) -> None:
         self._server = server
 
     async def post(self) -> None:
@@ -38,17 +38,17 @@ class _Handler(RequestHandler):
         answer = await self._server.ask(self.request.path, given, self.request.body)
         self._say(answer)
 
-    def _say(self, answer: Answer) -> None:
+    def _say(self, answer: Verdict) -> None:
         self.set_status(answer.code)
         self.set_header("Content-Type", "application/json")
         self.finish(self.request.body if answer.code == 200 else orjson.dumps(_status(answer)))
 
     def write_error(self, status_code: int, **_: object) -> None:
         reason = {404: "NotFound", 405: "MethodNotAllowed"}.get(status_code, "InternalError")
-        self._say(Answer(status_code, reason, f"{self.request.method} {self.request.path} cannot be answered"))
+        self._say(Verdict(status_code, reason, f"{self.request.method} {self.request.path} cannot be answered"))
 
 
-class ReportServer:
+class ReportListener:
     """`port` 0: any free port, known after `listen`."""
 
     def __init__(self, desk: Desk, host: str, port: int, tls: ssl.SSLContext | None) -> None:
@@ -74,16 +74,16 @@ class ReportServer:
         self.port = sockets[0].getsockname()[1]
         self._server.add_sockets(sockets)
 
-    async def ask(self, path: str, authorization: str, body: bytes) -> Answer:
+    async def ask(self, path: str, authorization: str, body: bytes) -> Verdict:
         if self._asked >= MOST_WAITING:
-            return Answer(503, "ServiceUnavailable", "too many reports wait; report again")
+            return Verdict(503, "ServiceUnavailable", "too many reports wait; report again")
         self._asked += 1
         try:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, self._desk.take, path, authorization, body)
         except Exception:
             log.exception("a report has met a bug", path=path)
-            return Answer(500, "InternalError", "the report met an error of the operator; its log has it")
+            return Verdict(500, "InternalError", "the report met an error of the operator; its log has it")
         finally:
             self._asked -= 1
 
@@ -93,7 +93,7 @@ class ReportServer:
         self._threads.shutdown(wait=True)
 
 
-def _status(answer: Answer) -> dict[str, object]:
+def _status(answer: Verdict) -> dict[str, object]:
     return {
         "kind": "Status",
         "apiVersion": "v1",

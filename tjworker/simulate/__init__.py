@@ -4,8 +4,8 @@
 `tjworker.autoscale` decide through `autoscale.decide`, from the records that the projection would hold.
 """
 
-from tjworker.simulate.results import Outcome
+from tjworker.simulate.results import SimulationOutcome
 from tjworker.simulate.run import simulate
 from tjworker.simulate.scenario import Scenario, ScenarioError
 
-__all__ = ["Outcome", "Scenario", "ScenarioError", "simulate"]
+__all__ = ["Scenario", "ScenarioError", "SimulationOutcome", "simulate"]

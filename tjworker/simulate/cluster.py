@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from tjworker.simulate.scenario import Amounts, Node, Placement
+from tjworker.simulate.scenario import Amounts, Placement, SimulatedNode
 
 
 @dataclass(slots=True, eq=False)
@@ -47,8 +47,8 @@ class _Room:
     up: bool = True
 
 
-class Cluster:
-    def __init__(self, nodes: Sequence[Node], placement: Placement) -> None:
+class SimulatedCluster:
+    def __init__(self, nodes: Sequence[SimulatedNode], placement: Placement) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.free = {
             n.name: _Room(

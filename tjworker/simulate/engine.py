@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
-from tjworker.simulate.cluster import Cluster, Pod
-from tjworker.simulate.results import JobOutcome, Outcome, Sample
-from tjworker.simulate.scenario import LONGEST_SECONDS, Amounts, Job, Scenario, Service
+from tjworker.simulate.cluster import Pod, SimulatedCluster
+from tjworker.simulate.results import JobOutcome, Sample, SimulationOutcome
+from tjworker.simulate.scenario import LONGEST_SECONDS, Amounts, Scenario, SimulatedJob, SimulatedService
 from tjworker.simulate.speed import NO_SPEED, Layout, Rate
 
 TRAINER = "trainer"
@@ -25,10 +25,10 @@ TRAINER = "trainer"
 
 
 @dataclass(slots=True, eq=False)
-class Run:
+class JobRun:
     """A job that has been submitted and has not ended."""
 
-    job: Job
+    job: SimulatedJob
     outcome: JobOutcome
     target: int
     pods: dict[str, list[Pod]] = field(default_factory=dict)
@@ -74,8 +74,8 @@ class World:
     def __init__(self, scenario: Scenario, mover: Mover, policy: str) -> None:
         self.scenario = scenario
         self.mover = mover
-        self.cluster = Cluster(scenario.nodes, scenario.placement)
-        self.runs: dict[str, Run] = {}
+        self.cluster = SimulatedCluster(scenario.nodes, scenario.placement)
+        self.runs: dict[str, JobRun] = {}
         self.services: dict[str, list[Pod]] = {service.name: [] for service in scenario.services}
         self.service_targets: dict[str, int] = {}
         self.leaving: dict[str, list[Pod]] = {}
@@ -84,7 +84,7 @@ class World:
         """Pods without a node. The scheduler sorts them, the most urgent first."""
         self.now = 0.0
         self.outcomes = {job.name: JobOutcome(job.name, job.submitted_at) for job in scenario.jobs}
-        self.outcome = Outcome(
+        self.outcome = SimulationOutcome(
             policy,
             0.0,
             sum(n.has.cpu_milli for n in scenario.nodes),
@@ -110,7 +110,7 @@ class World:
         """Call `do` at that second. Of one second, a lower `order` comes first, then the earlier call of `at`."""
         heapq.heappush(self._events, (second, order, next(self._serials), do))
 
-    def play(self, progress: Callable[[float, int], None] | None = None) -> Outcome:
+    def play(self, progress: Callable[[float, int], None] | None = None) -> SimulationOutcome:
         """Play the scenario to its end. `progress(second, jobs done)` is called at each tick."""
         scenario = self.scenario
         for job in scenario.jobs:
@@ -145,7 +145,7 @@ class World:
     def _next_progress(self) -> float:
         return min((self._worked_until(run) for run in self.runs.values()), default=float("inf"))
 
-    def _worked_until(self, run: Run) -> float:
+    def _worked_until(self, run: JobRun) -> float:
         """The second at which the job ends or its speed changes; infinity if it makes no progress."""
         work = min(float("inf") if run.job.work is None else run.job.work, run.rate.until)
         if work == float("inf") or not run.layout or run.rate.work_per_second <= 0:
@@ -172,8 +172,8 @@ class World:
                 run.rate = self._speed(run)
 
     # -- events ----------------------------------------------------------------------------------------
-    def _submit(self, job: Job) -> None:
-        run = Run(job, self.outcomes[job.name], 0 if self.mover.rigid else job.replicas)
+    def _submit(self, job: SimulatedJob) -> None:
+        run = JobRun(job, self.outcomes[job.name], 0 if self.mover.rigid else job.replicas)
         self.runs[job.name] = run
         run.pods = {TRAINER: [], **{role: [] for role in job.beside}}
         self._follow(run)
@@ -185,7 +185,7 @@ class World:
                     self._start(pod, node)
                     pod.ready_at = self.now
 
-    def _end(self, run: Run) -> None:
+    def _end(self, run: JobRun) -> None:
         self._left -= 1
         run.outcome.ended_at = self.now
         run.outcome.replicas.append((self.now, 0))
@@ -211,7 +211,7 @@ class World:
         for service in self.scenario.services:
             self._scale_service(service, self.service_targets.get(service.name, 0))
 
-    def _lose(self, run: Run, pod: Pod) -> None:
+    def _lose(self, run: JobRun, pod: Pod) -> None:
         """Replace a pod whose node is lost, or that is preempted. The new pod has the same index."""
         pods = run.pods[pod.role]
         place = pods.index(pod)
@@ -220,7 +220,7 @@ class World:
         pods[place] = self._new_pod(run.job.name, pod.role, pod.index, pod.asks, pod.priority)
         self._changed(run)
 
-    def _scale_service(self, service: Service, replicas: int) -> None:
+    def _scale_service(self, service: SimulatedService, replicas: int) -> None:
         self.service_targets[service.name] = replicas
         pods = self.services[service.name]
         while len(pods) > replicas:
@@ -228,7 +228,7 @@ class World:
         while len(pods) < replicas:
             pods.append(self._new_pod(service.name, "pod", len(pods), service.asks, service.priority))
 
-    def _follow(self, run: Run) -> None:
+    def _follow(self, run: JobRun) -> None:
         """Create or delete pods until each role has its target."""
         wanted = {role: (n, asks) for role, (n, asks) in run.job.beside.items()}
         wanted[TRAINER] = (run.target, run.job.asks)
@@ -241,7 +241,7 @@ class World:
             run.pods[role].append(self._new_pod(run.job.name, role, index, wanted[role][1], run.job.priority))
         self._changed(run)
 
-    def _changed(self, run: Run) -> None:
+    def _changed(self, run: JobRun) -> None:
         """Note that the pods of the job have changed."""
         run.changed += 1
         self._dirty.add(run.job.name)
@@ -351,7 +351,7 @@ class World:
             # Each event ends with a sample, which counts the ready pods of services.
             self.at(pod.ready_at, lambda: None)
 
-    def _gang_fits(self, run: Run) -> bool:
+    def _gang_fits(self, run: JobRun) -> bool:
         """True if the job's quorum has nodes already, or finds room for all missing replicas together."""
         missing = run.job.quorum - sum(bool(pod.node) for pod in run.trainers)
         return missing <= 0 or self.cluster.count(run.job.asks, missing) >= missing
@@ -359,7 +359,7 @@ class World:
     def _preempt(self, pod: Pod) -> str:
         """Preempt pods of lower priority for this one, on the node where the fewest have to go. Returns the node; '' if
         no node can be freed. The room is free at once: grace periods of preempted pods are not simulated."""
-        best: tuple[int, str, list[tuple[Run, Pod]]] | None = None
+        best: tuple[int, str, list[tuple[JobRun, Pod]]] | None = None
         for name, room in self.cluster.free.items():
             if not room.up:
                 continue
@@ -386,7 +386,7 @@ class World:
         return best[1]
 
     # -- jobs ------------------------------------------------------------------------------------------
-    def _update_layout(self, run: Run) -> None:
+    def _update_layout(self, run: JobRun) -> None:
         """Make the replicas that are ready now the layout of the job. A change of the layout begins a pause."""
         ready = [pod.node for pod in run.trainers if pod.ready_at <= self.now]
         others_ready = all(pod.ready_at <= self.now for role in run.job.beside for pod in run.pods[role])
@@ -422,7 +422,7 @@ class World:
         run.paused_until = self.now + (0.0 if ran_before else run.job.rescale_seconds)
         run.rate = self._speed(run)
 
-    def _speed(self, run: Run) -> Rate:
+    def _speed(self, run: JobRun) -> Rate:
         speed = run.job.rigid.speed if self.mover.rigid and run.job.rigid else run.job.speed
         return speed.rate(run.layout, run.done)
 

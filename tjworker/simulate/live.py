@@ -17,12 +17,12 @@ from tjworker.api.model import Role
 from tjworker.api.node_requests import NOTHING, NodeRequests, pod_requests
 from tjworker.api.observed import NodeRecord, PodRecord
 from tjworker.api.waiting_pods import WaitingPods
-from tjworker.autoscale import POLICIES, Decision, JobState, Rules, decide
+from tjworker.autoscale import POLICIES, AutoscaleRules, Decision, JobState, decide
 from tjworker.autoscale.cluster import has, usable_nodes
 from tjworker.autoscale.roles import AutoRole, auto_roles
 from tjworker.autoscale.speed import SpeedCurve, learned_goodput, learned_throughput
 from tjworker.simulate.engine import TRAINER
-from tjworker.simulate.scenario import Amounts, Job, Node, Scenario, ScenarioError, Service
+from tjworker.simulate.scenario import Amounts, Scenario, ScenarioError, SimulatedJob, SimulatedNode, SimulatedService
 from tjworker.simulate.speed import LINEAR, Layout, Rate, Speed
 
 MEGA = 1_000_000
@@ -42,7 +42,7 @@ class LiveCluster:
     """Unix seconds."""
 
 
-def decide_once(live: LiveCluster, policy: str, rules: Rules) -> Decision:
+def decide_once(live: LiveCluster, policy: str, rules: AutoscaleRules) -> Decision:
     """The next decision, if every job had chosen this policy. Raises ScenarioError if the policy does not exist."""
     check_policy(policy)
     states = [_without_choice(state) for state in live.states]
@@ -62,7 +62,9 @@ def _without_choice(state: JobState) -> JobState:
     return replace(state, job=replace(state.job, annotations=kept), namespace_policy="")
 
 
-def live_scenario(live: LiveCluster, rules: Rules, until: float = UNTIL_SECONDS) -> tuple[Scenario, tuple[str, ...]]:
+def live_scenario(
+    live: LiveCluster, rules: AutoscaleRules, until: float = UNTIL_SECONDS
+) -> tuple[Scenario, tuple[str, ...]]:
     """(the scenario that begins now and ends `until` seconds later, its assumptions, one line each)."""
     autos, unplanned = auto_roles(live.states, live.now, rules)
     by_job: dict[str, AutoRole] = {}
@@ -106,25 +108,25 @@ def _usable(live: LiveCluster) -> Sequence[tuple[str, NodeRecord]]:
     return sorted(usable_nodes(live.nodes).items())
 
 
-def _node(node: NodeRecord, used: NodeRequests, rules: Rules) -> Node:
+def _node(node: NodeRecord, used: NodeRequests, rules: AutoscaleRules) -> SimulatedNode:
     gpus = sum(has(node, gpu) for gpu in rules.gpu_resources)
     room = Amounts(has(node, "cpu"), has(node, "memory"), gpus)
-    return Node(node.name, room, max(1, has(node, "pods") - max(0, used.pods)), _amounts(used, rules))
+    return SimulatedNode(node.name, room, max(1, has(node, "pods") - max(0, used.pods)), _amounts(used, rules))
 
 
-def _service(i: int, entry: WaitingPods, rules: Rules) -> Service:
-    return Service(
+def _service(i: int, entry: WaitingPods, rules: AutoscaleRules) -> SimulatedService:
+    return SimulatedService(
         f"waiting-{i}", _amounts(replace(entry.requests, pods=1), rules), ((0.0, entry.pods),), entry.priority
     )
 
 
-def _amounts(requests: NodeRequests, rules: Rules) -> Amounts:
+def _amounts(requests: NodeRequests, rules: AutoscaleRules) -> Amounts:
     gpus = sum(requests.amount(gpu) for gpu in rules.gpu_resources)
     return Amounts(max(0, requests.cpu_milli), max(0, requests.memory_bytes), max(0, gpus))
 
 
 # -- jobs ----------------------------------------------------------------------------------------------
-def _job(auto: AutoRole, name: str, rules: Rules) -> Job:
+def _job(auto: AutoRole, name: str, rules: AutoscaleRules) -> SimulatedJob:
     state, elastic = auto.state, auto.elastic
     now = max(1, elastic.parallelism)
     speed, remaining = _speed(auto), state.progress.remaining_seconds if state.progress else None
@@ -139,7 +141,7 @@ def _job(auto: AutoRole, name: str, rules: Rules) -> Job:
         shown = role.name if role.name != TRAINER else f"{TRAINER}-fixed"
         fixed_roles[shown] = (count, _of_role(role, pods, auto, rules))
         standing[shown] = [pod.node for pod in pods]
-    return Job(
+    return SimulatedJob(
         name,
         0.0,
         Amounts(elastic.cpu_request_milli, elastic.memory_request_mega * MEGA, elastic.gpu_limit),
@@ -159,7 +161,7 @@ def _job(auto: AutoRole, name: str, rules: Rules) -> Job:
     )
 
 
-def _of_role(role: Role, pods: Sequence[PodRecord], auto: AutoRole, rules: Rules) -> Amounts:
+def _of_role(role: Role, pods: Sequence[PodRecord], auto: AutoRole, rules: AutoscaleRules) -> Amounts:
     if pods and pods[0].requests:
         return _amounts(_requests(pods[0], auto), rules)
     try:

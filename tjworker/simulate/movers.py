@@ -18,10 +18,10 @@ from tjworker.api.progress import Placement, Progress, Report, with_sample
 from tjworker.api.status import JobStatus, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods
-from tjworker.autoscale import POLICIES, JobState, Rules, decide
+from tjworker.autoscale import POLICIES, AutoscaleRules, JobState, decide
 from tjworker.base import JobName
 from tjworker.simulate.cluster import Pod
-from tjworker.simulate.engine import TRAINER, Mover, Run, World
+from tjworker.simulate.engine import TRAINER, JobRun, Mover, World
 from tjworker.simulate.scenario import GPU, Amounts, Scenario, ScenarioError
 
 EPOCH = 1_767_225_600
@@ -90,7 +90,7 @@ class Autoscaled:
     rigid = False
 
     def __init__(self, policy: str, scenario: Scenario) -> None:
-        self._rules = Rules(policy, scenario.max_load_desired, scenario.cooldown_seconds, (GPU,))
+        self._rules = AutoscaleRules(policy, scenario.max_load_desired, scenario.cooldown_seconds, (GPU,))
         self._nodes = {
             node.name: NodeRecord(
                 node.name,
@@ -134,7 +134,7 @@ class Autoscaled:
             self._jobs[name].records = (record, *self._jobs[name].records[:9])
         return targets
 
-    def _state(self, run: Run, world: World, now: float) -> JobState:
+    def _state(self, run: JobRun, world: World, now: float) -> JobState:
         known = self._jobs.get(run.job.name)
         if known is None:
             known = self._jobs[run.job.name] = _Record(run)
@@ -149,7 +149,7 @@ class Autoscaled:
 class _Record:
     """A job in the form that the API server would have."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: JobRun) -> None:
         job = run.job
         self.records: tuple[ScaleRecord, ...] = ()
         self.progress: Progress | None = job.reported
@@ -167,7 +167,7 @@ class _Record:
         self._at: tuple[int, bool] | None = None
         self._built: JobState | None = None
 
-    def report(self, run: Run, now: float) -> None:
+    def report(self, run: JobRun, now: float) -> None:
         """Make a report, as the job's training program would. A job without progress makes none."""
         if not run.running(now) or run.job.work is None or run.rate.work_per_second <= 0:
             return
@@ -186,7 +186,7 @@ class _Record:
             rescale_seconds=run.job.rescale_seconds if moved else None,
         )
 
-    def state(self, run: Run, leaving: Sequence[Pod], now: float) -> JobState:
+    def state(self, run: JobRun, leaving: Sequence[Pod], now: float) -> JobState:
         """The job and its pods as the autoscaler would read them."""
         ready = all(pod.ready_at <= now for pods in run.pods.values() for pod in pods)
         mark = (run.changed, ready)

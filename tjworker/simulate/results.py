@@ -46,7 +46,7 @@ class Sample:
 
 
 @dataclass(slots=True)
-class Outcome:
+class SimulationOutcome:
     policy: str
     ended_at: float
     cpu_total_milli: int

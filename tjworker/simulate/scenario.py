@@ -30,7 +30,7 @@ class Amounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SimulatedNode:
     name: str
     has: Amounts
     pods: int = 110
@@ -48,7 +48,7 @@ class NodeEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class SimulatedService:
     """Pods that do no training, such as a web service. Their number follows a fixed plan."""
 
     name: str
@@ -67,7 +67,7 @@ class Rigid:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SimulatedJob:
     name: str
     submitted_at: float
     asks: Amounts
@@ -109,9 +109,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    nodes: Sequence[Node]
-    jobs: Sequence[Job]
-    services: Sequence[Service] = ()
+    nodes: Sequence[SimulatedNode]
+    jobs: Sequence[SimulatedJob]
+    services: Sequence[SimulatedService] = ()
     events: Sequence[NodeEvent] = ()
     until: float | None = None
     """The second at which the simulation ends. None: when every job is done."""
@@ -138,7 +138,7 @@ class Scenario:
         )
 
 
-def room_for(nodes: Sequence[Node], asks: Amounts) -> int:
+def room_for(nodes: Sequence[SimulatedNode], asks: Amounts) -> int:
     """How many such pods the empty cluster has room for."""
     count = 0
     for node in nodes:

@@ -16,13 +16,13 @@ from tjworker.api.quantity import milli, whole
 from tjworker.simulate.scenario import (
     LONGEST_SECONDS,
     Amounts,
-    Job,
-    Node,
     NodeEvent,
     Rigid,
     Scenario,
     ScenarioError,
-    Service,
+    SimulatedJob,
+    SimulatedNode,
+    SimulatedService,
     room_for,
 )
 from tjworker.simulate.speed import LINEAR, Speed, Table
@@ -140,7 +140,7 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
             raise ScenarioError(f"nodeEvents.{i}.node: {event.node} does not exist; a node is called {nodes[0].name}")
     if (count := sum(entry.count for entry in read.jobs)) > MOST_JOBS:
         raise ScenarioError(f"jobs: there are {count}, and at most {MOST_JOBS} are simulated")
-    jobs: list[Job] = []
+    jobs: list[SimulatedJob] = []
     complaints: list[str] = []
     job_names: set[str] = set()
     for i, entry in enumerate(read.jobs):
@@ -162,9 +162,10 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
     return _scenario(read, nodes, jobs), tuple(complaints)
 
 
-def _scenario(read: _Document, nodes: list[Node], jobs: list[Job]) -> Scenario:
+def _scenario(read: _Document, nodes: list[SimulatedNode], jobs: list[SimulatedJob]) -> Scenario:
     services = [
-        Service(s.name, s.requests.amounts(), tuple(sorted(s.replicas.items())), s.priority) for s in read.services
+        SimulatedService(s.name, s.requests.amounts(), tuple(sorted(s.replicas.items())), s.priority)
+        for s in read.services
     ]
     return Scenario(
         nodes,
@@ -182,24 +183,24 @@ def _scenario(read: _Document, nodes: list[Node], jobs: list[Job]) -> Scenario:
     )
 
 
-def _nodes(read: _Document) -> list[Node]:
+def _nodes(read: _Document) -> list[SimulatedNode]:
     if (count := sum(entry.count for entry in read.nodes)) > MOST_NODES:
         raise ScenarioError(f"nodes: there are {count}, and at most {MOST_NODES} are simulated")
-    found: dict[str, Node] = {}
+    found: dict[str, SimulatedNode] = {}
     for i, entry in enumerate(read.nodes):
         for n in range(entry.count):
             name = f"{entry.name}-{n}" if entry.count > 1 else entry.name
             if name in found:
                 raise ScenarioError(f"nodes.{i}.name: {name} is there already")
-            found[name] = Node(name, entry.amounts(), entry.pods, entry.used.amounts())
+            found[name] = SimulatedNode(name, entry.amounts(), entry.pods, entry.used.amounts())
     return list(found.values())
 
 
-def _jobs(entry: _Job) -> list[Job]:
+def _jobs(entry: _Job) -> list[SimulatedJob]:
     least, most = entry.bounds()
     speed: Speed = LINEAR if entry.speed == "linear" else Table(tuple(sorted(entry.speed.items())))
     return [
-        Job(
+        SimulatedJob(
             f"{entry.name}-{n}" if entry.count > 1 else entry.name,
             entry.submit + n * entry.every,
             entry.requests.amounts(),

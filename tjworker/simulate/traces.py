@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from tjworker.api.quantity import milli, whole
 from tjworker.simulate.pollux import Application, PolluxSpeed
-from tjworker.simulate.scenario import Amounts, Job, Node, Rigid, ScenarioError, room_for
+from tjworker.simulate.scenario import Amounts, Rigid, ScenarioError, SimulatedJob, SimulatedNode, room_for
 from tjworker.simulate.speed import LINEAR
 
 Row = Mapping[str, str]
@@ -35,7 +35,7 @@ ONE_GPU = Amounts(cpu_milli=1000, gpus=1)
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    jobs: tuple[Job, ...]
+    jobs: tuple[SimulatedJob, ...]
     complaints: tuple[str, ...]
     """One line for each row that is left out, or whose order changes."""
 
@@ -44,7 +44,7 @@ class _Refused(ValueError):
     """A row is left out; the message says why."""
 
 
-def read_trace(path: Path, nodes: list[Node], models: Path | None) -> Trace:
+def read_trace(path: Path, nodes: list[SimulatedNode], models: Path | None) -> Trace:
     """The jobs of a CSV file, by time. `models`: the folder of Pollux' applications. Raises ScenarioError if the file
     is no trace, or has no job."""
     complaints: list[str] = []
@@ -63,7 +63,7 @@ def read_trace(path: Path, nodes: list[Node], models: Path | None) -> Trace:
         raise ScenarioError(f"{path}: {complaints[0] if complaints else NO_HEADER}")
     columns = set(header)
     build = _builder(path, columns, nodes, models)
-    jobs: dict[str, Job] = {}
+    jobs: dict[str, SimulatedJob] = {}
     latest, latest_line = float("-inf"), 0
     for line, row in rows:
         try:
@@ -112,7 +112,9 @@ def _lines(path: Path, file: BinaryIO, complaints: list[str]) -> Iterator[str]:
         yield line.decode("utf-8-sig" if number == 1 else "utf-8")
 
 
-def _builder(path: Path, columns: set[str], nodes: list[Node], models: Path | None) -> Callable[[Row, int], Job]:
+def _builder(
+    path: Path, columns: set[str], nodes: list[SimulatedNode], models: Path | None
+) -> Callable[[Row, int], SimulatedJob]:
     if {"name", "time", "application", "num_replicas", "batch_size"} <= columns:
         if models is None:
             raise ScenarioError(
@@ -133,7 +135,7 @@ def _builder(path: Path, columns: set[str], nodes: list[Node], models: Path | No
     )
 
 
-def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) -> Job:
+def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) -> SimulatedJob:
     name = row["application"]
     # The name becomes part of a path, and may not lead out of the folder.
     if not name or "/" in name or name.startswith("."):
@@ -143,7 +145,7 @@ def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) ->
     except ScenarioError as error:
         raise _Refused(str(error)) from None
     replicas, batch = _count(row, "num_replicas"), _count(row, "batch_size")
-    return Job(
+    return SimulatedJob(
         row["name"],
         _number(row, "time"),
         ONE_GPU,
@@ -159,13 +161,13 @@ def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) ->
     )
 
 
-def _philly(row: Row, line: int, gpus: int) -> Job:
+def _philly(row: Row, line: int, gpus: int) -> SimulatedJob:
     try:
         at = datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp()
     except ValueError:
         raise _Refused(f"timestamp is {row['timestamp']!r}, and not such as 2017-10-09 07:01:55") from None
     replicas = _count(row, "num_gpus")
-    return Job(
+    return SimulatedJob(
         f"row-{line}",
         at,
         ONE_GPU,
@@ -179,7 +181,7 @@ def _philly(row: Row, line: int, gpus: int) -> Job:
     )
 
 
-def _own(row: Row) -> Job:
+def _own(row: Row) -> SimulatedJob:
     replicas = _count(row, "replicas")
     least = _count(row, "min") if row.get("min") else replicas
     most = _count(row, "max") if row.get("max") else replicas
@@ -190,7 +192,7 @@ def _own(row: Row) -> Job:
         _quantity(row, "memory", whole) if row.get("memory") else 0,
         _count(row, "gpus") if row.get("gpus") and row["gpus"] != "0" else 0,
     )
-    return Job(
+    return SimulatedJob(
         row["name"],
         _number(row, "time"),
         asks,
@@ -236,5 +238,5 @@ def _quantity(row: Row, column: str, read: Callable[[object], int]) -> int:
         raise _Refused(f"{column}: {error}") from None
 
 
-def _shifted(job: Job, first: float) -> Job:
+def _shifted(job: SimulatedJob, first: float) -> SimulatedJob:
     return replace(job, submitted_at=job.submitted_at - first) if first else job

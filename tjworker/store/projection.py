@@ -44,7 +44,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class RecordPlace:
     """The place of one record."""
 
     key: JobKey
@@ -164,7 +164,7 @@ class Projection(Protocol):
         ...
 
     # -- written by workers ------------------------------------------------------------------------
-    def distrust(self, entries: Sequence[Entry]) -> None:
+    def distrust(self, entries: Sequence[RecordPlace]) -> None:
         """Delete these records and their versions, and make the writer's next write raise Lost: then the watcher lists
         everything again. Until then nothing is synced."""
         ...

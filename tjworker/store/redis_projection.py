@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from tjworker.base import GroupResource, JobKey
-from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, View
+from tjworker.store.projection import Change, Checkpoint, ClusterView, RecordPlace, View
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, flat, job_keys, text, version
 
 CHANGES_PER_CALL = 250
@@ -93,7 +93,7 @@ class RedisProjection:
         return answer
 
     # -- written by workers ------------------------------------------------------------------------
-    def distrust(self, entries: Sequence[Entry]) -> None:
+    def distrust(self, entries: Sequence[RecordPlace]) -> None:
         for part in batches(entries, CHANGES_PER_CALL):
             self._redis.run("distrust", *flat((entry.of or "job", entry.key, entry.field) for entry in part))
 

@@ -27,11 +27,11 @@ from tjworker.store.work_queue import (
     ON_NEWS,
     AtOnce,
     Claim,
-    Ending,
     FinishResult,
     NextPass,
     OnNews,
     OnOwnWrite,
+    PassEnding,
     QueueStats,
     Taken,
     WithBackoff,
@@ -80,7 +80,7 @@ class RedisWorkQueue:
         except OperatorError:
             # Release the keys. Otherwise they would wait until their leases lapse, and count as died.
             with suppress(OperatorError):
-                self.finish_all([Ending(claim, next_pass=WithBackoff()) for claim in claims])
+                self.finish_all([PassEnding(claim, next_pass=WithBackoff()) for claim in claims])
             raise
         return Taken(list(zip(claims, views, strict=True)), job_keys([publish] if publish else []), float(at))
 
@@ -103,13 +103,13 @@ class RedisWorkQueue:
         return [answer if isinstance(answer, OperatorError) else None for answer in answers]
 
     def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
-        return _finished(self._redis.run("finish", *self._finish_args(Ending(claim, written, next_pass))))
+        return _finished(self._redis.run("finish", *self._finish_args(PassEnding(claim, written, next_pass))))
 
-    def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
+    def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
         calls = [self._finish_args(ending) for ending in endings]
         return [_finished(answer) for answer in self._redis.run_each("finish", calls)]
 
-    def _finish_args(self, ending: Ending) -> list[Any]:
+    def _finish_args(self, ending: PassEnding) -> list[Any]:
         """ARGV of `finish.lua`, after the prefix."""
         claim = ending.claim
         return [claim.key, claim.token, *_next_pass_args(ending.next_pass), *self._retry, *_pairs(ending.written)]

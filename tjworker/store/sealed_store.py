@@ -16,7 +16,7 @@ import structlog
 
 from tjworker.base import GroupResource, JobKey, Transient, printable
 from tjworker.store.port import Store
-from tjworker.store.projection import Change, Checkpoint, ClusterView, Entry, Projection, View
+from tjworker.store.projection import Change, Checkpoint, ClusterView, Projection, RecordPlace, View
 from tjworker.store.seal import Seal
 from tjworker.store.work_queue import Taken, WorkQueue
 
@@ -117,8 +117,8 @@ class SealedProjection:
         return self.opened(key, self._inner.view(key, node_names))
 
     def opened(self, key: JobKey, view: View) -> View:
-        refused: list[Entry] = []
-        job = None if view.job is None else self._open(view.job, refused, Entry(key, "job"))
+        refused: list[RecordPlace] = []
+        job = None if view.job is None else self._open(view.job, refused, RecordPlace(key, "job"))
         children = {
             resource: self._open_each(records, refused, key, resource) for resource, records in view.children.items()
         }
@@ -130,13 +130,13 @@ class SealedProjection:
         return replace(view, job=None, children={}, nodes={}, synced=False)
 
     def nodes(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        refused: list[Entry] = []
+        refused: list[RecordPlace] = []
         found = self._open_named("node", self._inner.nodes(names), refused)
         self.distrust(refused)
         return found
 
     def cluster(self) -> ClusterView:
-        view, refused = self._inner.cluster(), list[Entry]()
+        view, refused = self._inner.cluster(), list[RecordPlace]()
         nodes = self._open_named("node", view.nodes, refused)
         requests = self._open_named("requests", view.node_requests, refused)
         self.distrust(refused)
@@ -146,9 +146,9 @@ class SealedProjection:
 
     def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
         found: dict[JobKey, tuple[int, bytes]] = {}
-        refused: list[Entry] = []
+        refused: list[RecordPlace] = []
         for key, (rv, sealed) in self._inner.unfinished().items():
-            record = self._open(sealed, refused, Entry(key, "job"))
+            record = self._open(sealed, refused, RecordPlace(key, "job"))
             if record is not None:
                 found[key] = (rv, record)
         self.distrust(refused)
@@ -157,7 +157,7 @@ class SealedProjection:
     def children(
         self, keys: Sequence[JobKey], resources: Sequence[GroupResource]
     ) -> Mapping[JobKey, Mapping[GroupResource, Mapping[str, bytes]]]:
-        refused: list[Entry] = []
+        refused: list[RecordPlace] = []
         found = {
             key: {resource: self._open_each(records, refused, key, resource) for resource, records in of_job.items()}
             for key, of_job in self._inner.children(keys, resources).items()
@@ -165,7 +165,7 @@ class SealedProjection:
         self.distrust(refused)
         return found
 
-    def _open(self, sealed: bytes, refused: list[Entry], entry: Entry) -> bytes | None:
+    def _open(self, sealed: bytes, refused: list[RecordPlace], entry: RecordPlace) -> bytes | None:
         place = ("job", entry.key, entry.field) if entry.key else (entry.of, entry.field)
         record = self._seal.open(sealed, *place)
         if record is None:
@@ -173,19 +173,20 @@ class SealedProjection:
         return record
 
     def _open_each(
-        self, records: Mapping[str, bytes], refused: list[Entry], key: JobKey, resource: GroupResource
+        self, records: Mapping[str, bytes], refused: list[RecordPlace], key: JobKey, resource: GroupResource
     ) -> dict[str, bytes]:
         opened = (
-            (name, self._open(sealed, refused, Entry(key, f"{resource}/{name}"))) for name, sealed in records.items()
+            (name, self._open(sealed, refused, RecordPlace(key, f"{resource}/{name}")))
+            for name, sealed in records.items()
         )
         return {name: record for name, record in opened if record is not None}
 
-    def _open_named(self, of: str, records: Mapping[str, bytes], refused: list[Entry]) -> dict[str, bytes]:
-        opened = ((n, self._open(sealed, refused, Entry(JobKey(""), n, of))) for n, sealed in records.items())
+    def _open_named(self, of: str, records: Mapping[str, bytes], refused: list[RecordPlace]) -> dict[str, bytes]:
+        opened = ((n, self._open(sealed, refused, RecordPlace(JobKey(""), n, of))) for n, sealed in records.items())
         return {name: record for name, record in opened if record is not None}
 
     # -- what cannot be trusted --------------------------------------------------------------------
-    def distrust(self, entries: Sequence[Entry]) -> None:
+    def distrust(self, entries: Sequence[RecordPlace]) -> None:
         """Log these records, delete them, and make the watcher list everything again."""
         if not entries:
             return
@@ -197,7 +198,7 @@ class SealedProjection:
         except Transient as error:
             log.warning("cannot ask the watcher to list everything again", error=error.message)
 
-    def _log(self, entries: Sequence[Entry]) -> None:
+    def _log(self, entries: Sequence[RecordPlace]) -> None:
         since, logged = self._logged
         if self._monotonic() - since >= ASK_SECONDS:
             since, logged = self._monotonic(), 0

@@ -91,7 +91,7 @@ ON_NEWS = OnNews()
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class PassEnding:
     """The end of one pass, as `finish_all` takes it."""
 
     claim: Claim
@@ -168,7 +168,7 @@ class WorkQueue(Protocol):
         event of the last own write queues the key; if the watch has shown it already, this call does."""
         ...
 
-    def finish_all(self, endings: Sequence[Ending]) -> list[FinishResult]:
+    def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
         """`finish` each pass, in one round trip. A result has the error of its pass. Raises if all fail."""
         ...
 

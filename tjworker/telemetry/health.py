@@ -24,7 +24,7 @@ SILENCE_SECONDS = 10.0
 """A connection that is silent for longer is closed, since each one holds a thread."""
 
 
-class Report(Protocol):
+class HealthReport(Protocol):
     """The state of a process."""
 
     def problems(self) -> Sequence[str]:
@@ -49,7 +49,7 @@ class _Server(ThreadingHTTPServer):
 class HealthServer:
     """Answers GET /healthz and /readyz with 200 or 503 and the report as JSON."""
 
-    def __init__(self, port: int, report: Callable[[], Report], *, host: str = "0.0.0.0") -> None:  # noqa: S104
+    def __init__(self, port: int, report: Callable[[], HealthReport], *, host: str = "0.0.0.0") -> None:  # noqa: S104
         class Handler(BaseHTTPRequestHandler):
             timeout = SILENCE_SECONDS
 
@@ -81,7 +81,7 @@ class HealthServer:
         self._server.server_close()
 
 
-def open_health(settings: Settings, report: Callable[[], Report]) -> HealthServer | None:
+def open_health(settings: Settings, report: Callable[[], HealthReport]) -> HealthServer | None:
     """A started server on `TJ_HEALTH_HOST` and `TJ_HEALTH_PORT`; None for port 0. Raises OSError, logged in a line, if
     the port cannot be opened."""
     if not settings.health_port:

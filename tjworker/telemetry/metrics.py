@@ -29,7 +29,7 @@ SHORT = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 @dataclass(frozen=True, eq=False)
-class Metric:
+class MetricRow:
     name: str
     what: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -46,12 +46,12 @@ class Metric:
 
 
 @dataclass(frozen=True, eq=False)
-class Gauge(Metric):
+class Gauge(MetricRow):
     """A metric that a collector reads at each scrape (`scrape.Collector`)."""
 
 
 @dataclass(frozen=True, eq=False)
-class Counter(Metric):
+class Counter(MetricRow):
     kind = "counter"
 
     @cached_property
@@ -67,7 +67,7 @@ class Counter(Metric):
 
 
 @dataclass(frozen=True, eq=False)
-class Histogram(Metric):
+class Histogram(MetricRow):
     kind = "histogram"
     buckets: Sequence[float] = SHORT
 
@@ -86,7 +86,7 @@ class Histogram(Metric):
 
 
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which Prometheus does not need
-Sample = tuple[Metric, Mapping[str, str], float]
+Sample = tuple[MetricRow, Mapping[str, str], float]
 """(metric, labels, value), from a collector."""
 REGISTRY = prometheus_client.CollectorRegistry()
 """What this process counts."""
@@ -324,10 +324,10 @@ REQUESTED = Gauge(
 )
 NODES = Gauge("tj_cluster_nodes", "nodes", {"usable": "`true`: Ready and schedulable; `false`"}, _LEADER)
 
-TABLE: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+TABLE: tuple[MetricRow, ...] = tuple(value for value in list(globals().values()) if isinstance(value, MetricRow))
 
 
-def combinations(metric: Metric) -> Iterator[dict[str, str]]:
+def combinations(metric: MetricRow) -> Iterator[dict[str, str]]:
     """The combinations of the labels' known values; none if the values of a label are not known."""
     if metric.labels and metric.known.keys() == metric.labels.keys():
         for values in product(*(metric.known[name] for name in metric.labels)):

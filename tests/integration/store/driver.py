@@ -13,7 +13,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, GroupResource, JobKey
 from tjworker.store.projection import Change, View
 from tjworker.store.sealed_store import sealed
-from tjworker.store.work_queue import ON_NEWS, Claim, Ending, NextPass, QueueStats, Taken, WithBackoff, Written
+from tjworker.store.work_queue import ON_NEWS, Claim, NextPass, PassEnding, QueueStats, Taken, WithBackoff, Written
 
 A = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/a")
 B = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/b")
@@ -104,7 +104,7 @@ class Drive:
         self.left = list(taken.publish)
         return [claim.key for claim, _ in taken.views]
 
-    def finish_all(self, *endings: Ending) -> list[bool]:
+    def finish_all(self, *endings: PassEnding) -> list[bool]:
         """Which of them the caller publishes."""
         return [bool(done.publish) for done in self.queue.finish_all(endings)]
 

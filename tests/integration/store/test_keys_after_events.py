@@ -11,7 +11,7 @@ import pytest
 from tests.integration.store.driver import A, Drive, a_job
 from tests.integration.store.worlds import SHOWN, World
 from tjworker.api.resources import PODS
-from tjworker.store.projection import Entry
+from tjworker.store.projection import RecordPlace
 from tjworker.store.work_queue import ON_NEWS, AtOnce, NextPass, OnNews, WithBackoff
 
 OF_NO_JOB = {"writer", "progress", "nodes", "node_requests", "in_line", "missing", "turn", "once"}
@@ -90,7 +90,7 @@ EVENTS: dict[str, tuple[Callable[[Drive], Any], set[str], set[str]]] = {
         WAITING - RECORDS - OWN_WRITES - {"rests"},
     ),
     "a worker cannot open its record": (
-        lambda d: d.projection.distrust([Entry(A, "job")]),
+        lambda d: d.projection.distrust([RecordPlace(A, "job")]),
         HELD - {"seen", "gone"},
         WAITING - {"seen", "gone"},
     ),

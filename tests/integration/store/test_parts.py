@@ -14,7 +14,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.store.connect import open_store
 from tjworker.store.keys import BY_NAME
-from tjworker.store.projection import Entry
+from tjworker.store.projection import RecordPlace
 from tjworker.store.redis_commands import KEYS_PER_CALL
 from tjworker.store.redis_projection import CHANGES_PER_CALL
 
@@ -67,7 +67,7 @@ def all_requests(d: Drive, count: int) -> None:
 
 def distrusted(d: Drive, count: int) -> None:
     d.projection.apply_nodes(1, BESIDE | records(count))
-    d.projection.distrust([Entry(NO_KEY, name, "node") for name in records(count)])
+    d.projection.distrust([RecordPlace(NO_KEY, name, "node") for name in records(count)])
     assert d.projection.cluster().nodes == BESIDE
 
 

@@ -23,8 +23,8 @@ from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
 from tjworker.store.port import Store
-from tjworker.store.projection import Change, Entry
-from tjworker.store.work_queue import AtOnce, Claim, Ending, NextPass, OnNews, OnOwnWrite, WithBackoff, Written
+from tjworker.store.projection import Change, RecordPlace
+from tjworker.store.work_queue import AtOnce, Claim, NextPass, OnNews, OnOwnWrite, PassEnding, WithBackoff, Written
 
 KEYS = (A, B, C)
 keys = st.sampled_from(KEYS)
@@ -152,11 +152,11 @@ class Both(RuleBasedStateMachine):
 
     @rule(
         entry=st.one_of(
-            st.just(Entry(JobKey(""), "n1", "node")),
-            st.builds(Entry, keys, st.sampled_from(["job", f"{PODS}/x-0", f"{PODS}/x-1"])),
+            st.just(RecordPlace(JobKey(""), "n1", "node")),
+            st.builds(RecordPlace, keys, st.sampled_from(["job", f"{PODS}/x-0", f"{PODS}/x-1"])),
         )
     )
-    def distrust(self, entry: Entry) -> None:
+    def distrust(self, entry: RecordPlace) -> None:
         for world in self.worlds:
             world.bare.projection.distrust([entry])
 
@@ -213,7 +213,7 @@ class Both(RuleBasedStateMachine):
         taken = (mine, theirs)
         if again:
             self.same(
-                lambda s, n: s.queue.finish_all([Ending(claim, next_pass=AtOnce()) for claim, _ in taken[n].views])
+                lambda s, n: s.queue.finish_all([PassEnding(claim, next_pass=AtOnce()) for claim, _ in taken[n].views])
             )
         else:
             self.claims += [(a, b) for (a, _), (b, _) in zip(mine.views, theirs.views, strict=True)]

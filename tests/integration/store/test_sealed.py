@@ -19,7 +19,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import JobKey, Terminal
 from tjworker.settings import Settings
 from tjworker.store.connect import open_sealed_store
-from tjworker.store.projection import Change, Entry, Lost
+from tjworker.store.projection import Change, Lost, RecordPlace
 from tjworker.store.seal import SEAL_BYTES, Seal, open_seal
 from tjworker.store.sealed_store import SealedProjection, SealedStore, sealed
 
@@ -323,7 +323,7 @@ DISTRUST: dict[str, Case] = {
             d.job(5),
             d.pod(6),
             d.pod(7, name="a-1"),
-            d.projection.distrust([Entry(A, "pods/a-0")]),
+            d.projection.distrust([RecordPlace(A, "pods/a-0")]),
             d.view().job,
             list(d.view().children[PODS]),
         ],
@@ -332,7 +332,7 @@ DISTRUST: dict[str, Case] = {
     "a job without its record is still known and counted as unfinished, and no longer read": Case(
         lambda d: [
             d.job(5),
-            d.projection.distrust([Entry(A, "job")]),
+            d.projection.distrust([RecordPlace(A, "job")]),
             list(d.projection.known_keys()),
             dict(d.projection.unfinished()),
             d.queue.stats().unfinished,
@@ -347,7 +347,7 @@ DISTRUST: dict[str, Case] = {
             d.job(5),
             d.take(),
             d.fail() > 0,
-            d.projection.distrust([Entry(A, "job")]),
+            d.projection.distrust([RecordPlace(A, "job")]),
             d.projection.lead(1),
             d.no_job(6),
             list(d.projection.known_keys()),
@@ -359,7 +359,7 @@ DISTRUST: dict[str, Case] = {
     "so is one without its last child": Case(
         lambda d: [
             d.pod(6),
-            d.projection.distrust([Entry(A, "pods/a-0")]),
+            d.projection.distrust([RecordPlace(A, "pods/a-0")]),
             list(d.projection.known_keys()),
             d.projection.lead(1),
             d.no_pod(7),
@@ -369,7 +369,7 @@ DISTRUST: dict[str, Case] = {
     ),
     "the writer is told that the projection is lost, and leads again": Case(
         lambda d: [
-            d.projection.distrust([Entry(A, "job")]),
+            d.projection.distrust([RecordPlace(A, "job")]),
             d.view().synced,
             raised(lambda: d.job(5)),
             d.projection.lead(1),
@@ -382,7 +382,7 @@ DISTRUST: dict[str, Case] = {
     ),
     "an older writer stays fenced": Case(
         lambda d: [
-            d.projection.distrust([Entry(A, "job")]),
+            d.projection.distrust([RecordPlace(A, "job")]),
             raised(lambda: d.projection.lead(0)),
             other(d).projection.lead(2),
             raised(lambda: d.job(5)),
@@ -393,7 +393,7 @@ DISTRUST: dict[str, Case] = {
         lambda d: [
             d.job(5),
             d.pod(10**12),
-            d.projection.distrust([Entry(A, "pods/a-0")]),
+            d.projection.distrust([RecordPlace(A, "pods/a-0")]),
             d.projection.lead(1),
             d.pod(6),
             list(d.view().children[PODS].values()),
@@ -404,7 +404,7 @@ DISTRUST: dict[str, Case] = {
         lambda d: [
             d.job(5),
             d.no_pod(10**12),
-            d.projection.distrust([Entry(A, "pods/a-0")]),
+            d.projection.distrust([RecordPlace(A, "pods/a-0")]),
             d.projection.lead(1),
             d.pod(6),
             list(d.view().children[PODS]),
@@ -416,7 +416,11 @@ DISTRUST: dict[str, Case] = {
             d.projection.apply_nodes(1, {"n1": b"1", "n2": b"2"}),
             d.projection.apply_node_requests(1, {"n1": b"3", "n2": b"4"}),
             d.projection.distrust(
-                [Entry(_NO_KEY, "n9", "node"), Entry(_NO_KEY, "n1", "node"), Entry(_NO_KEY, "n2", "requests")]
+                [
+                    RecordPlace(_NO_KEY, "n9", "node"),
+                    RecordPlace(_NO_KEY, "n1", "node"),
+                    RecordPlace(_NO_KEY, "n2", "requests"),
+                ]
             ),
             dict(d.projection.cluster().nodes),
             dict(d.projection.cluster().node_requests),

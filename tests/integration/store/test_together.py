@@ -13,7 +13,7 @@ from tests.integration.store.driver import A, B, C, a_pod, many, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK
-from tjworker.store.work_queue import AtOnce, Ending, OnNews, Written
+from tjworker.store.work_queue import AtOnce, OnNews, PassEnding, Written
 
 TOGETHER = {
     "a task takes the keys whose turn it is, of each namespace one and then of the next": Case(
@@ -41,9 +41,9 @@ TOGETHER = {
             d.pod(7, A),
             d.pod(8, B),
             d.finish_all(
-                Ending(d.claims[A], Written([(PODS, 7)])),
-                Ending(d.claims[B]),
-                Ending(d.claims[C], next_pass=OnNews(60)),
+                PassEnding(d.claims[A], Written([(PODS, 7)])),
+                PassEnding(d.claims[B]),
+                PassEnding(d.claims[C], next_pass=OnNews(60)),
             ),
             d.turns(),
             d.stats().delayed,
@@ -56,7 +56,7 @@ TOGETHER = {
             d.turns(ttl_seconds=20),
             d.renew(B, ttl_seconds=60),
             d.wait(21),
-            d.finish_all(Ending(d.claims[A], next_pass=AtOnce()), Ending(d.claims[B], next_pass=AtOnce())),
+            d.finish_all(PassEnding(d.claims[A], next_pass=AtOnce()), PassEnding(d.claims[B], next_pass=AtOnce())),
             d.resync(),
         ],
         [[A, B], [A, B], None, None, [True, True], []],
@@ -85,16 +85,16 @@ TOGETHER = {
             d.wait(31),
             d.resync(),
             d.turn(A, "worker-2"),
-            d.finish_all(Ending(old[A], next_pass=AtOnce()), Ending(d.claims[A])),
+            d.finish_all(PassEnding(old[A], next_pass=AtOnce()), PassEnding(d.claims[A])),
         ][3:],
         [None, [A, B], A, [False, False]],
     ),
     "an end that is told again says again that a task is missing": Case(
         lambda d: (
             [d.add(A, B), d.turns()]
-            + [d.finish_all(Ending(d.claims[A], next_pass=AtOnce()), Ending(d.claims[B])) for _ in range(2)]
-            + [d.messages(1), d.finish_all(Ending(d.claims[A], next_pass=AtOnce())), d.messages(0)]
-            + [d.turns(), d.finish_all(Ending(replace(d.claims[A], token=1), next_pass=AtOnce()))]
+            + [d.finish_all(PassEnding(d.claims[A], next_pass=AtOnce()), PassEnding(d.claims[B])) for _ in range(2)]
+            + [d.messages(1), d.finish_all(PassEnding(d.claims[A], next_pass=AtOnce())), d.messages(0)]
+            + [d.turns(), d.finish_all(PassEnding(replace(d.claims[A], token=1), next_pass=AtOnce()))]
         ),
         [[A, B], [A, B], [True, False], [True, False], None, [False], None, [A], [False]],
     ),

@@ -9,7 +9,7 @@ from tests.integration.store.driver import A, B, a_job, drain, other, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
-from tjworker.store.projection import Change, Entry
+from tjworker.store.projection import Change, RecordPlace
 
 WRITERS = {
     "no watcher may write before it leads": Case(lambda d: [raised(lambda: d.job(5))], ["Lost"], lead=False),
@@ -111,7 +111,7 @@ WRITERS = {
         lambda d: [
             d.projection.lead(1),
             d.projection.mark_children(1),
-            d.projection.distrust([Entry(A, "job")]),
+            d.projection.distrust([RecordPlace(A, "job")]),
             d.view().synced,
             raised(lambda: d.projection.mark_children(1)),
         ],

@@ -46,7 +46,7 @@ def of_sent(name: str) -> float:
     ],
 )
 def test_alive_while_it_ticks_and_ready_while_it_sends(age: float, sends: bool, alive: bool, ready: bool) -> None:
-    told = beat.Report(age, sends)
+    told = beat.BeatReport(age, sends)
     assert (not told.problems(), told.ready) == (alive, ready)
     body = told.body()
     assert (body["sends"], body["tick_age_seconds"], bool(body["problems"])) == (sends, age, not alive)

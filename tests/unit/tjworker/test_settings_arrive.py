@@ -39,7 +39,7 @@ OTHER: Mapping[str, Any] = {
     "page_host": "localhost",
 }
 """Where another text would not be taken; a number is raised, a flag turned, a text gets a letter more."""
-RECONCILE, AUTOSCALE = "worker: reconcile.Rules", "worker: autoscale.Rules"
+RECONCILE, AUTOSCALE = "worker: reconcile.Rules", "worker: autoscale.AutoscaleRules"
 STORES = {"worker: store.RedisCommands", "watcher: store.RedisCommands", "page: store.RedisCommands"}
 SEALS = {"worker: store.Seal", "watcher: store.Seal"}
 QUEUES = {"worker: store.RedisWorkQueue", "watcher: store.RedisWorkQueue"}

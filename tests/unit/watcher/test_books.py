@@ -14,7 +14,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
 from watcher.books import Jobs, Overlap
-from watcher.event_queue import ListEnd, ListPage, WatchEvents
+from watcher.event_queue import ListEnd, ProjectedPage, WatchEvents
 from watcher.projection import Projected
 
 
@@ -37,7 +37,7 @@ def test_a_page_of_the_list_that_a_resumed_watch_has_outrun_changes_no_books() -
     again = job(1020, uid="uid-2")
     second.events.put(WatchEvents(AITRAININGJOBS, (gone(job(), 1010), again), 1020, resumed=True))
     second.step()
-    second.events.put(ListPage(AITRAININGJOBS, (job(990, phase="Succeed"),), 1000))
+    second.events.put(ProjectedPage(AITRAININGJOBS, (job(990, phase="Succeed"),), 1000))
     new = pod(1030, uid="uid-2")
     second.events.put(WatchEvents(PODS, (new,), 1030, resumed=True))
     second.step()
@@ -133,7 +133,7 @@ def test_a_resumed_watch_that_goes_on_is_not_outrun_by_itself() -> None:
 def test_a_watch_that_begins_before_its_list_does_not_take_back_what_a_page_has_shown() -> None:
     """After a loss of Redis the watch of jobs begins at the loss, beside the list, and may be cut off in its replay."""
     bench = Bench()
-    bench.events.put(ListPage(AITRAININGJOBS, (job(90, phase="Failed"),), 100))
+    bench.events.put(ProjectedPage(AITRAININGJOBS, (job(90, phase="Failed"),), 100))
     bench.step()
     bench.events.put(WatchEvents(AITRAININGJOBS, (job(80, phase="Running"),), 80, resumed=True))
     bench.step()
@@ -143,12 +143,12 @@ def test_a_watch_that_begins_before_its_list_does_not_take_back_what_a_page_has_
 
 def test_the_pages_of_a_list_are_compared_until_it_is_in() -> None:
     overlap = Overlap()
-    overlap.begin(ListPage(AITRAININGJOBS, (job(90),), 100))
+    overlap.begin(ProjectedPage(AITRAININGJOBS, (job(90),), 100))
     old, new = WatchEvents(AITRAININGJOBS, (), 80, resumed=True), WatchEvents(AITRAININGJOBS, (), 95, resumed=True)
     assert overlap.is_stale(old, job(80).change)
     assert not overlap.is_stale(new, job(95).change)
     assert not overlap.is_stale(old, job_named("another", 80).change), "no page has shown that one"
-    overlap.end(ListPage(AITRAININGJOBS, (), 100))
+    overlap.end(ProjectedPage(AITRAININGJOBS, (), 100))
     assert overlap.is_stale(old, job(80).change), "more pages come"
     overlap.end(ListEnd(AITRAININGJOBS, 100))
     assert not overlap.is_stale(old, job(80).change)

@@ -13,7 +13,7 @@ from tests.unit.watcher.writing import pod
 from tjworker.api.node_requests import NodeRequests
 from tjworker.api.resources import PODS
 from tjworker.kube.reflector import Closed
-from watcher.event_queue import Batch, EventQueue, Forbidden, ListEnd, ListPage, NotInstalled, WatchEvents
+from watcher.event_queue import Batch, EventQueue, Forbidden, ListEnd, NotInstalled, ProjectedPage, WatchEvents
 
 FOR_EVER = 3600.0
 
@@ -83,7 +83,7 @@ QUIET: dict[str, tuple[Batch, bool]] = {
     "a sum": (one(7, requests={"node-0": NodeRequests(pods=1)}), True),
     "of a resumed watch": (one(7, resumed=True), True),
     "a change": (WatchEvents(PODS, (pod(7),), 7), False),
-    "a page of a list": (ListPage(PODS, (pod(7),), 7), False),
+    "a page of a list": (ProjectedPage(PODS, (pod(7),), 7), False),
     "the end of a list": (ListEnd(PODS, 7), False),
     "a list that is forbidden": (Forbidden(PODS), False),
     "a resource that is not installed": (NotInstalled(PODS), False),

@@ -16,11 +16,11 @@ from tjworker.api.records_json import encode
 from tjworker.base import JobKey, Transient
 from watcher.books import Jobs
 from watcher.gauges import Gauges
-from watcher.health import Pulse, Report
+from watcher.health import Pulse, WatcherReport
 from watcher.projection import Projected
 
 KEY = "aitrainingjobs.elasticdeeplearning.ai/default/{}"
-LEADING = Report(
+LEADING = WatcherReport(
     True,
     True,
     reflectors={
@@ -31,13 +31,15 @@ LEADING = Report(
 )
 
 
-def shown(store: Any, report: Report = LEADING, jobs: Any = None, each: Any = None, most: int = 0) -> dict[str, float]:
+def shown(
+    store: Any, report: WatcherReport = LEADING, jobs: Any = None, each: Any = None, most: int = 0
+) -> dict[str, float]:
     samples = Gauges(store, lambda: report, lambda: jobs or {}, lambda: each or {}, most).samples()
     return {f"{m.name}{{{','.join(map(str, labels.values()))}}}": value for m, labels, value in samples}
 
 
 def test_one_that_stands_by_shows_that_and_nothing_more() -> None:
-    assert shown(MemoryStore(), Report(False, False)) == {"tj_watcher_leading{}": 0}
+    assert shown(MemoryStore(), WatcherReport(False, False)) == {"tj_watcher_leading{}": 0}
 
 
 @pytest.mark.parametrize("turned", [False, True], ids=["the oldest last", "the oldest first"])
@@ -139,7 +141,7 @@ class Away:
 
 
 @pytest.mark.parametrize("report", [LEADING, replace(LEADING, store_away=True)])
-def test_while_redis_is_away_the_rest_is_shown_and_nothing_waits(report: Report) -> None:
+def test_while_redis_is_away_the_rest_is_shown_and_nothing_waits(report: WatcherReport) -> None:
     found = shown(Away(), report)
     assert found["tj_watcher_redis_up{}"] == 0
     assert found["tj_watch_age_seconds{nodes}"] == 1.0

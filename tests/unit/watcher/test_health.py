@@ -16,20 +16,20 @@ import pytest
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.telemetry import health
 from tjworker.telemetry.health import HealthServer
-from watcher.health import Pulse, Report
+from watcher.health import Pulse, WatcherReport
 
 
 @dataclass(frozen=True)
 class Case:
-    report: Report
+    report: WatcherReport
     want_alive: bool
     want_ready: bool
 
 
 def leading(
     *, synced: bool = True, state: str = "watching", age: float = 1, away: bool = False, writer: float = 0
-) -> Report:
-    return Report(True, synced, away, writer, {"pods": Pulse(state, synced, age)})
+) -> WatcherReport:
+    return WatcherReport(True, synced, away, writer, {"pods": Pulse(state, synced, age)})
 
 
 CASES: dict[str, Case] = {
@@ -52,7 +52,7 @@ CASES: dict[str, Case] = {
         leading(age=900, away=True), True, False
     ),
     "A writer that does not move is dead.": Case(leading(writer=900), False, True),
-    "A standby is alive and ready.": Case(Report(False, False), True, True),
+    "A standby is alive and ready.": Case(WatcherReport(False, False), True, True),
 }
 
 
@@ -69,7 +69,7 @@ def test_a_writer_that_hangs_is_dead_wherever_redis_is_and_a_standby_has_none(
     writer: float, leads: bool, away: bool
 ) -> None:
     """Who waits for Redis tries again and again, and each try is a move."""
-    report = Report(leads, True, away, writer, {"pods": Pulse("watching", True, 1)})
+    report = WatcherReport(leads, True, away, writer, {"pods": Pulse("watching", True, 1)})
     assert bool(report.problems()) is (leads and writer > 180)
 
 
@@ -120,7 +120,7 @@ def test_a_probe_that_hangs_up_leaves_nothing_in_the_log(capfd: pytest.CaptureFi
     """As all do that asked while the process was stopped."""
     asked, answered = threading.Event(), threading.Event()
 
-    def report() -> Report:
+    def report() -> WatcherReport:
         asked.wait(PATIENCE_SECONDS)
         return leading()
 
@@ -146,7 +146,7 @@ def test_a_probe_that_hangs_up_leaves_nothing_in_the_log(capfd: pytest.CaptureFi
 
 def test_the_report_counts_what_is_skipped_and_names_the_first_of_it() -> None:
     skipped = {f"default/{n:02}": "ValueError: made up" for n in range(12)}
-    report = Report(
+    report = WatcherReport(
         True, True, reflectors={"pods": Pulse("watching", True, 1, "", skipped, 40)}, unserved=frozenset("ab")
     )
     body = report.body()

@@ -14,7 +14,7 @@ from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey, Terminal
 from tjworker.kube.resources import RESOURCES
-from watcher.health import Report
+from watcher.health import WatcherReport
 
 JOBS = RESOURCES[AITRAININGJOBS].path()
 
@@ -145,7 +145,7 @@ def test_no_job_is_listed_before_what_belongs_to_jobs() -> None:
     bench.watcher.pump()
     assert ("GET", JOBS) not in bench.watcher.transport.requests
     waits = bench.watcher.feed.pulses(bench.cluster.clock() + 900)[AITRAININGJOBS]
-    going_on = Report(True, synced=False, resumed=True, reflectors={AITRAININGJOBS: waits})
+    going_on = WatcherReport(True, synced=False, resumed=True, reflectors={AITRAININGJOBS: waits})
     assert going_on.ready, (
         "what the last watcher had shown of jobs is followed: that their list waits makes it no older"
     )

@@ -12,7 +12,7 @@ from tests.support.trainer import RESOURCE, RUNTIMES, train_job
 from tests.unit.watcher.writing import Bench, gone, settle
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.base import JobKey
-from watcher.event_queue import ListPage
+from watcher.event_queue import ProjectedPage
 from watcher.projection import Projected, project
 
 OWN, CLUSTER = (companion.resource for companion in KNOWN_KINDS[RESOURCE].companions)
@@ -99,7 +99,7 @@ def test_before_a_page_of_a_list_wakes_a_job_what_was_read_is_outdated() -> None
     bench.put(RESOURCE, job(), position=55)
     bench.put(CLUSTER, position=50, listed=True)
     settle(bench)
-    bench.events.put(ListPage(CLUSTER, [runtime(60)], 70))
+    bench.events.put(ProjectedPage(CLUSTER, [runtime(60)], 70))
     bench.step()
     assert bench.published == [JOB]
     assert bench.store.projection.view(JOB).seen[CLUSTER] == 70

@@ -11,7 +11,7 @@ from tests.unit.watcher.projection.objects import KEY
 from tests.unit.watcher.writing import SOURCES, Bench, job, job_named, pod, settle, whole
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
-from watcher.event_queue import ListEnd, ListPage, WatchEvents
+from watcher.event_queue import ListEnd, ProjectedPage, WatchEvents
 
 
 @pytest.mark.parametrize("swept", ["swept", "being swept", "with nothing to sweep"])
@@ -99,7 +99,7 @@ def test_history(name: str) -> None:
     first.writer._now = lambda: 10.0
     first.step()
     second = Bench(first.store, token=2)
-    second.events.put(ListPage(PODS, (pod(4),), case.version, case.cluster, case.rewound))
+    second.events.put(ProjectedPage(PODS, (pod(4),), case.version, case.cluster, case.rewound))
     second.step()
     assert second.relists == int(case.want)
     assert second.view().synced is not case.want

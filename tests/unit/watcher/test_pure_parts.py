@@ -24,7 +24,7 @@ from watcher.event_queue import EventQueue, Forbidden, ListEnd, WatchEvents
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
 from watcher.outage import Outage
-from watcher.progress import BeganAnew, History, Progress
+from watcher.progress import BeganAnew, ClusterHistory, ProjectionProgress
 from watcher.projection import Projected
 
 
@@ -99,7 +99,7 @@ def listing(source: str, position: int, *, swept_first: bool = False) -> ListEnd
 
 
 def test_progress_of_a_source_waits_for_its_sweep_and_what_comes_meanwhile_with_it() -> None:
-    progress = Progress(["pods"])
+    progress = ProjectionProgress(["pods"])
     progress.note(WatchEvents("pods", position=5))
     assert progress.take() == {"pods": 5}
     progress.note(listing("pods", 10, swept_first=True))
@@ -112,7 +112,7 @@ def test_progress_of_a_source_waits_for_its_sweep_and_what_comes_meanwhile_with_
 
 
 def test_a_sweep_that_ends_does_not_take_progress_back() -> None:
-    progress = Progress(["pods"])
+    progress = ProjectionProgress(["pods"])
     progress.note(WatchEvents("pods", position=20))
     progress.note(listing("pods", 10, swept_first=True))
     progress.swept("pods")
@@ -137,7 +137,7 @@ SERVED: dict[str, tuple[set[str], set[str], bool]] = {
 @pytest.mark.parametrize("what", SERVED)
 def test_when_every_list_is_in(what: str) -> None:
     refused, listed, want = SERVED[what]
-    progress = Progress(["pods/a", "jobs.batch/a", "pods/b", "jobs.batch/b", "nodes", RUNTIMES])
+    progress = ProjectionProgress(["pods/a", "jobs.batch/a", "pods/b", "jobs.batch/b", "nodes", RUNTIMES])
     for source in sorted(refused):
         progress.note(Forbidden(source))
     for source in sorted(listed):
@@ -147,13 +147,13 @@ def test_when_every_list_is_in(what: str) -> None:
 
 
 def test_what_is_of_all_namespaces_is_waited_for_also_when_it_is_refused() -> None:
-    progress = Progress(["pods"])
+    progress = ProjectionProgress(["pods"])
     progress.note(Forbidden("pods"))
     assert (progress.complete, progress.unserved) == (False, frozenset())
 
 
 def test_a_list_beside_a_resumed_watch_may_be_behind_that_watch() -> None:
-    history = History("red", {"pods": 50})
+    history = ClusterHistory("red", {"pods": 50})
     history.check(WatchEvents("pods", position=90, resumed=True))
     history.check(ListEnd("pods", 60, cluster="red"))
     history.check(WatchEvents("pods", position=95))

@@ -22,7 +22,7 @@ from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
 from tjworker.store.connect import open_store
-from tjworker.store.projection import Entry, Lost
+from tjworker.store.projection import Lost, RecordPlace
 from watcher.app import LEAPS, Watcher
 from watcher.projection import Projected
 from watcher.redis_retry import RedisRetry
@@ -94,7 +94,7 @@ def test_a_projection_that_somebody_calls_unsynced_is_synced_again_but_not_one_t
     bench.writer.synced = True
     bench.writer.confirm(whole=False)
     assert tables.synced
-    bench.store.projection.distrust([Entry(A, "job")])
+    bench.store.projection.distrust([RecordPlace(A, "job")])
     with pytest.raises(Lost):
         bench.writer.confirm(whole=False)
     assert not tables.synced

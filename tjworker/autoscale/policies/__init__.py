@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tjworker.autoscale.policies import fair, fulfillment, goodput, throughput
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.problem import ElasticRole, Problem, Reason, ScalePlan
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    plan: Callable[[Problem], Plan]
-    explain: Callable[[Problem, Plan, ElasticRole], Reason]
+    plan: Callable[[Problem], ScalePlan]
+    explain: Callable[[Problem, ScalePlan, ElasticRole], Reason]
     """Why the plan gives a role its number of replicas. Called for roles that move or are explained."""
 
 

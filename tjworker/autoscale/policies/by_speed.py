@@ -18,7 +18,7 @@ from math import log
 
 from tjworker.autoscale.obstacle import why_no_room
 from tjworker.autoscale.policies.words import job_name, of_bounds, of_shrinking
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.problem import ElasticRole, Problem, Reason, ScalePlan
 from tjworker.autoscale.sharing import share_out
 from tjworker.autoscale.speed import SpeedCurve
 
@@ -34,7 +34,7 @@ Learn = Callable[[ElasticRole], SpeedCurve]
 Weigh = Callable[[Problem, ElasticRole, SpeedCurve], float]
 
 
-def plan_by_speed(problem: Problem, learn: Learn, weigh: Weigh) -> Plan:
+def plan_by_speed(problem: Problem, learn: Learn, weigh: Weigh) -> ScalePlan:
     # Compact: replicas of one job on fewer nodes synchronise faster.
     return share_out(problem, _Speeds(problem, learn, weigh), hysteresis=HYSTERESIS, compact=True)
 
@@ -83,7 +83,7 @@ def horizon(role: ElasticRole) -> float:
     return HORIZON_SECONDS if left is None else max(1.0, min(HORIZON_SECONDS, left))
 
 
-def explain_by_speed(problem: Problem, made: Plan, role: ElasticRole, learn: Learn) -> Reason:
+def explain_by_speed(problem: Problem, made: ScalePlan, role: ElasticRole, learn: Learn) -> Reason:
     now, to = role.elastic.parallelism, made.targets.get(role.id, role.elastic.parallelism)
     curve = learn(role)
     if to > now:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tjworker.autoscale.obstacle import why_no_room
 from tjworker.autoscale.policies.words import of_bounds, of_shrinking
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.problem import ElasticRole, Problem, Reason, ScalePlan
 from tjworker.autoscale.sharing import dominant_share, share_out
 
 STEEPNESS = 8
@@ -20,7 +20,7 @@ STEEPNESS = 8
 room for one larger replica. Between replicas of one size any value gives the same shares."""
 
 
-def plan(problem: Problem) -> Plan:
+def plan(problem: Problem) -> ScalePlan:
     return share_out(problem, _Shares(problem))
 
 
@@ -54,7 +54,7 @@ def share(problem: Problem, role: ElasticRole, replicas: int) -> float:
     return replicas * one / role.owner.weight
 
 
-def explain(problem: Problem, made: Plan, role: ElasticRole) -> Reason:
+def explain(problem: Problem, made: ScalePlan, role: ElasticRole) -> Reason:
     now, to = role.elastic.parallelism, made.targets.get(role.id, role.elastic.parallelism)
     part = f"{share(problem, role, to):.1%} of the cluster"
     if to > now:

@@ -21,11 +21,11 @@ from tjworker.autoscale.fitting import keep_what_fits
 from tjworker.autoscale.fleet import Fleet, ReplicaSize
 from tjworker.autoscale.jobs import ElasticJob, elastic, sorted_jobs
 from tjworker.autoscale.obstacle import why_no_room
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason, RoleId
+from tjworker.autoscale.problem import ElasticRole, Problem, Reason, RoleId, ScalePlan
 from tjworker.autoscale.resources import ClusterResource
 
 
-def plan(problem: Problem) -> Plan:
+def plan(problem: Problem) -> ScalePlan:
     # Sorted, so that every run serves equal roles in the same order.
     roles = sorted(problem.roles, key=lambda role: role.id)
     by_name = {role.elastic.name: role for role in roles}
@@ -39,12 +39,12 @@ def plan(problem: Problem) -> Plan:
         targets[id_] = planned
         if planned > job.parallelism:
             places[id_] = tuple(nodes[node] for node in added[-(planned - job.parallelism) :])
-    made = Plan(targets, places)
+    made = ScalePlan(targets, places)
     # A job may have given replicas up and got others on the way; then some of the places may be taken.
     return keep_what_fits(problem, made) if rounds.gave_up else made
 
 
-def explain(problem: Problem, made: Plan, role: ElasticRole) -> Reason:
+def explain(problem: Problem, made: ScalePlan, role: ElasticRole) -> Reason:
     """Why the plan gives the role its number of replicas."""
     now, to = role.elastic.parallelism, made.targets.get(role.id, role.elastic.parallelism)
     if to > now:

@@ -6,18 +6,18 @@ from __future__ import annotations
 import math
 
 from tjworker.autoscale.policies.by_speed import explain_by_speed, plan_by_speed
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.problem import ElasticRole, Problem, Reason, ScalePlan
 from tjworker.autoscale.speed import SpeedCurve, learned_throughput
 
 PREFERENCE: float = 0.25
 GRACE_SECONDS = 600.0
 
 
-def plan(problem: Problem) -> Plan:
+def plan(problem: Problem) -> ScalePlan:
     return plan_by_speed(problem, _learn, _weigh)
 
 
-def explain(problem: Problem, made: Plan, role: ElasticRole) -> Reason:
+def explain(problem: Problem, made: ScalePlan, role: ElasticRole) -> Reason:
     return explain_by_speed(problem, made, role, _learn)
 
 

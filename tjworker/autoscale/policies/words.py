@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.problem import ElasticRole, Problem, Reason, ScalePlan
 
 
 def of_bounds(role: ElasticRole) -> Reason | None:
@@ -12,7 +12,7 @@ def of_bounds(role: ElasticRole) -> Reason | None:
     return Reason("bounds", f"no more than maxReplicas ({role.elastic.max_instance})")
 
 
-def of_shrinking(problem: Problem, made: Plan, role: ElasticRole, why: str) -> Reason:
+def of_shrinking(problem: Problem, made: ScalePlan, role: ElasticRole, why: str) -> Reason:
     """The reason why the plan takes replicas of the role. `why`: a clause that says why from this role."""
     if waiting := problem.who_needs_room(role):
         return Reason("need", f"room is needed{waiting}; {why}")

@@ -17,7 +17,7 @@ from tjworker.reconcile.one_pass import FinalFailure, Pass
 from tjworker.reconcile.policies.backoff import after_crash, turn_away, vanish, vanished_unseen
 from tjworker.reconcile.policies.completion import job_verdict
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
-from tjworker.reconcile.policies.restart.rule import Failed, Refusal
+from tjworker.reconcile.policies.restart.rule import FailedReplica, RestartRefusal
 from tjworker.reconcile.replicas import Replica, RoleView
 from tjworker.reconcile.rests import ran_long
 
@@ -29,7 +29,7 @@ def restart_failed(p: Pass) -> Pass:
     """For each replica that has newly failed, or whose pod was deleted from outside: raise its attempt, or mark it
     finally failed. Safe to run twice: a replica whose attempt was raised is outdated from then on."""
     draft = Draft(p.status)
-    failed: list[Failed] = []
+    failed: list[FailedReplica] = []
     replaced: list[str] = []
     # Controllers replace the pods of the other roles: `controller_managed`.
     for view in (v for v in p.roles.values() if v.role.workload == "Pod"):
@@ -64,7 +64,7 @@ def _candidates(job: TrainingJob, view: RoleView) -> Iterator[Replica]:
     return (r for r in view.replicas if not r.final and not (never_ran and r.pod is None and r.index not in view.made))
 
 
-def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
+def _failure(p: Pass, view: RoleView, replica: Replica) -> FailedReplica | None:
     pod = replica.pod
     if pod is None:
         return None
@@ -79,7 +79,7 @@ def _failure(p: Pass, view: RoleView, replica: Replica) -> Failed | None:
     if diagnosis.kind == "turned_away" and was_there(p.job, view, replica):
         # The program had run: its kubelet was restarted, rejected the pod and replaced its status.
         diagnosis = replace(diagnosis, kind="disrupted")
-    failed = Failed(p.job, view.role, replica, diagnosis, view.attempts)
+    failed = FailedReplica(p.job, view.role, replica, diagnosis, view.attempts)
     # A pod with a faulty GPU, or whose other containers run, is only deleted if its policy replaces it.
     return failed if over or RESTART_POLICIES[view.role.restart_policy](failed) is None else None
 
@@ -107,11 +107,11 @@ def _was_surplus(job: TrainingJob, replica: Replica) -> bool:
     return old is not None and replica.index >= old.desired
 
 
-def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
+def _judge(p: Pass, failed: Sequence[FailedReplica], draft: Draft) -> Pass:
     """Mark the final failures, and restart the others if the job goes on."""
     # Final failures come first: the message that the user reads must not depend on which pod has the lower index.
-    final: list[tuple[Failed, Refusal]] = []
-    retried: list[Failed] = []
+    final: list[tuple[FailedReplica, RestartRefusal]] = []
+    retried: list[FailedReplica] = []
     for failure in failed:
         refusal = _refusal(failure, draft)
         if refusal is not None:
@@ -143,7 +143,7 @@ def _judge(p: Pass, failed: Sequence[Failed], draft: Draft) -> Pass:
     return p.with_new_attempts(draft.status()).log_decisions(*kept, *restarted).log_restarts(restarted)
 
 
-def _restart(p: Pass, failed: Failed, draft: Draft) -> set[str]:
+def _restart(p: Pass, failed: FailedReplica, draft: Draft) -> set[str]:
     """Raise the attempts. Returns the roles that restart as a whole."""
     draft.count(failed.role.name, failed.diagnosis.cause)
     if failed.diagnosis.kind == "turned_away":
@@ -163,12 +163,12 @@ def _restart(p: Pass, failed: Failed, draft: Draft) -> set[str]:
     return reached
 
 
-def _scope(failed: Failed) -> RestartScope:
+def _scope(failed: FailedReplica) -> RestartScope:
     # A pod that never started has done nothing that concerns other pods.
     return "Pod" if failed.diagnosis.kind == "turned_away" else failed.role.restart_scope
 
 
-def _ends_the_job(p: Pass, final: Sequence[Failed]) -> bool:
+def _ends_the_job(p: Pass, final: Sequence[FailedReplica]) -> bool:
     if not final:
         return False
     marked = {failed.replica.name for failed in final}
@@ -182,7 +182,7 @@ def _ends_the_job(p: Pass, final: Sequence[Failed]) -> bool:
     return job_verdict(p.job, views_then).verdict == "failed"
 
 
-def _refusal(failed: Failed, draft: Draft) -> Refusal | None:
+def _refusal(failed: FailedReplica, draft: Draft) -> RestartRefusal | None:
     """Why the replica is not restarted, by the role's policy or by a limit; None if it is."""
     job, role = failed.job, failed.role
     if failed.diagnosis.kind == "turned_away":
@@ -193,9 +193,11 @@ def _refusal(failed: Failed, draft: Draft) -> Refusal | None:
     if refusal is not None or failed.diagnosis.cause != "application":
         return refusal
     if role.restart_limit is not None and draft.application_restarts(role.name) >= role.restart_limit:
-        return Refusal(f"restartLimit {role.restart_limit} of role {role.name} is used up", RESTART_LIMIT_REACHED)
+        return RestartRefusal(
+            f"restartLimit {role.restart_limit} of role {role.name} is used up", RESTART_LIMIT_REACHED
+        )
     if job.backoff_limit is None or not job.counts_for_backoff(role.name):
         return None
     if draft.application_restarts(*job.batch_roles) >= job.backoff_limit:
-        return Refusal(f"backoffLimit {job.backoff_limit} of the job is used up", BACKOFF_LIMIT_EXCEEDED)
+        return RestartRefusal(f"backoffLimit {job.backoff_limit} of the job is used up", BACKOFF_LIMIT_EXCEEDED)
     return None

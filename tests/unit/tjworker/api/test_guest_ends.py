@@ -24,7 +24,7 @@ from tjworker.api.status import RoleAttempts
 from tjworker.base import GroupResource
 from tjworker.reconcile.failures import Kind, diagnose
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
-from tjworker.reconcile.policies.restart.rule import Failed
+from tjworker.reconcile.policies.restart.rule import FailedReplica
 from tjworker.reconcile.replicas import Replica
 
 MPI = GroupResource("mpijobs.kubeflow.org")
@@ -96,7 +96,7 @@ LOST: tuple[Kind, ...] = ("disrupted", "node_lost", "gpu_fault")
 def is_restarted(job: TrainingJob, one: Role, code: int, kind: Kind = "exit") -> bool:
     record = make_pod(job, one.name, 0).failed(code).build()
     diagnosis = replace(diagnose(record, NOW_TEXT), kind=kind)
-    failed = Failed(job, one, Replica(one.name, 0, record.name, 0, "failed", record), diagnosis, RoleAttempts())
+    failed = FailedReplica(job, one, Replica(one.name, 0, record.name, 0, "failed", record), diagnosis, RoleAttempts())
     return RESTART_POLICIES[one.restart_policy](failed) is None
 
 

@@ -13,7 +13,7 @@ from tjworker.api import labels
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.status import ScaleCause, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.autoscale import JobState, Rules, cluster_resource, decide
+from tjworker.autoscale import AutoscaleRules, JobState, cluster_resource, decide
 from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.roles import auto_roles
 
@@ -36,7 +36,7 @@ def test_what_is_just_enough_is_enough(scarce: str, there: int, beside: bool) ->
     states = [running(an_elastic(3, most=10, resources=ONE_EACH))]
     if beside:
         states.append(running(an_elastic(1, most=9, name="other", resources={})))
-    moves = decide(states, {"a": node}, asked, NOW, Rules(max_load_desired=1.0, gpu_resources=(GPU,))).moves
+    moves = decide(states, {"a": node}, asked, NOW, AutoscaleRules(max_load_desired=1.0, gpu_resources=(GPU,))).moves
     found = {move.state.job.name.name: move.to for move in moves}
     assert found.get("digits", 3) == there
 
@@ -71,8 +71,8 @@ def test_the_gpus_of_a_cluster_are_those_of_the_decisions_so_far(state: JobState
     }
     nodes = {"a": make_node("a", **{GPU: "16"}).build()}
     assert cluster_resource(nodes, requests, (GPU,)).gpu_limit == asked
-    roles, _ = auto_roles([state], NOW, Rules())
-    then = look_ahead(nodes, requests, (), roles, Rules()).resource
+    roles, _ = auto_roles([state], NOW, AutoscaleRules())
+    then = look_ahead(nodes, requests, (), roles, AutoscaleRules()).resource
     assert (then.gpu_limit, then.gpu_request) == (want, want)
     assert then.nodes.gpu_free == {"a": 16 - want}
 
@@ -118,7 +118,7 @@ def grown_to(*newest_first: ScaleRecord) -> int:
     """Of two trainers with room for eight."""
     state = running(an_elastic(2, scale_records=newest_first))
     node = make_node("a", cpu="8", memory="64G").build()
-    rules = Rules(max_load_desired=1.0, cooldown_seconds=COOLDOWN_SECONDS)
+    rules = AutoscaleRules(max_load_desired=1.0, cooldown_seconds=COOLDOWN_SECONDS)
     moves = decide([state], {"a": node}, {"a": NodeRequests(2000, 2 * GB, pods=2)}, NOW, rules).moves
     return next((move.to for move in moves), 2)
 

@@ -15,14 +15,14 @@ from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, reco
 from tests.unit.tjworker.autoscale.test_obstacle import ROOM, why
 from tjworker.api.node_requests import WAITING, NodeRequests, pod_requests
 from tjworker.api.status import Attempts, RoleAttempts, ScaleCause
-from tjworker.autoscale import JobState, Rules, cluster_resource, decide
+from tjworker.autoscale import AutoscaleRules, JobState, cluster_resource, decide
 from tjworker.autoscale.decide import moved, room_is_needed
 from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import auto_roles
 
 AMD = "amd.com/gpu"
-RULES = Rules(max_load_desired=1.0)
+RULES = AutoscaleRules(max_load_desired=1.0)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_the_cluster_as_decided_is_the_cluster_without_the_pods_that_go(kinds: S
         made = [DOES[what](make_pod(job, "trainer", i)) for i, what in enumerate(does)]
         staying = [pod for pod in made if not pod.build().deleted_at][:target]
         asks = pod_requests(job.role("trainer").template["spec"])
-        rules = Rules(gpu_resources=tuple(kinds))
+        rules = AutoscaleRules(gpu_resources=tuple(kinds))
         roles, problems = auto_roles([JobState(job, tuple(pod.build() for pod in made))], NOW, rules)
         assert (len(roles), problems) == (1, [])
         got = look_ahead(NODES, _requests(made, asks), (), roles, rules).resource

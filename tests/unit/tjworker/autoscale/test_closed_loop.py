@@ -16,16 +16,16 @@ from tjworker.api.observed import PodRecord
 from tjworker.api.status import Phase, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods
-from tjworker.autoscale import JobState, Rules, decide
+from tjworker.autoscale import AutoscaleRules, JobState, decide
 from tjworker.autoscale.fitting import keep_what_fits
 from tjworker.autoscale.policies import POLICIES, Policy
-from tjworker.autoscale.problem import ElasticRole, Plan, Problem, Reason
+from tjworker.autoscale.problem import ElasticRole, Problem, Reason, ScalePlan
 
 CPUS, RUN_SECONDS, GOING_SECONDS = 16, 5, 10
-RULES = Rules(max_load_desired=1.0)
+RULES = AutoscaleRules(max_load_desired=1.0)
 
 
-def equal_shares(problem: Problem) -> Plan:
+def equal_shares(problem: Problem) -> ScalePlan:
     """All CPUs in equal parts, one after the other: it takes from who has more, at once."""
     targets = {role.id: role.elastic.lowest for role in problem.roles}
     free = CPUS - sum(demand.pods for demand in problem.demand if demand.role is None) - sum(targets.values())
@@ -35,10 +35,10 @@ def equal_shares(problem: Problem) -> Plan:
             break
         targets[min(able, key=lambda role: (targets[role.id], -role.elastic.parallelism, role.id)).id] += 1
         free -= 1
-    return keep_what_fits(problem, Plan(targets))
+    return keep_what_fits(problem, ScalePlan(targets))
 
 
-def say(problem: Problem, plan: Plan, role: ElasticRole) -> Reason:
+def say(problem: Problem, plan: ScalePlan, role: ElasticRole) -> Reason:
     return Reason("room", "its part")
 
 

@@ -13,8 +13,8 @@ from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.status import Attempts, Condition, Ending, JobStatus, Phase, RoleAttempts, ScaleCause, ScaleRecord
 from tjworker.autoscale import (
     POLICIES,
+    AutoscaleRules,
     JobState,
-    Rules,
     cluster_resource,
     decide,
     find_pending_job,
@@ -84,7 +84,7 @@ class Case:
     want: Mapping[str, tuple[int, int]]
     """Job -> from, to."""
     nodes: tuple[NodeBuilder, ...] = (make_node("a", cpu="8", memory="64G"),)
-    rules: Rules = field(default_factory=lambda: Rules(max_load_desired=1.0))
+    rules: AutoscaleRules = field(default_factory=lambda: AutoscaleRules(max_load_desired=1.0))
     why: str = ""
 
 
@@ -95,7 +95,11 @@ def waits(pod: PodBuilder, _: int) -> PodBuilder:
 CASES = {
     "there is room: it grows into all of it": Case((running(an_elastic()),), {"a": used(2)}, {"digits": (2, 8)}),
     "as far as the load is desired": Case(
-        (running(an_elastic()),), {"a": used(2)}, {"digits": (2, 7)}, rules=Rules(), why="room for 5 more (CPU 2 of 8"
+        (running(an_elastic()),),
+        {"a": used(2)},
+        {"digits": (2, 7)},
+        rules=AutoscaleRules(),
+        why="room for 5 more (CPU 2 of 8",
     ),
     "other people's pods count": Case((running(an_elastic()),), {"a": used(6)}, {"digits": (2, 4)}),
     "others that wait for a node count": Case(
@@ -165,14 +169,14 @@ CASES = {
         {"a": used(2, gpu=2)},
         {"digits": (2, 4)},
         nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4"}),),
-        rules=Rules(max_load_desired=0.5),
+        rules=AutoscaleRules(max_load_desired=0.5),
     ),
     "GPUs of one kind of which too many are asked for take none of another": Case(
         (running(an_elastic(1, least=1, resources={"limits": {"amd.com/gpu": 1}})),),
         {"a": NodeRequests(1000, GB, pods=1, extended=(("amd.com/gpu", 1), (GPU, 9)))},
         {},
         nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4", "amd.com/gpu": "1"}),),
-        rules=Rules(gpu_resources=("amd.com/gpu", GPU)),
+        rules=AutoscaleRules(gpu_resources=("amd.com/gpu", GPU)),
     ),
     "GPUs of one kind are none of another": Case(
         (running(an_elastic(resources={"limits": {"amd.com/gpu": 1}})),),
@@ -182,7 +186,7 @@ CASES = {
             make_node("a", cpu="8", memory="64G", **{GPU: "4"}),
             make_node("b", cpu="8", memory="64G", **{"amd.com/gpu": "1"}),
         ),
-        rules=Rules(gpu_resources=("amd.com/gpu", GPU)),
+        rules=AutoscaleRules(gpu_resources=("amd.com/gpu", GPU)),
     ),
     "who was told to go is not told again while it goes": Case(
         (running(an_elastic(4), 6),), {"a": used(6), WAITING: used(4)}, {}
@@ -265,7 +269,7 @@ def test_decide(sentence: str) -> None:
 def test_those_that_make_room_move_first() -> None:
     big = an_elastic(2, name="z-big", most=6, resources={"requests": {"cpu": "4"}})
     states = (running(an_elastic(1, name="a-small", least=1, most=40)), running(big))
-    decision = decide(states, EIGHT_CPUS, {"a": used(9)}, NOW, Rules(max_load_desired=1.0))
+    decision = decide(states, EIGHT_CPUS, {"a": used(9)}, NOW, AutoscaleRules(max_load_desired=1.0))
     assert [(m.state.job.name.name, m.to) for m in decision.moves] == [("z-big", 1), ("a-small", 4)]
 
 
@@ -275,7 +279,7 @@ def test_several_roles_of_a_job_move_each_by_itself() -> None:
     job = builder.role("reader", 1, least=1, most=2, edl="Auto", template=template).build()
     pods = [make_pod(job, "trainer", i) for i in range(2)] + [make_pod(job, "reader")]
     state = JobState(job, tuple(pod.on("a").running().build() for pod in pods))
-    decision = decide([state], EIGHT_CPUS, {"a": used(4)}, NOW, Rules(max_load_desired=1.0))
+    decision = decide([state], EIGHT_CPUS, {"a": used(4)}, NOW, AutoscaleRules(max_load_desired=1.0))
     assert {m.role: m.to for m in decision.moves} == {"reader": 2, "trainer": 4}
 
 
@@ -292,13 +296,13 @@ def test_the_cool_down_of_one_role_keeps_no_other_of_the_job_back() -> None:
     )
     pods = [make_pod(job, "trainer", i) for i in range(2)] + [make_pod(job, "reader")]
     state = JobState(job, tuple(pod.on("a").running().build() for pod in pods))
-    decision = decide([state], EIGHT_CPUS, {"a": used(3)}, NOW, Rules(max_load_desired=1.0))
+    decision = decide([state], EIGHT_CPUS, {"a": used(3)}, NOW, AutoscaleRules(max_load_desired=1.0))
     assert {m.role: m.to for m in decision.moves} == {"trainer": 7}, "the reader has just given way"
 
 
 def test_a_quantity_that_does_not_parse_is_told_with_its_job_and_role() -> None:
     state = running(an_elastic(resources={"requests": {"cpu": "two"}}))
-    (told,) = decide([state], {"a": make_node().build()}, {}, NOW, Rules()).problems
+    (told,) = decide([state], {"a": make_node().build()}, {}, NOW, AutoscaleRules()).problems
     assert isinstance(told, UnplannedRole)
     assert (told.job, told.role) == (state.job.key, "trainer")
     assert str(told) == (
@@ -392,7 +396,7 @@ UNUSABLE: dict[str, tuple[JobState, str]] = {
 
 @pytest.mark.parametrize(("bad", "want_why"), UNUSABLE.values(), ids=UNUSABLE.keys())
 def test_a_job_that_cannot_be_planned_with_costs_itself_alone(bad: JobState, want_why: str) -> None:
-    decision = decide([running(an_elastic(2, name="good")), bad], EIGHT_CPUS, {"a": used(2)}, NOW, Rules())
+    decision = decide([running(an_elastic(2, name="good")), bad], EIGHT_CPUS, {"a": used(2)}, NOW, AutoscaleRules())
     assert [(move.state.job.name.name, move.to) for move in decision.moves] == [("good", 7)]
     (problem,) = decision.problems
     assert isinstance(problem, UnplannedRole)
@@ -403,5 +407,5 @@ def test_a_job_that_cannot_be_planned_with_costs_itself_alone(bad: JobState, wan
 def test_a_foreign_pod_or_node_beyond_all_measure_ends_no_run() -> None:
     absurd = NodeRequests(10**400, 10**400)
     nodes = {**EIGHT_CPUS, "b": make_node("b", cpu="1e400", memory="1e400").build()}
-    decision = decide([running(an_elastic(2))], nodes, {"a": used(2), WAITING: absurd}, NOW, Rules())
+    decision = decide([running(an_elastic(2))], nodes, {"a": used(2), WAITING: absurd}, NOW, AutoscaleRules())
     assert decision.roles == 1

@@ -13,14 +13,16 @@ from tests.support.seeds import the_seed
 from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, recorded, running, used, waits, with_pods
 from tjworker.api.node_requests import NodeRequests
 from tjworker.api.status import Attempts, RoleAttempts
-from tjworker.autoscale import JobState, Rules, decide
+from tjworker.autoscale import AutoscaleRules, JobState, decide
 from tjworker.autoscale.decide import pose, why_no_more
 
 ROOM = "there is room for one more, which the autoscaler's next run takes (policy fulfillment)"
 ONE_NODE = (make_node("a", cpu="8", memory="64G"),)
 
 
-def why(state: JobState, nodes: tuple[NodeBuilder, ...], requests: Mapping[str, NodeRequests], rules: Rules) -> str:
+def why(
+    state: JobState, nodes: tuple[NodeBuilder, ...], requests: Mapping[str, NodeRequests], rules: AutoscaleRules
+) -> str:
     records = {node.build().name: node.build() for node in nodes}
     (said,) = why_no_more(pose([state], records, requests, NOW, rules), rules, state.job.key).values()
     return said
@@ -32,7 +34,7 @@ class Case:
     want: str
     requests: Mapping[str, NodeRequests] = field(default_factory=lambda: {"a": used(2)})
     nodes: tuple[NodeBuilder, ...] = ONE_NODE
-    rules: Rules = field(default_factory=lambda: Rules(max_load_desired=1.0))
+    rules: AutoscaleRules = field(default_factory=lambda: AutoscaleRules(max_load_desired=1.0))
 
 
 BIG = an_elastic(1, resources={"requests": {"cpu": "3", "memory": "1G"}})
@@ -51,7 +53,7 @@ CASES: dict[str, Case] = {
         running(an_elastic(7)),
         "one more asks for 1 CPU, and 0.2 of 8 are left to it: the autoscaler fills 90% of the CPUs",
         {"a": used(7)},
-        rules=Rules(max_load_desired=0.9),
+        rules=AutoscaleRules(max_load_desired=0.9),
     ),
     "more is asked for than there is": Case(running(an_elastic()), "and 0 of 8 are left", {"a": used(12)}),
     "the memory is full": Case(
@@ -95,7 +97,7 @@ CASES: dict[str, Case] = {
         running(an_elastic(**recorded(3, 2, "00:57:00", "refused"))),
         "replicas were refused at 2026-01-01T00:57:00Z; it is tried",
     ),
-    "nobody scales": Case(running(an_elastic()), "TJ_AUTOSCALE_POLICY", rules=Rules("off")),
+    "nobody scales": Case(running(an_elastic()), "TJ_AUTOSCALE_POLICY", rules=AutoscaleRules("off")),
 }
 
 
@@ -114,7 +116,7 @@ def test_it_says_that_there_is_room_where_the_autoscaler_takes_it_and_only_there
         state = running(an_elastic(replicas, resources=asked))
         nodes = tuple(make_node(name, cpu=str(rng.choice([4, 8])), memory="32G") for name in "ab")
         requests = {name: used(rng.randint(2, 8)) for name in "ab"}
-        rules = Rules(max_load_desired=rng.choice([0.8, 1.0]))
+        rules = AutoscaleRules(max_load_desired=rng.choice([0.8, 1.0]))
         moves = decide([state], {n.build().name: n.build() for n in nodes}, requests, NOW, rules).moves
         grows = any(move.to > move.from_ for move in moves)
         said = why(state, nodes, requests, rules)

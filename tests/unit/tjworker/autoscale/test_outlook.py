@@ -14,10 +14,10 @@ from tests.unit.tjworker.autoscale.test_decide import GB, GPU, NOW, an_elastic, 
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.status import Attempts, Condition, RoleAttempts
 from tjworker.api.waiting_pods import NOWHERE, WaitingPods
-from tjworker.autoscale import Decision, JobState, Rules, decide
+from tjworker.autoscale import AutoscaleRules, Decision, JobState, decide
 from tjworker.autoscale.decide import pose, why_no_more
 
-RULES = Rules(max_load_desired=1.0)
+RULES = AutoscaleRules(max_load_desired=1.0)
 OLD, FRESH = "2026-01-01T00:59:30Z", "2026-01-01T00:59:31Z"
 """A cool-down before NOW, and a second less."""
 
@@ -27,7 +27,7 @@ def decided(
     nodes: Sequence[NodeBuilder],
     requests: Mapping[str, NodeRequests],
     waiting: Sequence[WaitingPods] = (),
-    rules: Rules = RULES,
+    rules: AutoscaleRules = RULES,
 ) -> Decision:
     total = requests.get(WAITING, NodeRequests())
     for entry in waiting:

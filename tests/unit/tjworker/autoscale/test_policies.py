@@ -16,7 +16,7 @@ from tjworker.api.model import BatchSize
 from tjworker.api.progress import Progress, SpeedSample
 from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes, PlanRejected
 from tjworker.autoscale.fitting import check_plan, keep_what_fits
-from tjworker.autoscale.problem import Plan, Problem, RoleId
+from tjworker.autoscale.problem import Problem, RoleId, ScalePlan
 from tjworker.base import JobKey
 
 EVERY = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys())
@@ -182,7 +182,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN.values(), ids=BROKEN.keys())
 def test_a_plan_that_breaks_a_rule_is_rejected(case: Case) -> None:
-    plan = Plan(
+    plan = ScalePlan(
         {role_id(name): to for name, to in case.targets.items()},
         {role_id(name): nodes for name, nodes in (case.places or {}).items()},
     )
@@ -202,11 +202,11 @@ GOOD = {
 @pytest.mark.parametrize("case", GOOD.values(), ids=GOOD.keys())
 def test_a_plan_that_keeps_the_rules_is_not(case: Case) -> None:
     places = {role_id(name): nodes for name, nodes in (case.places or {}).items()}
-    check_plan(two_nodes(*case.jobs), Plan({role_id(name): to for name, to in case.targets.items()}, places))
+    check_plan(two_nodes(*case.jobs), ScalePlan({role_id(name): to for name, to in case.targets.items()}, places))
 
 
 def test_the_faults_are_told_and_those_beyond_three_counted() -> None:
-    plan = Plan({role_id(f"x{i}"): 1 for i in range(5)})
+    plan = ScalePlan({role_id(f"x{i}"): 1 for i in range(5)})
     with pytest.raises(PlanRejected, match=r"x0/trainer: no such role; .*; x2/trainer: no such role; and 2 more"):
         check_plan(two_nodes(A), plan)
 
@@ -215,7 +215,9 @@ def test_the_faults_are_told_and_those_beyond_three_counted() -> None:
 @given(problem=problems(), draw=st.randoms(use_true_random=False))
 def test_of_any_wish_what_fits_is_a_plan(problem: Problem, draw: Any) -> None:
     """Wherever the sums allow it."""
-    wish = Plan({r.id: draw.randint(r.elastic.lowest, max(r.elastic.lowest, r.elastic.highest)) for r in problem.roles})
+    wish = ScalePlan(
+        {r.id: draw.randint(r.elastic.lowest, max(r.elastic.lowest, r.elastic.highest)) for r in problem.roles}
+    )
     kept = keep_what_fits(problem, wish)
     assert all(kept.targets[id_] <= to for id_, to in wish.targets.items())
     grown = {r.id: kept.targets[r.id] - r.elastic.parallelism for r in problem.roles}

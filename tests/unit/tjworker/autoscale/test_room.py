@@ -14,7 +14,7 @@ from tests.unit.tjworker.autoscale.test_decide import EIGHT_CPUS, an_elastic, re
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord
 from tjworker.api.quantity import milli, whole
-from tjworker.autoscale import JobState, Rules, cluster_resource, decide
+from tjworker.autoscale import AutoscaleRules, JobState, cluster_resource, decide
 
 NOW = 1767229200.0
 KINDS = ("nvidia.com/gpu", "amd.com/gpu")
@@ -93,7 +93,7 @@ def test_no_more_is_given_than_there_is_and_nobody_leaves_its_bounds(policy: str
     for run in range(RUNS):
         cluster = Cluster(random.Random(f"{seed}/{run}"))
         again = f"TJ_TEST_SEED={seed}, run {run}"
-        rules = Rules(policy, max_load_desired=cluster.load, gpu_resources=KINDS)
+        rules = AutoscaleRules(policy, max_load_desired=cluster.load, gpu_resources=KINDS)
         moves = decide(cluster.states, cluster.nodes, cluster.asked, NOW, rules).moves
         assert len({(m.state.job.key, m.role) for m in moves}) == len(moves), again
         given, taken = Counter[str](), Counter[str]()
@@ -124,7 +124,7 @@ def test_a_role_above_its_maximum_shrinks_at_once(grown_at: str) -> None:
     state = running(an_elastic(6, **recorded(4, 6, grown_at)))
     lowered = tuple(replace(role, max_replicas=4) for role in state.job.roles)
     state = replace(state, job=replace(state.job, roles=lowered))
-    moves = decide([state], EIGHT_CPUS, {"a": used(6)}, NOW, Rules(max_load_desired=1.0)).moves
+    moves = decide([state], EIGHT_CPUS, {"a": used(6)}, NOW, AutoscaleRules(max_load_desired=1.0)).moves
     assert [(move.from_, move.to) for move in moves] == [(6, 4)]
 
 
@@ -171,7 +171,9 @@ def test_room_on_a_node_is_given_once(
     big = JobState(job, tuple(pod.build() for pod in pods[:made]))
     other = running(an_elastic(1, most=4, name="other", resources=_sized(2)), node="c")
     nodes = {name: make_node(name, cpu=cpus).build() for name, cpus in (("a", "7"), ("b", "1"), ("c", "2"))}
-    moves = decide([big, other], nodes, {"a": used(3), "c": used(2), **waiting}, NOW, Rules(max_load_desired=1.0)).moves
+    moves = decide(
+        [big, other], nodes, {"a": used(3), "c": used(2), **waiting}, NOW, AutoscaleRules(max_load_desired=1.0)
+    ).moves
     assert {move.state.job.name.name: move.to for move in moves} == want
 
 
@@ -184,5 +186,5 @@ def test_the_room_that_a_scaling_down_leaves_is_that_of_the_highest_ordinal(coun
     other = running(an_elastic(1, most=2, name="other", resources=_sized(2)), node="c")
     nodes = {name: make_node(name, cpu=str(cpus)).build() for name, cpus in (("a", 2), ("b", count - 1), ("c", 2))}
     asked = {"a": used(1), "b": used(count - 1), "c": used(2)}
-    moves = decide([JobState(job, tuple(pods)), other], nodes, asked, NOW, Rules(max_load_desired=1.0)).moves
+    moves = decide([JobState(job, tuple(pods)), other], nodes, asked, NOW, AutoscaleRules(max_load_desired=1.0)).moves
     assert {move.state.job.name.name: move.to for move in moves} == {"other": 2}

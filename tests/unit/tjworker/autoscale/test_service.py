@@ -8,7 +8,7 @@ from tests.support.autoscaling import NOW
 from tests.support.builders import make_job, make_node
 from tjworker.api.status import JobStatus, ScaleRecord
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.autoscale import Rules
+from tjworker.autoscale import AutoscaleRules
 from tjworker.autoscale.decide import pose
 from tjworker.autoscale.state import JobState
 
@@ -37,7 +37,7 @@ def test_the_service_of_a_role_is_that_of_its_own_replicas(sentence: str) -> Non
     job = (
         make_job("digits").role("trainer", 4, least=1, most=10, edl="Auto").role("ps", 2, least=1, most=10, edl="Auto")
     )
-    posed = pose([JobState(job.status(status).build())], {"a": make_node("a").build()}, {}, NOW, Rules())
+    posed = pose([JobState(job.status(status).build())], {"a": make_node("a").build()}, {}, NOW, AutoscaleRules())
     found = {role.id.role: role for role in posed.problem.roles}
     assert found["trainer"].service == want
     assert [(move.from_, move.to) for move in found["trainer"].moves] == [

@@ -16,10 +16,19 @@ from tests.support.builders import make_job, make_node
 from tests.unit.tjworker.autoscale.test_decide import NOW, an_elastic, running, used
 from tests.unit.tjworker.autoscale.test_fulfillment import examples
 from tjworker.api.labels import AUTOSCALE_POLICY
-from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, JobState, Nodes, PlanRejected, Rules, decide
+from tjworker.autoscale import (
+    POLICIES,
+    AutoscaleRules,
+    ClusterResource,
+    ElasticJob,
+    JobState,
+    Nodes,
+    PlanRejected,
+    decide,
+)
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.fitting import check_plan
-from tjworker.autoscale.problem import Plan, Problem
+from tjworker.autoscale.problem import Problem, ScalePlan
 from tjworker.autoscale.together import plan_together
 
 EXISTS = ", ".join(POLICIES)
@@ -144,7 +153,7 @@ def test_a_plan_of_several_policies_keeps_every_rule_and_changes_no_argument(
 def test_a_policy_that_plans_for_the_job_of_another_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = chosen(cluster(16, small("mine", 1), small("theirs", 1)), {"mine": "goodput", "theirs": "fair"})
     theirs = next(role.id for role in problem.roles if role.policy == "fair")
-    spoilt: Any = replace(POLICIES["goodput"], plan=lambda _: Plan({theirs: 9}))
+    spoilt: Any = replace(POLICIES["goodput"], plan=lambda _: ScalePlan({theirs: 9}))
     monkeypatch.setitem(POLICIES, "goodput", spoilt)
     with pytest.raises(PlanRejected, match="theirs/trainer: no such role"):
         plan_together(problem, "fulfillment")
@@ -156,7 +165,7 @@ def test_a_move_names_the_policy_that_decided_and_a_wrong_name_is_told() -> None
         running(an_elastic(2, name="errs").metadata(annotations={AUTOSCALE_POLICY: "best"})),
     ]
     nodes = {"a": make_node("a", cpu="8", memory="64G").build()}
-    decision = decide(states, nodes, {"a": used(4)}, NOW, Rules())
+    decision = decide(states, nodes, {"a": used(4)}, NOW, AutoscaleRules())
     reasons = {move.state.job.name.name: move.reason for move in decision.moves}
     assert reasons["asks"].endswith("asked for; policy fair)")
     assert reasons["errs"].endswith("asked for; policy fulfillment)")

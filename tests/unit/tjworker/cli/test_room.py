@@ -10,7 +10,7 @@ from tjworker.api import labels
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import WAITING
 from tjworker.api.status import Condition, JobStatus
-from tjworker.autoscale import Rules
+from tjworker.autoscale import AutoscaleRules
 from tjworker.cli.room import ill_nodes, obstacles, room, too_large
 
 NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
@@ -68,7 +68,7 @@ def test_of_two_equal_jobs_the_smaller_learns_who_has_the_room() -> None:
     small, big = elastic("el2", 1), elastic("el", 3)
     found = room([node()], [pod("el2", 0), *(pod("el", i) for i in range(3))])
     jobs = [small.build(), big.build()]
-    said = obstacles(jobs[0], jobs, found, NOW, Rules())
+    said = obstacles(jobs[0], jobs, found, NOW, AutoscaleRules())
     assert said == {
         "trainer": "one more asks for 1 CPU, and 0 of 4 are left to it: the autoscaler fills 97% of the CPUs"
         " (policy fulfillment). CPU now: default/el 3, default/el2 1"
@@ -78,7 +78,7 @@ def test_of_two_equal_jobs_the_smaller_learns_who_has_the_room() -> None:
 def test_a_pod_that_waits_for_a_node_has_no_room() -> None:
     job, big = elastic("el", 4), elastic("big", 1)
     found = room([node()], [*(pod("el", i) for i in range(4)), pod("big", 0, where="", phase="Pending")])
-    said = obstacles(job.build(), [job.build(), big.build()], found, NOW, Rules())
+    said = obstacles(job.build(), [job.build(), big.build()], found, NOW, AutoscaleRules())
     assert said["trainer"].endswith("CPU now: default/el 4")
 
 
@@ -90,20 +90,20 @@ def test_a_job_beside_one_that_the_autoscaler_does_not_read_is_told_what_the_aut
     waits["spec"] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500"}}}]}
     waits["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]
     found = room([node()], [pod("el", 0), waits])
-    said = obstacles(job.build(), [job.build(), manual.build()], found, NOW, Rules())
+    said = obstacles(job.build(), [job.build(), manual.build()], found, NOW, AutoscaleRules())
     assert said["trainer"].startswith("a job grows while it runs whole, and this one is Creating")
 
 
 def test_a_role_that_has_its_maximum_lacks_nothing() -> None:
     job = elastic("el", 5).build()
-    assert obstacles(job, [job], room([node()], []), NOW, Rules()) == {}
+    assert obstacles(job, [job], room([node()], []), NOW, AutoscaleRules()) == {}
 
 
 def test_a_role_that_cannot_be_planned_with_says_why() -> None:
     template = {"spec": {"containers": [{"name": "aitj-a", "image": "x", "resources": {"requests": {"cpu": "1e99"}}}]}}
     job = make_job("el").role("trainer", 1, least=1, most=5, edl="Auto", template=template)
     built = job.status(JobStatus(phase="Running")).build()
-    said = obstacles(built, [built], room([node()], []), NOW, Rules())["trainer"]
+    said = obstacles(built, [built], room([node()], []), NOW, AutoscaleRules())["trainer"]
     assert "role trainer is not autoscaled" in said
 
 
@@ -123,7 +123,7 @@ def test_a_role_without_room_says_so_as_the_autoscaler_decides_which_leaves_hope
         one["metadata"] = {**one["metadata"], "labels": {}, "name": f"huge-{one['metadata']['name']}"}
     found = room([node()], [pod("el", 0), *huge])
     assert [(waiting.pods, waiting.requests.cpu_milli) for waiting in found.waiting] == [(2, 500_000)]
-    said = obstacles(job.build(), [job.build()], found, NOW, Rules())
+    said = obstacles(job.build(), [job.build()], found, NOW, AutoscaleRules())
     assert said["trainer"].startswith("there is room for one more")
 
 
@@ -160,7 +160,7 @@ def test_what_no_single_node_has_together() -> None:
 
 def test_a_wrong_name_of_a_policy_is_told_beside_what_decides() -> None:
     job = elastic("el", 1).metadata(uid="uid-el", annotations={labels.AUTOSCALE_POLICY: "best"})
-    said = obstacles(job.build(), [job.build()], room([node()], [pod("el", 0)]), NOW, Rules())["trainer"]
+    said = obstacles(job.build(), [job.build()], room([node()], [pod("el", 0)]), NOW, AutoscaleRules())["trainer"]
     assert "(policy fulfillment)" in said
     assert f". annotation {labels.AUTOSCALE_POLICY} of the job names 'best', which is no policy. Choose one of" in said
 
@@ -169,5 +169,5 @@ def test_the_policy_that_the_operator_names_is_said_whatever_the_users_settings_
     """As where a label of the namespace chooses it, which the user may not see."""
     told = Condition(type="FullSize", status="False", last_transition_time="2026-01-01T00:00:00Z", reason="Fair")
     job = elastic("el", 1).status(JobStatus(phase="Running", conditions=(told,)))
-    said = obstacles(job.build(), [job.build()], room([node()], [pod("el", 0)]), NOW, Rules())["trainer"]
+    said = obstacles(job.build(), [job.build()], room([node()], [pod("el", 0)]), NOW, AutoscaleRules())["trainer"]
     assert "(policy fair)" in said

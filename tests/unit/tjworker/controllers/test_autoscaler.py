@@ -11,7 +11,7 @@ import pytest
 from tests.scenarios.elastic import FULL, elastic, wants
 from tests.scenarios.test_autoscaler import ElasticWorld
 from tjworker.autoscale import POLICIES
-from tjworker.autoscale.problem import Plan, Problem, RoleId
+from tjworker.autoscale.problem import Problem, RoleId, ScalePlan
 from tjworker.base import JobKey, Transient
 from tjworker.kube.port import HttpResponse
 from tjworker.telemetry.metrics import REGISTRY
@@ -122,15 +122,15 @@ def test_an_api_server_that_is_away_fails_the_task(world: ElasticWorld, monkeypa
         world.autoscaler.run()
 
 
-def _too_many(problem: Problem) -> Plan:
-    return Plan({role.id: 10 for role in problem.roles})
+def _too_many(problem: Problem) -> ScalePlan:
+    return ScalePlan({role.id: 10 for role in problem.roles})
 
 
-def _beyond(problem: Problem) -> Plan:
-    return Plan({role.id: 11 for role in problem.roles})
+def _beyond(problem: Problem) -> ScalePlan:
+    return ScalePlan({role.id: 11 for role in problem.roles})
 
 
-def _raises(problem: Problem) -> Plan:
+def _raises(problem: Problem) -> ScalePlan:
     raise ZeroDivisionError("no part of nothing")
 
 
@@ -139,7 +139,7 @@ FAILS: dict[str, tuple[Any, str, str]] = {
     "its plan breaks a rule": (_too_many, "rejected", " milli-CPUs would be requested of"),
     "its target is out of bounds": (_beyond, "rejected", "1 -> 11 is outside 1..10"),
     "it plans for a job that there is not": (
-        lambda _: Plan({RoleId(JobKey("gone"), "trainer"): 2}),
+        lambda _: ScalePlan({RoleId(JobKey("gone"), "trainer"): 2}),
         "rejected",
         "gone/trainer: no such role",
     ),

@@ -28,11 +28,11 @@ from tjworker.store.work_queue import (
     NOTHING_WRITTEN,
     AtOnce,
     Claim,
-    Ending,
     FinishResult,
     NextPass,
     OnNews,
     OnOwnWrite,
+    PassEnding,
     WithBackoff,
 )
 
@@ -59,10 +59,10 @@ NOTHING = FinishResult(publish=False)
 @dataclass
 class Queue:
     answer: FinishResult = NOTHING
-    endings: list[Ending] = field(default_factory=list)
+    endings: list[PassEnding] = field(default_factory=list)
     published: list[JobKey] = field(default_factory=list)
 
-    def finish_all(self, endings: list[Ending]) -> list[FinishResult]:
+    def finish_all(self, endings: list[PassEnding]) -> list[FinishResult]:
         self.endings += endings
         return [self.answer for _ in endings]
 
@@ -77,16 +77,19 @@ def released(result: PassEnd, queue: Queue) -> PassEnd:
     return worked.end
 
 
-ENDS: dict[str, tuple[PassEnd, Ending]] = {
-    "it has nothing more to do": (Done("done"), Ending(Held().claim)),
-    "it asks for another at once": (QueueAgain("done"), Ending(Held().claim, next_pass=AtOnce())),
-    "it has a timer": (Done("done", 9.0), Ending(Held().claim, next_pass=OnNews(9.0))),
-    "it has failed": (RetryWithBackoff("no"), Ending(Held().claim, next_pass=WithBackoff())),
-    "it has failed and has a timer": (RetryWithBackoff("no", 9.0), Ending(Held().claim, next_pass=WithBackoff(9.0))),
-    "its view was old": (AwaitWatch("old"), Ending(Held().claim, next_pass=OnNews(STALE_RETRY_SECONDS))),
+ENDS: dict[str, tuple[PassEnd, PassEnding]] = {
+    "it has nothing more to do": (Done("done"), PassEnding(Held().claim)),
+    "it asks for another at once": (QueueAgain("done"), PassEnding(Held().claim, next_pass=AtOnce())),
+    "it has a timer": (Done("done", 9.0), PassEnding(Held().claim, next_pass=OnNews(9.0))),
+    "it has failed": (RetryWithBackoff("no"), PassEnding(Held().claim, next_pass=WithBackoff())),
+    "it has failed and has a timer": (
+        RetryWithBackoff("no", 9.0),
+        PassEnding(Held().claim, next_pass=WithBackoff(9.0)),
+    ),
+    "its view was old": (AwaitWatch("old"), PassEnding(Held().claim, next_pass=OnNews(STALE_RETRY_SECONDS))),
     "its view is behind the own writes": (
         AwaitWatch("old", own_write=True),
-        Ending(Held().claim, next_pass=OnOwnWrite(STALE_RETRY_SECONDS)),
+        PassEnding(Held().claim, next_pass=OnOwnWrite(STALE_RETRY_SECONDS)),
     ),
 }
 

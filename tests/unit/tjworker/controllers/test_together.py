@@ -30,7 +30,7 @@ from tjworker.kube.port import HttpResponse
 from tjworker.runtime import assemble
 from tjworker.settings import Settings
 from tjworker.store.projection import View
-from tjworker.store.work_queue import AtOnce, Ending, FinishResult, Taken
+from tjworker.store.work_queue import AtOnce, FinishResult, PassEnding, Taken
 
 LEASE_SECONDS = Settings().lock_ttl_seconds
 BAD = "bad"
@@ -250,7 +250,7 @@ def test_an_end_that_the_store_refuses_hides_no_other() -> None:
     room = Together()
     finish = room.world.store.queue.finish_all
 
-    def finish_all(endings: Sequence[Ending]) -> list[FinishResult]:
+    def finish_all(endings: Sequence[PassEnding]) -> list[FinishResult]:
         refused = FinishResult(False, error=Terminal("WRONGTYPE"))
         said = zip(endings, finish([replace(end, next_pass=AtOnce()) for end in endings]), strict=True)
         return [refused if end.claim.key == key_of("good-a") else done for end, done in said]

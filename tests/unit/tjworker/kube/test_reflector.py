@@ -27,7 +27,7 @@ from tests.support.scripted_api import (
 )
 from tests.support.seeds import the_seed
 from tjworker.kube.port import HttpResponse
-from watcher.event_queue import ListEnd, ListPage, NotInstalled
+from watcher.event_queue import ListEnd, NotInstalled, ProjectedPage
 
 
 def test_without_a_relist_each_single_event_is_passed_on_once() -> None:
@@ -249,7 +249,7 @@ def test_a_server_that_is_behind_its_own_watch_is_listed_anew() -> None:
     bench.clock.advance(60)
     bench.events.take(0)
     bench.reflector.step()
-    listed = [batch for batch in bench.events.take(0) if isinstance(batch, ListPage | ListEnd)]
+    listed = [batch for batch in bench.events.take(0) if isinstance(batch, ProjectedPage | ListEnd)]
     assert (listed[0].version, [p.change.name for p in listed[0].changes]) == (6, ["p1"])
 
 
@@ -271,7 +271,7 @@ def test_a_list_says_when_it_shows_an_object_older_than_it_was() -> None:
     for _ in range(2):
         bench.reflector.step()
         bench.clock.advance(60)
-        rewound += [one.rewound for one in bench.events.take(0) if isinstance(one, ListPage | ListEnd)]
+        rewound += [one.rewound for one in bench.events.take(0) if isinstance(one, ProjectedPage | ListEnd)]
     assert rewound == [True]
 
 

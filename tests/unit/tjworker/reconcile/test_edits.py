@@ -21,7 +21,7 @@ from tests.unit.tjworker.reconcile.passes import World, decide
 from tests.unit.tjworker.reconcile.test_lifecycle_page import table
 from tjworker.api.model import BatchSize
 from tjworker.api.resources import PODS
-from tjworker.autoscale import Rules
+from tjworker.autoscale import AutoscaleRules
 from tjworker.autoscale.decide import pose
 from tjworker.autoscale.problem import ElasticRole
 from tjworker.reconcile.plan import Create
@@ -176,7 +176,7 @@ def test_what_the_next_run_of_the_autoscaler_plans_with(
     before, after, read, want = case
 
     def planned(builder: JobBuilder) -> list[ElasticRole]:
-        return list(pose([running(builder)], EIGHT_CPUS, {}, NOW, Rules()).problem.roles)
+        return list(pose([running(builder)], EIGHT_CPUS, {}, NOW, AutoscaleRules()).problem.roles)
 
     assert read(planned(before)) != want
     assert read(planned(after)) == want

@@ -25,8 +25,8 @@ from tjworker.reports.desk import (
     REPORT_SECONDS,
     TRIES,
     WRITE_SECONDS,
-    Answer,
     Desk,
+    Verdict,
     _merge_patch,
 )
 from tjworker.telemetry.metrics import REGISTRY
@@ -95,7 +95,7 @@ class Cluster:
     def report(self, at: float, **told: Any) -> int:
         return self.answer(at, **told).code
 
-    def answer(self, at: float, **told: Any) -> Answer:
+    def answer(self, at: float, **told: Any) -> Verdict:
         self.now = at
         return self.desk.take(status_path(NAME), "Bearer t", json.dumps({"trainerStatus": told}).encode())
 

@@ -17,18 +17,18 @@ import pytest
 
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
-from tjworker.reports.desk import Answer
-from tjworker.reports.server import MAX_READ_BYTES, Certificate, ReportServer
+from tjworker.reports.desk import Verdict
+from tjworker.reports.server import MAX_READ_BYTES, Certificate, ReportListener
 
 
 class Desk:
     """Answers what its test says, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.answer: Answer | Exception = Answer(200)
+        self.answer: Verdict | Exception = Verdict(200)
         self.asked: list[tuple[str, str, bytes]] = []
 
-    def take(self, path: str, authorization: str, body: bytes) -> Answer:
+    def take(self, path: str, authorization: str, body: bytes) -> Verdict:
         self.asked.append((path, authorization, body))
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -44,7 +44,7 @@ def make_certificate(folder: Path) -> None:
 @dataclass
 class Served:
     desk: Desk
-    server: ReportServer
+    server: ReportListener
     certificate: Certificate
     folder: Path
 
@@ -68,8 +68,8 @@ def served(tmp_path: Path) -> Iterator[Served]:
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
 
-    async def start() -> ReportServer:
-        server = ReportServer(desk, "127.0.0.1", 0, certificate.context)  # type: ignore[arg-type]
+    async def start() -> ReportListener:
+        server = ReportListener(desk, "127.0.0.1", 0, certificate.context)  # type: ignore[arg-type]
         server.listen()
         return server
 
@@ -91,7 +91,7 @@ def test_a_report_that_counts_is_answered_with_itself(served: Served) -> None:
 
 
 def test_a_refusal_is_a_status_of_kubernetes(served: Served) -> None:
-    served.desk.answer = Answer(422, "InvalidReport", "it is wrong")
+    served.desk.answer = Verdict(422, "InvalidReport", "it is wrong")
     code, body = served.send(b"{}")
     told = json.loads(body)
     assert (code, told["kind"], told["status"], told["code"]) == (422, "Status", "Failure", 422)
@@ -102,7 +102,7 @@ def test_a_bug_is_an_answer_and_the_server_goes_on(served: Served) -> None:
     served.desk.answer = ZeroDivisionError("bug")
     code, body = served.send(b"{}")
     assert (code, json.loads(body)["reason"]) == (500, "InternalError")
-    served.desk.answer = Answer(200)
+    served.desk.answer = Verdict(200)
     assert served.send(b"{}")[0] == 200
 
 

@@ -9,28 +9,36 @@ import pytest
 
 from tjworker.api.progress import Progress, SpeedSample
 from tjworker.autoscale import POLICIES
-from tjworker.autoscale.problem import Plan, Problem
-from tjworker.simulate import Outcome, Scenario, ScenarioError, simulate
+from tjworker.autoscale.problem import Problem, ScalePlan
+from tjworker.simulate import Scenario, ScenarioError, SimulationOutcome, simulate
 from tjworker.simulate.results import jain
-from tjworker.simulate.scenario import Amounts, Job, Node, NodeEvent, Placement, Rigid, Service
+from tjworker.simulate.scenario import (
+    Amounts,
+    NodeEvent,
+    Placement,
+    Rigid,
+    SimulatedJob,
+    SimulatedNode,
+    SimulatedService,
+)
 from tjworker.simulate.speed import LINEAR, Layout, Rate, Table
 
 ONE = Amounts(1000)
-TWO_NODES = (Node("a", Amounts(4000, 1 << 34)), Node("b", Amounts(4000, 1 << 34)))
+TWO_NODES = (SimulatedNode("a", Amounts(4000, 1 << 34)), SimulatedNode("b", Amounts(4000, 1 << 34)))
 QUICK = {"tick_seconds": 10.0, "start_seconds": 0.0, "stop_seconds": 0.0, "max_load_desired": 1.0}
 
 
-def rigid(name: str, at: float, replicas: int, work: float, **more: object) -> Job:
-    return Job(name, at, ONE, replicas, replicas, replicas, work, **more)  # type: ignore[arg-type]
+def rigid(name: str, at: float, replicas: int, work: float, **more: object) -> SimulatedJob:
+    return SimulatedJob(name, at, ONE, replicas, replicas, replicas, work, **more)  # type: ignore[arg-type]
 
 
-def elastic(name: str, at: float, least: int, most: int, work: float | None, **more: object) -> Job:
-    return Job(name, at, ONE, least, most, least, work, **more)  # type: ignore[arg-type]
+def elastic(name: str, at: float, least: int, most: int, work: float | None, **more: object) -> SimulatedJob:
+    return SimulatedJob(name, at, ONE, least, most, least, work, **more)  # type: ignore[arg-type]
 
 
 @dataclass
 class Case:
-    jobs: tuple[Job, ...]
+    jobs: tuple[SimulatedJob, ...]
     want_ended: Mapping[str, float | None]
     policy: str = "off"
     options: Mapping[str, object] = field(default_factory=dict)
@@ -65,13 +73,13 @@ CASES = {
     "a service of higher priority takes its room at once": Case(
         (rigid("x", 0, 8, 80),),
         {"x": 15},  # 4 s alone; from 4 to 9 s without its quorum
-        options={"services": (Service("web", ONE, ((4, 1), (9, 0)), 10),)},
+        options={"services": (SimulatedService("web", ONE, ((4, 1), (9, 0)), 10),)},
         want_restarts=1,
     ),
     "without preemption it waits": Case(
         (rigid("x", 0, 8, 80),),
         {"x": 10},
-        options={"services": (Service("web", ONE, ((4, 1), (9, 0)), 10),), "preempts": False},
+        options={"services": (SimulatedService("web", ONE, ((4, 1), (9, 0)), 10),), "preempts": False},
     ),
     "replicas of a lost node wait until it is back": Case(
         (rigid("x", 0, 8, 80),),
@@ -94,7 +102,7 @@ CASES = {
 }
 
 
-def play(case: Case) -> Outcome:
+def play(case: Case) -> SimulationOutcome:
     return simulate(Scenario(TWO_NODES, case.jobs, **{**QUICK, **case.options}), case.policy)  # type: ignore[arg-type]
 
 
@@ -135,7 +143,7 @@ def test_tiresias_prefers_jobs_with_little_service() -> None:
         replace(rigid(name, at, 2, hours * 2 * 3600), asks=gpus, rigid=Rigid(2, LINEAR))
         for name, at, hours in (("x", 0, 10), ("y", 3600, 1))
     ]
-    scenario = Scenario((Node("a", Amounts(4000, gpus=2)),), jobs, **{**QUICK, "tick_seconds": 600.0})  # type: ignore[arg-type]
+    scenario = Scenario((SimulatedNode("a", Amounts(4000, gpus=2)),), jobs, **{**QUICK, "tick_seconds": 600.0})  # type: ignore[arg-type]
     outcome = simulate(scenario, "tiresias")
     assert {job.name: job.ended_at for job in outcome.jobs} == {"x": 11 * 3600, "y": 9 * 3600}
 
@@ -177,8 +185,8 @@ def test_a_policy_that_does_not_exist_is_named() -> None:
 
 def test_a_job_that_runs_already_stands_where_it_is_and_does_not_stand_still() -> None:
     """20 units of work at two a second; without `standing` it would stand still for 30 s first, on the first node."""
-    nodes = [Node(name, Amounts(8000, 1 << 34)) for name in ("a", "b")]
-    stands = Job("job", 0, Amounts(1000), 2, 2, 2, 20.0, rescale_seconds=30, standing={"trainer": ("b", "b")})
+    nodes = [SimulatedNode(name, Amounts(8000, 1 << 34)) for name in ("a", "b")]
+    stands = SimulatedJob("job", 0, Amounts(1000), 2, 2, 2, 20.0, rescale_seconds=30, standing={"trainer": ("b", "b")})
     lost = NodeEvent(5, "a", up=False)
     outcome = simulate(Scenario(nodes, [stands], events=[lost]), "off")
     assert (outcome.jobs[0].started_at, outcome.jobs[0].ended_at) == (0, 10)
@@ -188,9 +196,9 @@ def test_a_job_that_runs_already_stands_where_it_is_and_does_not_stand_still() -
 def test_what_a_job_has_reported_before_is_known_to_the_policy_from_the_beginning() -> None:
     """More than one replica does not speed `flat` up; without its reports both would count as linear."""
     told = Progress(samples=tuple(SpeedSample(n, 1, 1.0, 9, 1e9 + n) for n in (1, 2, 4)), reported_at=1e9)
-    nodes = [Node("a", Amounts(8000, 1 << 34))]
-    flat = Job("flat", 0, Amounts(1000), 1, 7, 1, speed=Table(((1, 1.0), (7, 1.0))), reported=told)
-    other = Job("other", 0, Amounts(1000), 1, 7, 1)
+    nodes = [SimulatedNode("a", Amounts(8000, 1 << 34))]
+    flat = SimulatedJob("flat", 0, Amounts(1000), 1, 7, 1, speed=Table(((1, 1.0), (7, 1.0))), reported=told)
+    other = SimulatedJob("other", 0, Amounts(1000), 1, 7, 1)
     outcome = simulate(Scenario(nodes, [flat, other], until=10), "throughput")
     replicas = {job.name: job.at(9) for job in outcome.jobs}
     assert replicas["flat"] <= 2 < replicas["other"], replicas
@@ -214,7 +222,7 @@ def test_without_progress_the_policy_sees_speeds_alone(reports_progress: bool, m
     seen: list[Progress] = []
     works = POLICIES["fulfillment"]
 
-    def plan(problem: Problem) -> Plan:
+    def plan(problem: Problem) -> ScalePlan:
         seen.extend(role.progress for role in problem.roles if role.progress is not None)
         return works.plan(problem)
 
@@ -232,7 +240,7 @@ def test_the_policy_sees_the_service_that_a_job_has_received(monkeypatch: pytest
     seen: list[float] = []
     works = POLICIES["fulfillment"]
 
-    def plan(problem: Problem) -> Plan:
+    def plan(problem: Problem) -> ScalePlan:
         seen.extend(role.service for role in problem.roles)
         return works.plan(problem)
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tjworker.simulate import ScenarioError
-from tjworker.simulate.scenario import Amounts, Node
+from tjworker.simulate.scenario import Amounts, SimulatedNode
 from tjworker.simulate.traces import read_trace
 
-NODES = [Node(f"node-{i}", Amounts(8000, 1 << 34, 4)) for i in range(2)]
+NODES = [SimulatedNode(f"node-{i}", Amounts(8000, 1 << 34, 4)) for i in range(2)]
 OWN = "name,time,replicas,duration,gpus\na,0,2,60,1\n"
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster\n2017-10-09 07:00:00,60,4,240,x\n"
 

@@ -11,7 +11,7 @@ from tests.support.memory_redis import tasks_for
 from tests.support.memory_store import MemoryStore
 from tests.support.seeds import the_seed
 from tjworker.base import KEYS_PER_TASK, JobKey
-from tjworker.store.work_queue import ON_NEWS, AtOnce, Ending
+from tjworker.store.work_queue import ON_NEWS, AtOnce, PassEnding
 
 RESYNC_SECONDS = 30
 
@@ -40,7 +40,8 @@ class Flow:
                 continue
             taken = self.store.queue.acquire_views(key, "worker", 30, KEYS_PER_TASK)
             endings = [
-                Ending(claim, next_pass=AtOnce() if self.draw.random() < 0.1 else ON_NEWS) for claim, _ in taken.views
+                PassEnding(claim, next_pass=AtOnce() if self.draw.random() < 0.1 else ON_NEWS)
+                for claim, _ in taken.views
             ]
             again = [done.publish for done in self.store.queue.finish_all(endings)]
             self.messages += tasks_for(len(taken.publish)) + tasks_for(sum(again))

@@ -13,7 +13,7 @@ from tests.integration.store.driver import A, B, a_job
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, Fenced, JobKey, Terminal
 from tjworker.store.connect import client, open_store
-from tjworker.store.work_queue import ON_NEWS, AtOnce, Ending, OnNews, Written
+from tjworker.store.work_queue import ON_NEWS, AtOnce, OnNews, PassEnding, Written
 
 
 def test_a_lost_task_is_not_looked_for_while_the_broker_holds_one_for_all_that_queue(real_redis: RealRedis) -> None:
@@ -45,7 +45,7 @@ def test_passes_end_together_after_redis_forgot_the_scripts(own_valkey: Valkey) 
     taken = store.queue.acquire_views(A, "worker", 30, KEYS_PER_TASK)
     client(own_valkey.url).script_flush()
     done = store.queue.finish_all(
-        [Ending(claim, next_pass=AtOnce() if claim.key == B else ON_NEWS) for claim, _ in taken.views]
+        [PassEnding(claim, next_pass=AtOnce() if claim.key == B else ON_NEWS) for claim, _ in taken.views]
     )
     assert [each.publish for each in done] == [False, True]
     assert store.queue.stats().running == 0
@@ -63,7 +63,7 @@ def test_a_record_that_cannot_be_read_is_the_fault_of_its_own_key(others: list[J
     assert isinstance(of_a.fault, Terminal)
     assert "WRONGTYPE" in of_a.fault.message
     assert [view.fault for view in of_others] == [None for _ in others]
-    done = store.queue.finish_all([Ending(claim, next_pass=OnNews(300)) for claim, _ in taken.views])
+    done = store.queue.finish_all([PassEnding(claim, next_pass=OnNews(300)) for claim, _ in taken.views])
     assert [each.error for each in done] == [None for _ in done], "it is given back like any other"
 
 
@@ -86,8 +86,8 @@ def test_an_end_that_redis_refuses_hides_no_other(real_redis: RealRedis) -> None
     (a, _), (b, _) = store.queue.acquire_views(A, "worker", 30, KEYS_PER_TASK).views
     with real_redis.client() as redis:
         redis.set(f"{real_redis.prefix}:min_observed:{A}", "somebody else's")
-    refused = Ending(a, Written([(PODS, 7)]))
-    of_a, of_b = store.queue.finish_all([refused, Ending(b, next_pass=AtOnce())])
+    refused = PassEnding(a, Written([(PODS, 7)]))
+    of_a, of_b = store.queue.finish_all([refused, PassEnding(b, next_pass=AtOnce())])
     assert isinstance(of_a.error, Terminal)
     assert (of_b.error, of_b.publish) == (None, True)
     with pytest.raises(Terminal):

@@ -16,7 +16,7 @@ from tests.support.builders import make_job, make_training_job
 from tjworker.api.status import JobStatus, RestartCounts
 from tjworker.telemetry import metrics
 from tjworker.telemetry.job_metrics import count_first_pod, count_status
-from tjworker.telemetry.metrics import REGISTRY, TABLE, Counter, Gauge, Histogram, Metric, count_request
+from tjworker.telemetry.metrics import REGISTRY, TABLE, Counter, Gauge, Histogram, MetricRow, count_request
 
 UNITS = ("seconds", "bytes", "total", "ratio")
 NOT_BASE = (
@@ -37,7 +37,7 @@ NAMES_OF_JOBS = {"job_namespace", "job_name"}
 
 
 @pytest.mark.parametrize("metric", TABLE, ids=lambda m: m.name)
-def test_a_metric_keeps_prometheus_rules(metric: Metric) -> None:
+def test_a_metric_keeps_prometheus_rules(metric: MetricRow) -> None:
     assert re.fullmatch(r"tj_[a-z0-9_]+", metric.name)
     assert metric.name.endswith("_total") is isinstance(metric, Counter), "of counters, and of nothing else"
     assert not set(metric.name.split("_")) & set(NOT_BASE), "base units; the client adds count, sum and bucket"

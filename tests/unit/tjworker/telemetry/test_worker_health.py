@@ -15,7 +15,7 @@ from tjworker.telemetry.worker_health import Ignored, Lasting, WorkerReport
 
 @dataclass(frozen=True)
 class Case:
-    report: WorkerReport | beat.Report
+    report: WorkerReport | beat.BeatReport
     want_alive: bool
     want_ready: bool
 
@@ -52,9 +52,9 @@ CASES = {
     ),
     "One that takes none of the messages that wait is not alive.": Case(worker(ignoring=61), False, False),
     "A moment in which it takes none says nothing.": Case(worker(ignoring=20), True, True),
-    "A beat that ticks and sends is alive and ready.": Case(beat.Report(5, sends=True), True, True),
-    "A beat that cannot send is alive: it waits for Redis.": Case(beat.Report(5, sends=False), True, False),
-    "A beat that does not tick is not alive.": Case(beat.Report(61, sends=True), False, False),
+    "A beat that ticks and sends is alive and ready.": Case(beat.BeatReport(5, sends=True), True, True),
+    "A beat that cannot send is alive: it waits for Redis.": Case(beat.BeatReport(5, sends=False), True, False),
+    "A beat that does not tick is not alive.": Case(beat.BeatReport(61, sends=True), False, False),
 }
 
 

@@ -31,7 +31,7 @@ _NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PodAdditions:
     """What all pods of a job get."""
 
     job: TrainingJob
@@ -48,13 +48,13 @@ def launched(
     """The job with what starts its processes: a Secret of its own, and what its pods do with it."""
     name = f"{job.name.name}-{'agent' if launch.agent else 'ssh'}-{job.uid}"
     secret = JobSecret(name, "agent-key" if launch.agent else "ssh-key")
-    change = Change(job, name, hides_gpus, ssh_path, main_container)
+    change = PodAdditions(job, name, hides_gpus, ssh_path, main_container)
     with_pods = with_agent if launch.agent else with_ssh
     roles = tuple(replace(role, template=with_pods(change, role)) for role in job.roles)
     return replace(job, roles=roles, secret=secret, mpi=launch)
 
 
-def with_ssh(change: Change, role: Role) -> Json:
+def with_ssh(change: PodAdditions, role: Role) -> Json:
     """v2beta1: `newWorker` and `newLauncherPodTemplate` of the MPI operator."""
     job, launches = change.job.name, role.name == LAUNCHER
     pod = dict(mapping(role.template.get("spec")))
@@ -80,7 +80,7 @@ def with_ssh(change: Change, role: Role) -> Json:
     return _of_main(role, pod, "", main)
 
 
-def with_agent(change: Change, role: Role) -> Json:
+def with_agent(change: PodAdditions, role: Role) -> Json:
     """v1: `newWorker` and `newLauncher` of training-operator, where a worker sleeps and kubectl starts its processes;
     KubeDL's `setupMPIWorker` and `setupMPILauncher` do the same. Here it runs the agent, beside the command that its
     template has."""

@@ -29,7 +29,7 @@ from tjworker.api.kinds.batchsize import annotated_batch_size
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.kinds.trainingjob.checks import broken
-from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, Shape, template
+from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, TemplateContext, template
 from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
 from tjworker.api.labels import not_queued
 from tjworker.api.model import BatchSize, CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
@@ -146,7 +146,7 @@ def _roles(
     least = 1 if local else spec.trainer.min_instance
     most = least if local else spec.trainer.max_instance or least
     pservers = spec.pserver.min_instance if spec.mode == "multi" else 0
-    shape = Shape(job, spec, spec_json, trainers=least, pservers=pservers, etcd_image=acting["etcd_image"])
+    shape = TemplateContext(job, spec, spec_json, trainers=least, pservers=pservers, etcd_image=acting["etcd_image"])
     roles: list[Role] = []
     if spec.fault_tolerant:
         roles.append(_served("master", 1, template(shape, "master", spec.master), WITHOUT_LIMIT))

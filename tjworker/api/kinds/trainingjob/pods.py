@@ -53,7 +53,7 @@ _SCRATCH = "mount-path"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TemplateContext:
     """What the templates need to know of the job beside its spec."""
 
     job: str
@@ -66,7 +66,7 @@ class Shape:
     """'': no etcd beside the master."""
 
 
-def template(shape: Shape, name: str, role: Component) -> Json:
+def template(shape: TemplateContext, name: str, role: Component) -> Json:
     spec, raw = shape.spec, mapping(shape.raw.get(name))
     volumes, mounts = _volumes(shape)
     env = environment(shape.job, spec, role, shape.trainers, shape.pservers)
@@ -124,7 +124,7 @@ def ports(name: str, spec: TrainingJobSpec) -> list[Json]:
     return [{"name": f"jobport-{number}", "containerPort": number} for number in numbers]
 
 
-def labels(shape: Shape, name: str) -> dict[str, str]:
+def labels(shape: TemplateContext, name: str) -> dict[str, str]:
     """Of the pods, and of the ReplicaSet or batch Job that keeps them."""
     priority = shape.spec.annotations.priority
     return {ROLE_LABELS[name]: shape.job, **({"priority": priority} if priority else {})}
@@ -139,7 +139,7 @@ def _annotations(spec: TrainingJobSpec) -> dict[str, str]:
     return {key: value for key, value in told.items() if value}
 
 
-def _volumes(shape: Shape) -> tuple[list[Any], list[Any]]:
+def _volumes(shape: TemplateContext) -> tuple[list[Any], list[Any]]:
     """The job's volumes and mounts, and what `mountPath` adds to them."""
     volumes, mounts = list(shape.raw.get("volumes") or ()), list(shape.raw.get("VolumeMounts") or ())
     path = shape.spec.mount_path

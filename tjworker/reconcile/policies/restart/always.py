@@ -1,7 +1,7 @@
 """Always: every failed pod is replaced."""
 
-from tjworker.reconcile.policies.restart.rule import Failed, Refusal
+from tjworker.reconcile.policies.restart.rule import FailedReplica, RestartRefusal
 
 
-def refuse(_: Failed) -> Refusal | None:
+def refuse(_: FailedReplica) -> RestartRefusal | None:
     return None

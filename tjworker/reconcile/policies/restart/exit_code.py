@@ -1,19 +1,19 @@
 """ExitCode: pods that failed only with retryable exit codes are replaced, and evicted or preempted pods."""
 
-from tjworker.reconcile.policies.restart.rule import Failed, Refusal, by_policy, policy_words
+from tjworker.reconcile.policies.restart.rule import FailedReplica, RestartRefusal, by_policy, policy_words
 
 
-def refuse(failed: Failed) -> Refusal | None:
+def refuse(failed: FailedReplica) -> RestartRefusal | None:
     kind = failed.diagnosis.kind
     if kind == "disrupted":
         return None
     if kind != "exit":
         return by_policy(failed)
     why = _not_retryable(failed)
-    return Refusal(f"restartPolicy {policy_words(failed.role)}: {why} is not retryable") if why else None
+    return RestartRefusal(f"restartPolicy {policy_words(failed.role)}: {why} is not retryable") if why else None
 
 
-def _not_retryable(failed: Failed) -> str:
+def _not_retryable(failed: FailedReplica) -> str:
     """For people, the part of the failure that is not retryable; '' if there is none."""
     diagnosis, job = failed.diagnosis, failed.job
     if diagnosis.cannot_start:

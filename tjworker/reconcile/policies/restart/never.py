@@ -1,7 +1,7 @@
 """Never: no failed pod is replaced."""
 
-from tjworker.reconcile.policies.restart.rule import Failed, Refusal, by_policy
+from tjworker.reconcile.policies.restart.rule import FailedReplica, RestartRefusal, by_policy
 
 
-def refuse(failed: Failed) -> Refusal | None:
+def refuse(failed: FailedReplica) -> RestartRefusal | None:
     return by_policy(failed)

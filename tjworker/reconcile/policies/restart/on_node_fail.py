@@ -1,7 +1,7 @@
 """OnNodeFail: pods whose node or GPU has failed are replaced, and evicted or preempted pods."""
 
-from tjworker.reconcile.policies.restart.rule import Failed, Refusal, by_policy
+from tjworker.reconcile.policies.restart.rule import FailedReplica, RestartRefusal, by_policy
 
 
-def refuse(failed: Failed) -> Refusal | None:
+def refuse(failed: FailedReplica) -> RestartRefusal | None:
     return None if failed.diagnosis.kind in ("node_lost", "gpu_fault", "disrupted") else by_policy(failed)

@@ -12,7 +12,7 @@ from tjworker.reconcile.replicas import Replica
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedReplica:
     """A replica whose pod has failed."""
 
     job: TrainingJob
@@ -24,7 +24,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RestartRefusal:
     """Why no restart follows a failure."""
 
     why: str
@@ -33,7 +33,7 @@ class Refusal:
     """Reason of the job's end, if a limit of the policy is reached; '' for the reason of the role's verdict."""
 
 
-Rule = Callable[[Failed], Refusal | None]
+Rule = Callable[[FailedReplica], RestartRefusal | None]
 """Returns None if the replica is restarted."""
 
 
@@ -42,5 +42,5 @@ def policy_words(role: Role) -> str:
     return role.restart_words or role.restart_policy
 
 
-def by_policy(failed: Failed) -> Refusal:
-    return Refusal(f"restartPolicy is {policy_words(failed.role)}")
+def by_policy(failed: FailedReplica) -> RestartRefusal:
+    return RestartRefusal(f"restartPolicy is {policy_words(failed.role)}")

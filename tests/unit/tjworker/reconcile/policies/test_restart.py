@@ -12,18 +12,18 @@ from tests.unit.tjworker.reconcile.passes import World, decide, everything, stat
 from tjworker.api.model import RestartPolicy
 from tjworker.reconcile.policies import restart_failed
 from tjworker.reconcile.policies.restart import RESTART_POLICIES
-from tjworker.reconcile.policies.restart.rule import Failed, Refusal
+from tjworker.reconcile.policies.restart.rule import FailedReplica, RestartRefusal
 
 
 def test_each_policy_of_the_api_has_its_rule_and_no_rule_is_unknown_to_the_api() -> None:
     assert set(RESTART_POLICIES) == set(get_args(RestartPolicy))
 
 
-def once_a_replica(failed: Failed) -> Refusal | None:
+def once_a_replica(failed: FailedReplica) -> RestartRefusal | None:
     """It looks at the memory in the status, and has a limit and words of its own."""
     if failed.diagnosis.kind != "exit" or not failed.attempts.pods.get(str(failed.replica.index)):
         return None
-    return Refusal(f"replica {failed.replica.index} has had its one restart", "OneRestartUsed")
+    return RestartRefusal(f"replica {failed.replica.index} has had its one restart", "OneRestartUsed")
 
 
 def test_a_policy_is_a_function_and_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
