@@ -147,7 +147,7 @@ def test_the_table_and_the_lines_of_tj_up_too(capsys: pytest.CaptureFixture[str]
 
 def test_nothing_of_tj_is_said_but_through_the_console() -> None:
     allowed = {"console.py", "alive.py", "logs.py"}  # what a probe says is its own; logs: see above
-    for path in sorted((ROOT / "tjworker/cli").rglob("*.py")):
+    for path in sorted(path for folder in ("tjworker/cli", "tjstack/src") for path in (ROOT / folder).rglob("*.py")):
         if path.name not in allowed:
             calls = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)]
             found = {ast.unparse(call.func) for call in calls} & SINKS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tjworker.cli import summary
+from tjstack import summary
 
 
 @dataclass(frozen=True)

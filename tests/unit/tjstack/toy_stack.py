@@ -10,11 +10,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from tjstack import lock, probes, processes
+from tjstack.paths import StatePaths
+from tjstack.services import Service
+from tjstack.supervisor import Handle, Supervisor
 from tjworker.cli.errors import EXIT_FAILED, UserError
-from tjworker.cli.stack import lock, probes, processes
-from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.services import Service
-from tjworker.cli.stack.supervisor import Handle, Supervisor
 
 SLEEPER = "import time; print('up', flush=True); time.sleep(600)"
 # Ignores SIGTERM and has a child in a session of its own, as a pod has.

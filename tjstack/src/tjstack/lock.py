@@ -8,9 +8,9 @@ import os
 import time
 from typing import IO
 
+from tjstack import processes
+from tjstack.paths import StatePaths
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack import processes
-from tjworker.cli.stack.paths import StatePaths
 
 _WARDEN_SECONDS = 15.0
 

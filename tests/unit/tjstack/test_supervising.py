@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from tjstack import supervisor
+from tjstack.paths import StatePaths
+from tjstack.services import Service
+from tjstack.supervisor import Supervisor
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack import supervisor
-from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.services import Service
-from tjworker.cli.stack.supervisor import Supervisor
 
 
 class Over(Exception):

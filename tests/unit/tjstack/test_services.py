@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.support.paths import ROOT
-from tjworker.cli.stack import probes, services
-from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.services import Service, StackOptions, StackPlan
+from tjstack import probes, services
+from tjstack.paths import StatePaths
+from tjstack.services import Service, StackOptions, StackPlan
 
 REDIS, TASKS = "redis://tj@127.0.0.1:1/0", "redis://tj-tasks@127.0.0.1:1/0"
 OPERATOR = ("watcher", "worker1", "worker2", "beat", "flower")
@@ -44,7 +44,7 @@ def build(
 
 def test_flower_only_shows_and_answers_to_the_names_of_this_machine(tmp_path: Path) -> None:
     flower = build(tmp_path)["flower"]
-    assert flower.argv[1:] == ("-m", "tjworker.cli.stack.flower", "--address=127.0.0.1", "--port=2")
+    assert flower.argv[1:] == ("-m", "tjstack.flower", "--address=127.0.0.1", "--port=2")
     assert flower.env["FLOWER_READ_ONLY"] == "true"
 
 

@@ -21,10 +21,10 @@ from asyncio.subprocess import DEVNULL, Process
 from collections.abc import Callable, Collection, Sequence
 from typing import IO
 
+from tjstack import logfile, processes
+from tjstack.paths import StatePaths, project_root
+from tjstack.services import Service
 from tjworker.cli.errors import EXIT_INTERRUPTED, UserError
-from tjworker.cli.stack import logfile, processes
-from tjworker.cli.stack.paths import StatePaths, project_root
-from tjworker.cli.stack.services import Service
 
 FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 10.0
@@ -218,7 +218,7 @@ class Supervisor:
     # -- the warden and the logs -------------------------------------------------------------------
     def _start_warden(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "tjworker.cli.stack.warden", str(self._paths.root)],
+            [sys.executable, "-m", "tjstack.warden", str(self._paths.root)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

@@ -1,6 +1,6 @@
 """Cleans up after a `tj up` that could not: waits for its parent's death, then ends every process of the stack.
 
-`python -m tjworker.cli.stack.warden <state folder>`, with a pipe from the parent as standard input: the end of the pipe
+`python -m tjstack.warden <state folder>`, with a pipe from the parent as standard input: the end of the pipe
 is the parent's end, even by kill -9. It inherits the folder's lock, so what it ends is never a later stack's.
 """
 
@@ -10,8 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
-from tjworker.cli.stack import processes
-from tjworker.cli.stack.paths import StatePaths
+from tjstack import processes
+from tjstack.paths import StatePaths
 
 _GRACE_SECONDS = 6.0
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tjstack import probes
+from tjstack.paths import StatePaths
 from tjworker.api.kinds import KINDS, served
-from tjworker.cli.stack import probes
-from tjworker.cli.stack.paths import StatePaths
 from tjworker.settings import Settings
 
 WORKERS = 2
@@ -304,8 +304,7 @@ def _flower(plan: StackPlan, after: tuple[str, ...]) -> Service:
     ready = probes.http_says(plan.flower_port, "/healthcheck")
     options = ("--address=127.0.0.1", f"--port={plan.flower_port}")
     flower = replace(
-        _celery(plan, "flower", after, ready=ready, stop_seconds=3.0),
-        argv=_python("tjworker.cli.stack.flower", *options),
+        _celery(plan, "flower", after, ready=ready, stop_seconds=3.0), argv=_python("tjstack.flower", *options)
     )
     columns = {"FLOWER_TASKS_COLUMNS": TASKS_COLUMNS}
     # It asks for no password here, and could send tasks.

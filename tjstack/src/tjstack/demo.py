@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tjstack.options import stack_options
 from tjworker.cli.console import Reporter, wants_plain
-from tjworker.cli.stackoptions import stack_options
 
 if TYPE_CHECKING:
-    from tjworker.cli.stack.local import Stack
+    from tjstack.local import Stack
 
 
 @click.command(short_help="Watch a real training run from start to end.")
@@ -21,8 +21,8 @@ def demo(plain: bool, **options: Any) -> int:
     """Start the local stack and train a real model in it: two trainers, which the autoscaler makes five; one is killed
     and replaced; the job succeeds. Takes about two minutes. The stack is stopped at the end.
     """
-    from tjworker.cli.stack.local import run
-    from tjworker.cli.stack.services import StackOptions
+    from tjstack.local import run
+    from tjstack.services import StackOptions
 
     reporter = Reporter(plain=wants_plain(plain))
     ending: list[str] = []
@@ -39,10 +39,10 @@ def demo(plain: bool, **options: Any) -> int:
 
 
 def _tell(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
+    from tjstack import summary
+    from tjstack.live import looking_on
+    from tjstack.story import Story, StoryFailed
     from tjworker.base import OperatorError
-    from tjworker.cli import summary
-    from tjworker.cli.live import looking_on
-    from tjworker.cli.story import Story, StoryFailed
 
     reporter.line()
     reporter.line(f"  Flower (tasks)   {stack.flower_url}")
@@ -82,7 +82,7 @@ def _tell(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
 
 def _log_tails(stack: Stack) -> dict[str, list[str]]:
     """Of the processes that most often know why."""
-    from tjworker.cli.stack import logfile
+    from tjstack import logfile
 
     cluster = ("control-plane", "kubelet") if stack.plan.options.control_plane == "real" else ("localcluster",)
     return {name: logfile.tail(stack.plan.paths.log(name), 5) for name in ("worker1", "worker2", "watcher", *cluster)}

@@ -15,15 +15,9 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from tjworker.cli.errors import UserError
-from tjworker.cli.stack.paths import StatePaths
+import psutil
 
-try:
-    import psutil
-except ModuleNotFoundError:
-    raise UserError(
-        "the local stack is not installed: run `make up` in a checkout of the project, or install the extra `local`"
-    ) from None
+from tjstack.paths import StatePaths
 
 MARKER = "TJSTACK"
 """Not `TJ_...`: those are the operator's settings."""

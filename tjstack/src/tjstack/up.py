@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tjstack.options import stack_options
 from tjworker.cli.console import Reporter, wants_plain
-from tjworker.cli.stackoptions import stack_options
 
 if TYPE_CHECKING:
-    from tjworker.cli.stack.local import Stack
+    from tjstack.local import Stack
 
 
 @click.command(short_help="Run the whole product on this machine, until Ctrl-C.")
@@ -22,9 +22,9 @@ def up(plain: bool, **options: Any) -> int:
 
     Ctrl-C stops it in order, a second Ctrl-C at once.
     """
-    from tjworker.cli.live import looking_on
-    from tjworker.cli.stack.local import run
-    from tjworker.cli.stack.services import StackOptions
+    from tjstack.live import looking_on
+    from tjstack.local import run
+    from tjstack.services import StackOptions
 
     reporter = Reporter(plain=wants_plain(plain))
 
@@ -41,7 +41,7 @@ def announce(stack: Stack, reporter: Reporter) -> None:
     """Where everything is."""
     from shlex import quote
 
-    from tjworker.cli.stack.services import kubectl_path
+    from tjstack.services import kubectl_path
 
     paths, tools = stack.plan.paths, kubectl_path().parent
     reporter.line()

@@ -12,8 +12,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from tjstack.paths import StatePaths
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack.paths import StatePaths
 from tjworker.store import users
 
 

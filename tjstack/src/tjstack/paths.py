@@ -73,5 +73,7 @@ class StatePaths:
 
 
 def project_root() -> Path:
-    """The folder that holds `tjworker/`, `k8s/` and `examples/`."""
-    return Path(__file__).resolve().parents[3]
+    """The folder with `k8s/` and `examples/`: the checkout, or what the wheel has of one (`setup.py`)."""
+    package = Path(__file__).resolve().parent
+    packed = package / "project"
+    return packed if packed.is_dir() else package.parents[2]

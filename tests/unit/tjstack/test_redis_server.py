@@ -13,8 +13,8 @@ from redis.retry import Retry
 
 from benchmarks.support.valkey import free_port
 from tests.support.waiting import until
-from tjworker.cli.stack import probes, redis_server
-from tjworker.cli.stack.paths import StatePaths
+from tjstack import probes, redis_server
+from tjstack.paths import StatePaths
 
 
 @pytest.mark.parametrize("name", ["valkey-server", "redis-server"])

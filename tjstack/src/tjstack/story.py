@@ -17,6 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tjstack import processes
+from tjstack.local import Stack
+from tjstack.services import kubectl_path
+from tjstack.summary import Seen
 from tjworker.api import labels
 from tjworker.api.kinds import aitrainingjob
 from tjworker.api.resources import PODS
@@ -27,10 +31,6 @@ from tjworker.cli.console import Reporter
 from tjworker.cli.informer import Informer
 from tjworker.cli.jobs import FoundJob, list_all, pods_selector
 from tjworker.cli.logstream import WHOLE, Follower, Wanted
-from tjworker.cli.stack import processes
-from tjworker.cli.stack.local import Stack
-from tjworker.cli.stack.services import kubectl_path
-from tjworker.cli.summary import Seen
 
 Json = dict[str, Any]
 JOBS = aitrainingjob.RESOURCE

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import until
+from tjstack import lock, logfile, probes, processes
+from tjstack.paths import StatePaths
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack import lock, logfile, probes, processes
-from tjworker.cli.stack.paths import StatePaths
 
 
 def test_a_log_that_is_too_long_moves_aside_and_its_writer_goes_on(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_an_owner_that_has_the_folder_and_has_not_written_its_name_yet_is_waited
             owner.write(f"{os.getppid()}\n")
             owner.flush()
 
-        monkeypatch.setattr("tjworker.cli.stack.lock.time.sleep", a_moment_later)
+        monkeypatch.setattr("tjstack.lock.time.sleep", a_moment_later)
         with pytest.raises(UserError, match=rf"a stack already runs in .* \(pid {os.getppid()}\)"):
             lock.take(paths)
 
@@ -79,7 +79,7 @@ def test_an_owner_that_was_killed_and_that_its_parent_has_not_reaped_is_no_owner
             fcntl.flock(wardens, fcntl.LOCK_EX)
             wardens.write(f"{zombie.pid}\n")
             wardens.flush()
-            monkeypatch.setattr("tjworker.cli.stack.lock.time.sleep", lambda _: fcntl.flock(wardens, fcntl.LOCK_UN))
+            monkeypatch.setattr("tjstack.lock.time.sleep", lambda _: fcntl.flock(wardens, fcntl.LOCK_UN))
             lock.take(paths).close()
     finally:
         zombie.wait()

@@ -47,7 +47,7 @@ class _Kinds(click.ParamType[str]):
 
 
 def stack_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The fields of `stack.services.StackOptions`, and `plain`."""
+    """The fields of `tjstack.services.StackOptions`, and `plain`."""
     options = (
         click.option(
             "--state-dir",

@@ -17,12 +17,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tjstack import lock, ports, processes, redis_server, services
+from tjstack.paths import StatePaths, project_root
+from tjstack.services import StackOptions, StackPlan
+from tjstack.supervisor import Handle, Supervisor
 from tjworker.cli.console import echo
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack import lock, ports, processes, redis_server, services
-from tjworker.cli.stack.paths import StatePaths, project_root
-from tjworker.cli.stack.services import StackOptions, StackPlan
-from tjworker.cli.stack.supervisor import Handle, Supervisor
 
 FLOWER_PORT = 5555
 PAGE_PORT = 8088
@@ -67,7 +67,6 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
     root = project_root()
     _check_complete(root)
     _check_settings()
-    check_installed("localcluster")  # its agents are the nodes of the real control plane, too
     if options.control_plane == "real":
         check_installed("controlplane")
         _check_control_plane(root)
@@ -133,7 +132,7 @@ def _write_files(plan: StackPlan) -> None:
 
 
 def check_installed(package: str) -> None:
-    """The workbench is in distributions of its own, which the operator's does not bring. Raises UserError."""
+    """For a package of a checkout that no distribution requires. Raises UserError."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:  # without an origin: only the folder of that name in a checkout
         raise UserError(

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tjstack.ports import Claims, is_free
 from tjworker.cli.errors import UserError
-from tjworker.cli.stack.ports import Claims, is_free
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from tjstack.local import Stack
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
 from tjworker.base import OperatorError
@@ -22,7 +23,6 @@ from tjworker.cli.console import Reporter
 from tjworker.cli.informer import Informer
 from tjworker.cli.kinds import chosen_kinds
 from tjworker.cli.overview import job_table, pod_table
-from tjworker.cli.stack.local import Stack
 from tjworker.store.connect import open_store
 
 Json = dict[str, Any]

@@ -17,17 +17,17 @@ import pytest
 
 from tests.support.tiers import one_in
 from tests.support.waiting import PATIENCE_SECONDS, until
-from tjworker.cli.stack import processes
-from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.supervisor import describe_exit
+from tjstack import processes
+from tjstack.paths import StatePaths
+from tjstack.supervisor import describe_exit
 
-ROOT = Path(__file__).resolve().parents[5]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def _is_warden(process: psutil.Process) -> bool:
     """One that lives; it may die while it is looked at."""
     try:
-        return process.status() != psutil.STATUS_ZOMBIE and "tjworker.cli.stack.warden" in process.cmdline()
+        return process.status() != psutil.STATUS_ZOMBIE and "tjstack.warden" in process.cmdline()
     except psutil.NoSuchProcess:
         return False
 
@@ -40,7 +40,7 @@ class Toy:
         self._output = state.parent / f"{state.name}-{tag}.out"
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "tests.unit.tjworker.cli.stack.toy_stack", str(state), scenario],
+                [sys.executable, "-m", "tests.unit.tjstack.toy_stack", str(state), scenario],
                 cwd=ROOT,
                 stdout=output,
                 stderr=subprocess.STDOUT,

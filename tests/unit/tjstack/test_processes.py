@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.waiting import until
-from tjworker.cli.stack import processes
-from tjworker.cli.stack.paths import StatePaths
+from tjstack import processes
+from tjstack.paths import StatePaths
 
 SLEEP = "import time; time.sleep(60)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {SLEEP!r}])"

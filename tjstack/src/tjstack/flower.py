@@ -1,4 +1,4 @@
-"""`python -m tjworker.cli.stack.flower OPTIONS`: Flower, answering to the names of this machine alone, with a link to
+"""`python -m tjstack.flower OPTIONS`: Flower, answering to the names of this machine alone, with a link to
 the page of jobs.
 
 The Flower of a local stack asks for no password, and a browser takes any page's word for who 127.0.0.1 is: a page whose

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tjworker.cli.story import Story
+from tjstack.story import Story
 
 
 class Api:
