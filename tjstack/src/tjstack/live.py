@@ -14,15 +14,15 @@ from rich.live import Live
 from rich.text import Text
 
 from tjstack.local import Stack
+from tjstack.overview import job_table, pod_table
+from tjstack.reporter import Reporter
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
 from tjworker.base import OperatorError
 from tjworker.cli import rows
 from tjworker.cli.cluster import Cluster, open_cluster
-from tjworker.cli.console import Reporter
 from tjworker.cli.informer import Informer
 from tjworker.cli.kinds import chosen_kinds
-from tjworker.cli.overview import job_table, pod_table
 from tjworker.store.connect import open_store
 
 Json = dict[str, Any]

@@ -19,6 +19,7 @@ from typing import Any
 
 from tjstack import processes
 from tjstack.local import Stack
+from tjstack.reporter import Reporter
 from tjstack.services import kubectl_path
 from tjstack.summary import Seen
 from tjworker.api import labels
@@ -27,7 +28,6 @@ from tjworker.api.resources import PODS
 from tjworker.api.status import END_PHASES
 from tjworker.base import OperatorError
 from tjworker.cli.cluster import Cluster
-from tjworker.cli.console import Reporter
 from tjworker.cli.informer import Informer
 from tjworker.cli.jobs import FoundJob, list_all, pods_selector
 from tjworker.cli.logstream import WHOLE, Follower, Wanted

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tjstack.options import stack_options
-from tjworker.cli.console import Reporter, wants_plain
+from tjstack.reporter import Reporter, wants_plain
 
 if TYPE_CHECKING:
     from tjstack.local import Stack
