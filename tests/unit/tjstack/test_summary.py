@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tjstack import summary
+from tjstack import paths, summary
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,20 @@ def test_the_story_does_not_claim_that_no_trainer_was_restarted_when_one_was() -
         )
     )
     assert "digits-trainer-0 was restarted for it" in text
+
+
+def test_the_next_steps_can_be_typed_in_a_checkout_and_where_the_wheel_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (paths.project_root() / paths.DEMO).is_file()
+    steps = summary.next_steps(paths.words(paths.project_root()))
+    assert "  make up                                    the same stack, until Ctrl-C; in it:" in steps
+    assert "  kubectl apply -f examples/digits/job.yaml  train again; while it runs:" in steps
+    monkeypatch.setattr(paths, "_PACKED", tmp_path)
+    assert paths.project_root() == tmp_path
+    steps = summary.next_steps(paths.words(tmp_path))
+    assert "  tj up                                      the same stack, until Ctrl-C; in it:" in steps
+    assert f"  kubectl apply -f {tmp_path}/examples/digits/job.yaml  train again; while it runs:" in steps
 
 
 def test_a_failure_says_why_with_the_jobs_message_its_failures_logs_and_where_the_rest_is() -> None:

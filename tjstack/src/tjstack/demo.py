@@ -41,6 +41,7 @@ def demo(plain: bool, **options: Any) -> int:
 def _tell(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
     from tjstack import summary
     from tjstack.live import looking_on
+    from tjstack.paths import DEMO, words
     from tjstack.story import Story, StoryFailed
     from tjworker.base import OperatorError
 
@@ -49,7 +50,7 @@ def _tell(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
     reporter.line(f"  kubectl          export KUBECONFIG={stack.plan.paths.kubeconfig}")
     reason = ""
     with looking_on(stack, reporter) as cluster:
-        story = Story(stack, cluster, reporter, stack.plan.root / "examples" / "digits" / "job.yaml")
+        story = Story(stack, cluster, reporter, stack.plan.root / DEMO)
         try:
             story.run()
         except StoryFailed as failure:
@@ -73,7 +74,7 @@ def _tell(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
         "",
         *summary.happened(seen, reporter.elapsed_seconds()),
         "",
-        *summary.next_steps(),
+        *summary.next_steps(words(stack.plan.root)),
         "",
         f"accuracy {seen.accuracy:.2f}",
     ]

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from tjstack.local import Stack
 from tjstack.overview import job_table, pod_table
+from tjstack.paths import words
 from tjstack.reporter import Reporter
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
@@ -121,5 +122,5 @@ class _View:
     def _job_table(self) -> RenderableType:
         jobs = [job for informer in self._jobs for job in informer.objects()]
         if not jobs:
-            return Text("no jobs yet: kubectl apply -f examples/digits/job.yaml", style="dim")
+            return Text(f"no jobs yet: kubectl apply -f {words(self._stack.plan.root).demo_manifest}", style="dim")
         return job_table(jobs, rows.utc_now())

@@ -72,8 +72,25 @@ class StatePaths:
         return self.logs / f"{service}.log"
 
 
+DEMO = "examples/digits/job.yaml"
+_PACKAGE = Path(__file__).resolve().parent
+_PACKED = _PACKAGE / "project"
+"""What the wheel holds of a checkout (`setup.py`). A checkout has no such folder."""
+
+
 def project_root() -> Path:
-    """The folder with `k8s/` and `examples/`: the checkout, or what the wheel has of one (`setup.py`)."""
-    package = Path(__file__).resolve().parent
-    packed = package / "project"
-    return packed if packed.is_dir() else package.parents[2]
+    """The folder with `k8s/` and `examples/`: the checkout, or the part of it in the wheel."""
+    return _PACKED if _PACKED.is_dir() else _PACKAGE.parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How messages name what differs between a checkout, whose commands run in its folder, and a wheel."""
+
+    up: str
+    demo_manifest: str
+
+
+def words(root: Path) -> Words:
+    """`root`: see `project_root`."""
+    return Words("tj up", str(root / DEMO)) if root == _PACKED else Words("make up", DEMO)

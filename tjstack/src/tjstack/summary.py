@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from tjstack.paths import Words
 from tjworker.cli import rows
 
 ACCURACY_WANTED = 0.95
@@ -60,12 +61,13 @@ def happened(seen: Seen, wall_seconds: float) -> list[str]:
     return lines
 
 
-def next_steps() -> list[str]:
+def next_steps(words: Words) -> list[str]:
+    apply = f"kubectl apply -f {words.demo_manifest}"
     return [
         "What to try next",
         "",
-        "  make up                                    the same stack, until Ctrl-C; in it:",
-        "  kubectl apply -f examples/digits/job.yaml  train again; while it runs:",
+        f"  {words.up:<41}  the same stack, until Ctrl-C; in it:",
+        f"  {apply:<41}  train again; while it runs:",
         "  tj logs digits -f                          all replicas, replacements included",
         "  tj describe digits                         its state, and the reasons for it",
         "  tj timeline digits                         its phases and pods over time",

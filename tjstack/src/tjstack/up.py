@@ -41,6 +41,7 @@ def announce(stack: Stack, reporter: Reporter) -> None:
     """Where everything is."""
     from shlex import quote
 
+    from tjstack.paths import DEMO
     from tjstack.services import kubectl_path
 
     paths, tools = stack.plan.paths, kubectl_path().parent
@@ -52,7 +53,7 @@ def announce(stack: Stack, reporter: Reporter) -> None:
     reporter.line("  In another terminal:")
     reporter.line(f"    export KUBECONFIG={quote(str(paths.kubeconfig))}")
     reporter.line(f"    export PATH={quote(str(tools))}:$PATH   # tj, kubectl")
-    reporter.line(f"    kubectl apply -f {quote(f'{stack.plan.root}/examples/digits/job.yaml')}")
+    reporter.line(f"    kubectl apply -f {quote(str(stack.plan.root / DEMO))}")
     reporter.line("    tj get")
     reporter.line("  Ctrl-C stops everything.")
     reporter.line()
