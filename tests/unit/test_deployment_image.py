@@ -92,6 +92,7 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
         "docker-compose.yml",
         "controlplane/pyproject.toml",
         "localcluster/tests/conftest.py",
+        "tjstack/src/tjstack/up.py",
         "tjworker/__pycache__/app.cpython-311.pyc",
     ],
 )
@@ -103,7 +104,7 @@ def test_every_package_that_the_wheel_holds_is_copied_before_it_is_built() -> No
     copied = {source for rest in of("wheels", "COPY") for source in rest.split()[:-1]}
     assert {"watcher", "tjworker", "beat_schedule.py", "pyproject.toml", "README.md", "LICENSE"} <= copied
     assert not [
-        source for source in copied if source.startswith(("localcluster", "controlplane"))
+        source for source in copied if source.startswith(("localcluster", "controlplane", "tjstack"))
     ]  # what a laptop needs stays out of the operator's image
     assert "localcluster/src" in {source for rest in of("wheels-local", "COPY") for source in rest.split()[:-1]}
 
