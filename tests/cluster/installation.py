@@ -20,7 +20,7 @@ from tests.cluster.cluster import NAME, SECOND, Cluster, Json
 from tests.cluster.images import Archive
 from tests.compose.engine import Images, base_images, build_image, docker
 from tests.support.paths import ROOT
-from tjworker.cli.stack.services import kubectl_path
+from tjstack.services import kubectl_path
 
 NAMESPACE = "tj-system"
 PAGE = ROOT / "docs" / "operations.md"

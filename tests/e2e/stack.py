@@ -19,9 +19,9 @@ from localcluster.http_client import HttpClient, from_kubeconfig
 from tests.support import waiting
 from tests.support.scraping import Scraped, scrape
 from tests.support.waiting import PATIENCE_SECONDS
-from tjworker.cli.stack import processes
-from tjworker.cli.stack.paths import StatePaths
-from tjworker.cli.stack.services import kubectl_path
+from tjstack import processes
+from tjstack.paths import StatePaths
+from tjstack.services import kubectl_path
 
 ROOT = Path(__file__).resolve().parents[2]
 Json = dict[str, Any]

@@ -24,8 +24,8 @@ from tests.support.paths import ROOT
 from tests.support.promql import OF_THE_TARGET, asked, expressions
 from tests.support.scraping import value
 from tests.support.tiers import one_in
+from tjstack import processes
 from tjworker.cli.errors import EXIT_LEFT_OUT
-from tjworker.cli.stack import processes
 from tjworker.telemetry.metrics import CERTIFICATE_ENDS, TABLE
 
 pytestmark = [

@@ -21,9 +21,9 @@ from benchmarks.support.valkey import Valkey, free_port
 from tests.support.ending_passes import ENDS
 from tests.support.paths import ROOT
 from tests.support.waiting import until
+from tjstack.services import TASKS_COLUMNS
 from tjworker.app import make_app
 from tjworker.base import JobKey
-from tjworker.cli.stack.services import TASKS_COLUMNS
 from tjworker.publisher import COLLECT_ORPHANS, RECONCILE, RESYNC, Publisher
 from tjworker.settings import Settings
 
@@ -81,7 +81,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             stack.callback(process.kill)
 
         flower = Shown(f"http://127.0.0.1:{port}", make_app(Settings(redis_url=redis.url)))
-        start("tjworker.cli.stack.flower", "--address=127.0.0.1", f"--port={port}")
+        start("tjstack.flower", "--address=127.0.0.1", f"--port={port}")
         start("celery", "-A", "tests.support.ending_passes", "worker", "-P", "prefork", "-c", "1", "-E")
         said = (folder / "log").read_text
         until("Flower sees the worker", lambda: _workers(flower), context=said, look_seconds=0.1)

@@ -44,7 +44,7 @@ def code_of(port: int, path: str, host: str, method: str = "GET") -> int:
 
 @pytest.fixture(scope="module")
 def flower(redis_url: str) -> Iterator[int]:
-    """Its port. As `tj up` starts it: see tests/unit/tjworker/cli/stack/test_services.py."""
+    """Its port. As `tj up` starts it: see tests/unit/tjstack/test_services.py."""
     port = free_port()
     settings = {
         "TJ_REDIS_URL": redis_url,
@@ -52,7 +52,7 @@ def flower(redis_url: str) -> Iterator[int]:
         "FLOWER_UNAUTHENTICATED_API": "true",
         "TJ_PAGE_PORT": "4321",
     }
-    command = [sys.executable, "-m", "tjworker.cli.stack.flower", "--address=127.0.0.1", f"--port={port}"]
+    command = [sys.executable, "-m", "tjstack.flower", "--address=127.0.0.1", f"--port={port}"]
     process = subprocess.Popen(command, env={**os.environ, **settings}, cwd=ROOT, stderr=subprocess.DEVNULL)
 
     def answers() -> bool:

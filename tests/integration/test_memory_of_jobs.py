@@ -13,9 +13,9 @@ from tests.integration.store.worlds import SEAL
 from tests.support import fast_yaml as yaml
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.paths import ROOT
+from tjstack.redis_server import config_text
 from tjworker.api.labels import JOB_UID
 from tjworker.base import JobKey
-from tjworker.cli.stack.redis_server import config_text
 from tjworker.store.connect import client, open_store
 from tjworker.store.projection import Change
 from tjworker.store.sealed_store import SealedStore, sealed

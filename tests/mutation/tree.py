@@ -28,7 +28,7 @@ def copy_tree(to: Path) -> Path:
 
 
 def python_path(tree: Path) -> str:
-    return os.pathsep.join(str(tree / part) for part in (".", "localcluster/src", "controlplane/src"))
+    return os.pathsep.join(str(tree / part) for part in (".", "localcluster/src", "controlplane/src", "tjstack/src"))
 
 
 def environment(tree: Path) -> dict[str, str]:

@@ -30,7 +30,10 @@ LIBRARIES = (
     *("redis", "pydantic", "pydantic_settings", "structlog", "orjson", "yaml", "urllib3", "click.testing", "rich.live"),
     *("aiohttp.web", "cryptography.x509", "psutil", "asyncio", "concurrent.futures", "multiprocessing.pool"),
 )
-PROJECT = ("tests", "tjworker", "watcher", "localcluster", "controlplane", "benchmarks", "examples", "beat_schedule")
+PROJECT = (
+    *("tests", "tjworker", "tjstack", "watcher", "localcluster", "controlplane", "benchmarks", "examples"),
+    "beat_schedule",
+)
 LOOK_SECONDS = 0.02
 KILLED = -signal.SIGKILL
 

@@ -40,7 +40,7 @@ def test_the_tests_of_a_changed_file(file: str, want: set[str]) -> None:
 def test_every_module_of_the_product_has_tests() -> None:
     files = [
         path.relative_to(ROOT).as_posix()
-        for folder in ("tjworker", "watcher", "localcluster/src")
+        for folder in ("tjworker", "watcher", "localcluster/src", "tjstack/src")
         for path in (ROOT / folder).rglob("*.py")
         if path.read_text(encoding="utf-8").strip()
     ]

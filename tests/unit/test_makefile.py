@@ -77,6 +77,7 @@ def set_up(folder: Path, python: str) -> subprocess.CompletedProcess[str]:
         "pyproject.toml",
         "localcluster/pyproject.toml",
         "controlplane/pyproject.toml",
+        "tjstack/pyproject.toml",
         "requirements/runtime.txt",
         "requirements/dev.txt",
     ):

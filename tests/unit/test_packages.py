@@ -1,5 +1,5 @@
 """What stands in the packages is in the wheel, from which the image is made: Python's own files come by themselves, all
-others by a pattern of pyproject.toml."""
+others by a pattern of pyproject.toml. The distributions belong together: one version, and each asks for just that."""
 
 from __future__ import annotations
 
@@ -27,3 +27,20 @@ def test_there_is_some() -> None:
 @pytest.mark.parametrize("path", DATA, ids=lambda path: str(path.relative_to(ROOT)))
 def test_data_of_a_package_goes_into_the_wheel(path: Path) -> None:
     assert any(map(path.match, PATTERNS)), PATTERNS
+
+
+PROJECTS = {
+    project["name"]: project
+    for path in (ROOT / "pyproject.toml", *ROOT.glob("*/pyproject.toml"))
+    for project in [tomllib.loads(path.read_text())["project"]]
+}
+
+
+def test_our_distributions_have_one_version_and_ask_for_it_of_each_other() -> None:
+    (version,) = {project["version"] for project in PROJECTS.values()}
+    lists = [
+        *(project["dependencies"] for project in PROJECTS.values()),
+        *(extra for project in PROJECTS.values() for extra in project.get("optional-dependencies", {}).values()),
+    ]
+    asked = {needed for needs in lists for needed in needs if needed.startswith("trainingjob-")}
+    assert asked == {f"trainingjob-{name}=={version}" for name in ("operator", "localcluster", "stack")}

@@ -11,6 +11,7 @@ import pytest
 from releasing import build as releasing
 from releasing.build import Image, ReleaseError, checksums, manifest, read_image, wheels
 from tests.support import fast_yaml as yaml
+from tests.support.paths import ROOT
 
 DIGEST = "sha256:" + "0f" * 32
 OPERATOR = "trainingjob-operator.invalid/operator"
@@ -18,6 +19,14 @@ IMAGES = {
     "registry.example.com/ml/operator:0.1.0": Image("registry.example.com/ml/operator", tag="0.1.0"),
     f"localhost:5000/operator@{DIGEST}": Image("localhost:5000/operator", digest=DIGEST),
 }
+
+
+PROJECT_OF_THE_STACK = (
+    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "k8s/crds").iterdir()),
+    *(path.relative_to(ROOT).as_posix() for path in (ROOT / "k8s/kinds").rglob("crd.yaml")),
+    *("examples/digits/job.yaml", "examples/digits/trainer.py", "examples/__init__.py"),
+)
+"""What `tj up` applies and `tj demo` trains, where there is no checkout."""
 
 
 @pytest.mark.parametrize("text", IMAGES)
@@ -64,12 +73,17 @@ def test_the_wheels_hold_the_committed_packages_with_their_data_and_are_the_same
         (tmp_path / name).mkdir()
         wheels(tmp_path / name)
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / n).iterdir()} for n in ("one", "two"))
-    assert {name.partition("-")[0] for name in one} == {"trainingjob_operator", "trainingjob_localcluster"}
+    assert {name.partition("-")[0] for name in one} == {
+        *("trainingjob_operator", "trainingjob_localcluster", "trainingjob_stack")
+    }
     assert one == two
     (operator,) = (tmp_path / "one").glob("trainingjob_operator-*.whl")
     held = set(zipfile.ZipFile(operator).namelist())
     assert {"tjworker/store/scripts/apply.lua", "tjworker/page/static/page.js", "watcher/__main__.py"} <= held
     assert "tjworker/history/migrations/env.py" in held
-    assert not [
-        name for name in held if name.startswith(("tests", "benchmarks", "charts", "releasing", "localcluster"))
-    ]
+    assert {name.partition("/")[0] for name in held if "dist-info" not in name} == {
+        *("tjworker", "watcher", "beat_schedule.py")
+    }
+    (stack,) = (tmp_path / "one").glob("trainingjob_stack-*.whl")
+    project = {f"tjstack/project/{path}" for path in PROJECT_OF_THE_STACK}
+    assert {"tjstack/up.py", "tjstack/demo.py", *project} <= set(zipfile.ZipFile(stack).namelist())

@@ -13,8 +13,8 @@ PAGE = ROOT / "docs/internals/upstream.md"
 ROW = re.compile(r"^\| (?!Upstream |---)(?P<name>.+?) \| (?P<here>.*?) \| (?P<why>.*?) ?\|$", re.MULTILINE)
 QUOTED = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 PLACE = re.compile(r"(?P<module>[a-z][\w.]*):(?P<name>[\w.]+)")
-PACKAGES = ("tjworker", "watcher")
-FOLDERS = ("tjworker/", "watcher/", "k8s/", "docs/", "tests/", "beat_schedule.py")
+PACKAGES = ("tjworker", "tjstack", "watcher")
+FOLDERS = ("tjworker/", "tjstack/", "watcher/", "k8s/", "docs/", "tests/", "beat_schedule.py")
 
 
 def rows() -> list[re.Match[str]]:

@@ -35,7 +35,15 @@ COMMANDS = (
     ),
 )
 """In the order in which `tj --help` shows them. Each is in the module of its name, or in that of MODULES."""
-MODULES = {"resume": "suspend", "preempt": "end", "fail": "end"}
+MODULES = {
+    "resume": "tjworker.cli.suspend",
+    "preempt": "tjworker.cli.end",
+    "fail": "tjworker.cli.end",
+    "up": "tjstack.up",
+    "demo": "tjstack.demo",
+}
+LOCAL_STACK = "tjstack"
+"""A package of another distribution, `trainingjob-stack`, which the operator's image lacks."""
 
 
 class LazyGroup(click.Group):
@@ -49,9 +57,32 @@ class LazyGroup(click.Group):
             close = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
             ctx.fail(f"No such command {cmd_name!r}; {hint}")
-        command = getattr(importlib.import_module(f"tjworker.cli.{MODULES.get(cmd_name, cmd_name)}"), cmd_name)
+        module = MODULES.get(cmd_name, f"tjworker.cli.{cmd_name}")
+        try:
+            command = getattr(importlib.import_module(module), cmd_name)
+        except ModuleNotFoundError as error:
+            # A folder `tjstack` without the package (a checkout that is not installed) lacks only the module.
+            if module.startswith(f"{LOCAL_STACK}.") and error.name in (LOCAL_STACK, module):
+                return _refuse_without_local_stack(cmd_name)
+            raise
         assert isinstance(command, click.Command)  # noqa: S101  for the type checker; a test holds it
         return command
+
+
+def _refuse_without_local_stack(name: str) -> click.Command:
+    """A command that takes any arguments, and says what to install."""
+    need, install = "needs the local stack, which is not installed:", "pip install 'trainingjob-operator[local]'"
+
+    def refuse() -> None:
+        raise UserError(f"{name} {need} {install}")
+
+    return click.Command(
+        name,
+        callback=refuse,
+        help=f"It {need}\n\n\b\n{install}",
+        short_help="Not installed: it needs the local stack.",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+    )
 
 
 @click.group(

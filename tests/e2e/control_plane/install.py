@@ -14,8 +14,8 @@ from controlplane import ControlPlane
 from controlplane.process import Process
 from tests.e2e.stack import kubectl_environment
 from tests.support.paths import ROOT
+from tjstack.services import kubectl_path
 from tjworker.base import GroupResource
-from tjworker.cli.stack.services import kubectl_path
 from tjworker.kube import rbac
 
 WATCHER = (sys.executable, "-m", "watcher")

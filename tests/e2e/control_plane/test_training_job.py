@@ -19,8 +19,8 @@ import pytest
 from tests.e2e.stack import Json, LocalStack, until
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
-from tjworker.cli.stack import processes
-from tjworker.cli.stack.services import kubectl_path
+from tjstack import processes
+from tjstack.services import kubectl_path
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),

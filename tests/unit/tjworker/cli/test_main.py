@@ -183,6 +183,39 @@ def test_what_a_user_does(case: Case, tmp_path: Path) -> None:
         assert done.stdout == "", "stdout is for results"
 
 
+NEEDS = "needs the local stack, which is not installed: pip install 'trainingjob-operator[local]'"
+WITHOUT_LOCAL_STACK: dict[str, Case] = {
+    "a command of the local stack says what to install": Case(("up",), 1, (f"tj: up {NEEDS}\n",)),
+    "whatever its options": Case(("demo", "--plain", "--nodes", "4"), 1, (f"tj: demo {NEEDS}\n",)),
+    "and so does its help": Case(("up", "--help"), 0, want_stdout=(NEEDS.partition(": ")[2],)),
+    "the list of commands has it, and says that it is not installed": Case(
+        ("--help",), 0, want_stdout=("  demo        Not installed: it needs the local stack.\n", "  get ")
+    ),
+    "every other command is there": Case(("get",), 1, ("no Kubernetes cluster is configured",)),
+}
+
+
+@pytest.mark.parametrize("missing", ["the distribution", "all but the folder of a checkout"])
+@pytest.mark.parametrize("case", WITHOUT_LOCAL_STACK.values(), ids=list(WITHOUT_LOCAL_STACK))
+def test_without_the_local_stack(case: Case, missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("tjstack",) if missing == "the distribution" else ()
+    for name in (*names, "tjstack.up", "tjstack.demo"):
+        monkeypatch.setitem(sys.modules, name, None)
+    done = forked(lambda: main.run(list(case.args)), tmp_path, environment(tmp_path, {}))
+    assert done.returncode == case.want_code, done.stderr
+    for part in case.want_stderr:
+        assert part in done.stderr
+    for part in case.want_stdout:
+        assert part in done.stdout
+
+
+def test_a_broken_local_stack_is_not_taken_for_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tjstack.up", raising=False)
+    monkeypatch.setitem(sys.modules, "tjstack.options", None)
+    with pytest.raises(ModuleNotFoundError, match=r"tjstack\.options"):
+        main.run(["up"])
+
+
 def test_a_stop_while_python_still_reads_our_packages_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")  # Ctrl-C in the middle of the first import
     done = tj("up", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
