@@ -21,15 +21,32 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 
+HOSTILE = "tests/scenarios/test_hostile_objects.py"
+PROMISES = "tests/integration/test_deployment_promises.py"
+TLS = "tests/integration/test_deployment_tls.py"
+USERS = "tests/integration/test_redis_users.py"
 ALSO: dict[str, tuple[str, ...]] = {
-    "tjworker/api/": ("tests/recorded",),
+    "tjworker/api/": ("tests/recorded", "tests/unit/watcher"),
+    "tjworker/api/status": ("tests/unit/tjworker/reconcile",),
+    "tjworker/app": (TLS,),
     "tjworker/autoscale/": ("tests/recorded",),
+    "tjworker/broker": ("tests/unit/tjworker/test_hostile_messages.py",),
+    "tjworker/kube/": ("tests/scenarios/test_scenarios.py", HOSTILE),
     "tjworker/reconcile/": ("tests/recorded", "tests/scenarios/test_scenarios.py"),
+    "tjworker/reconcile/policies/": (
+        "tests/unit/tjworker/reconcile/test_nodes.py",
+        "tests/unit/tjworker/reconcile/test_lifecycle_page.py",
+    ),
     "tjworker/convert/": ("tests/recorded",),
     "tjworker/executor": ("tests/scenarios/test_scenarios.py", "tests/scenarios/test_orphans.py"),
-    "tjworker/controllers/": ("tests/scenarios/test_scenarios.py", "tests/scenarios/test_orphans.py"),
+    "tjworker/controllers/": (
+        "tests/scenarios/test_scenarios.py",
+        "tests/scenarios/test_orphans.py",
+        "tests/scenarios/test_faults.py",
+        "tests/scenarios/test_gangs.py",
+    ),
     "tjworker/store/": ("tests/integration/store",),
-    "watcher/": ("tests/scenarios/test_resumes.py",),
+    "watcher/": ("tests/scenarios/test_resumes.py", "tests/scenarios/test_two_operators.py", HOSTILE),
     "tjworker/telemetry/metrics": ("tests/unit/test_monitoring.py", "tests/unit/test_alerts.py"),
     "tjworker/settings": ("tests/unit/test_deployment_docs.py", "tests/unit/tjworker/test_settings_values.py"),
     "tjworker/tasks": ("tests/unit/tjworker/test_app.py",),
@@ -41,9 +58,20 @@ ALSO: dict[str, tuple[str, ...]] = {
         "tests/unit/test_selectors.py",
         "tests/unit/tjworker/kube/test_rbac.py",
         "tests/integration/test_deployment.py",
+        "tests/integration/test_network_policies.py",
+        "tests/integration/test_probes.py",
+        PROMISES,
     ),
+    "k8s/certificates.sh": (TLS,),
+    "k8s/secrets.sh": (USERS,),
+    "tjworker/store/users": (USERS,),
     "Dockerfile": ("tests/unit/test_deployment_image.py", "tests/unit/test_deployment_values.py"),
-    "docker-compose.yml": ("tests/unit/test_deployment_values.py", "tests/integration/test_deployment_compose_spec.py"),
+    "docker-compose.yml": (
+        "tests/unit/test_deployment_values.py",
+        "tests/integration/test_deployment.py",
+        "tests/integration/test_deployment_compose_spec.py",
+        PROMISES,
+    ),
     "requirements/": ("tests/unit/test_requirements.py",),
     "pyproject.toml": ("tests/unit/test_packages.py",),
     "Makefile": ("tests/unit/test_makefile.py", "tests/unit/test_pages.py"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -46,6 +47,18 @@ def test_every_module_of_the_product_has_tests() -> None:
     ]
     assert len(files) > 300
     assert [file for file in files if not changed.tests_of([file])] == []
+
+
+def test_a_change_that_is_a_known_bug_is_noticed() -> None:
+    """Each seeded bug names the tests that notice it. The long ones are left to `make test`."""
+    missed = {}
+    for patch in sorted((ROOT / "tests/mutation/bugs").glob("*.patch")):
+        text = patch.read_text(encoding="utf-8")
+        noticed_by = re.findall(r"^Caught-by: ([^:\s]+)", text, re.MULTILINE)
+        chosen = changed.tests_of(re.findall(r"^\+\+\+ b/(.*)$", text, re.MULTILINE))
+        if not any(test.startswith((*changed.SLOW, *chosen)) for test in noticed_by):
+            missed[patch.stem] = noticed_by
+    assert missed == {}
 
 
 def test_the_table_names_tests_that_are_there() -> None:
