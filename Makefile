@@ -28,8 +28,8 @@ test: setup  ## the default test suite (6 to 7 minutes on 2 cores)
 test-changed: setup  ## the tests of what differs from main (BASE=HEAD~1: from another commit), in seconds
 	@$(PY) -m tests.changed --base $(BASE) -- $(PYTEST_ARGS)
 
-test-long: setup  ## the tests that the default suite leaves out for their time (some 6 minutes on 2 cores)
-	@$(PY) -m pytest -q -n auto --dist loadgroup -m long $(PYTEST_ARGS)
+test-long: setup  ## what the default suite leaves out for its time (some 6 minutes on 2 cores)
+	@TJ_TEST_WIDE=1 $(PY) -m pytest -q -n auto --dist loadgroup -m "long or wide" $(PYTEST_ARGS)
 
 test-random: setup  ## the random tests with another seed (printed; again: SEED=<it>), for whoever looks for new bugs
 	@seed="$(SEED)"; [ -n "$$seed" ] || seed="$$($(PY) -c 'import random; print(random.SystemRandom().randrange(10**9))')"; \

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 
 from localcluster.wire import Request, Response, Watch
-from tjworker.base import JobKey, Transient
+from tjworker.base import GroupResource, JobKey, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse, Stream
 from tjworker.kube.reflector import Closed, Reflector
@@ -143,9 +143,13 @@ class InProcessWatcher(Term):
         transport: InProcessTransport | None = None,
         stopped: threading.Event | None = None,
         historian: Historian | None = None,
+        newest: Callable[[GroupResource], int] | None = None,
     ) -> None:
+        """`newest`: the resourceVersion of a resource's last change, where the caller can look it up. Watches that have
+        already shown that change are then not opened again."""
         self.transport = transport or InProcessTransport(handle)
         self._seed = seed
+        self._newest = newest
         super().__init__(
             KubeClient(self.transport),
             store,
@@ -181,9 +185,14 @@ class InProcessWatcher(Term):
         self._run_ahead()
         for reflector in self.reflectors:
             resumed = self.feed.resumed.get(reflector.source)
-            if self.lists or resumed is None or resumed.stopped:
+            if (self.lists or resumed is None or resumed.stopped) and not self._has_shown_all(reflector):
                 reflector.step()
         self._drain()
+
+    def _has_shown_all(self, reflector: Reflector) -> bool:
+        if self._newest is None or reflector.needs_list:
+            return False
+        return reflector.position >= self._newest(reflector.resource)
 
     def _lead(self) -> None:
         if not self._led:

@@ -141,7 +141,9 @@ class Run:
         listed = self._tree / "orders.json"
         listed.write_text(json.dumps(asdict(orders)), encoding="utf-8")
         try:
-            self._python(["-m", "pytest", *PYTEST, *TESTS], self._tree / "mutants", TJ_MUTANTS=str(listed))
+            self._python(
+                ["-m", "pytest", *PYTEST, *TESTS], self._tree / "mutants", TJ_MUTANTS=str(listed), TJ_TEST_WIDE="1"
+            )
         finally:  # What has been judged stays so, though the rest was not.
             self._keep(verdicts)
 

@@ -26,6 +26,7 @@ def put_on(world: World, folder: Path) -> None:
     world.transport = CountingTransport(world.cluster)
     world.api._transport = world.transport
     world.watcher.transport._handle = world.cluster.apiserver.handle
+    world.watcher._newest = None  # versions begin anew: what a watch has shown says nothing of them
 
 
 def begin(folder: Path) -> World:

@@ -41,6 +41,14 @@ from tjworker.settings import Settings
 Json = dict[str, Any]
 CRDS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]
 CRD = CRDS[0]  # that of AITrainingJob
+BUCKETS = {name: f"{row.group}/{row.plural}" if row.group else row.plural for name, row in RESOURCES.items()}
+"""Resource -> where the API server's store keeps its objects."""
+
+NODE_RENEW_SECONDS = 35.0
+"""Kubelets renew every 10 s; the cluster gives a node up after 40. Rarer renewals make a scenario cheaper and change
+nothing."""
+LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "lease_renew_seconds": NODE_RENEW_SECONDS}
+"""Nothing here reads managedFields, nor the Events of Kubernetes' own controllers."""
 
 
 @cache
@@ -105,8 +113,7 @@ class Queue:
 
 class World:
     crds: Sequence[Json] = CRDS
-    cluster_options: Mapping[str, Any] = {}
-    """What a kind of world can do without at its cluster."""
+    cluster_options: Mapping[str, Any] = LEAN
 
     def __init__(
         self,
@@ -171,7 +178,13 @@ class World:
             token=self._token,
             seed=self.seed,
             settings=self.settings,
+            newest=self.newest,
         )
+
+    def newest(self, resource: GroupResource) -> int:
+        """resourceVersion of the newest change of that resource."""
+        history = self.cluster.apiserver.store._history[BUCKETS[resource]]
+        return history[-1].revision if history else 0
 
     # -- time --------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ from typing import Any
 from localcluster.client import ApiError
 from tests.scenarios.world import World
 from tests.simulation.schemawalk import UNSET, Field, Json, fields, put
-from tests.simulation.world import LEAN
 from tests.support.guests import whole_guest
 from tests.support.kinds import TEST_KINDS, TRAININGJOBS, collection_of
 from tjworker.api.kinds import KNOWN_KINDS
@@ -45,17 +44,13 @@ class Seen:
     stages: tuple[Json, ...] = ()
 
 
-class LeanWorld(World):
-    cluster_options = LEAN
-
-
 class Watched:
     """One world with one job."""
 
     def __init__(self, resource: GroupResource, manifest: Json) -> None:
         self.resource = resource
         kinds: dict[str, Any] = {"kinds": str(resource)} if resource in GUESTS else {}
-        self.world = LeanWorld(seed=1, **kinds)
+        self.world = World(seed=1, **kinds)
         self.jobs = collection_of(manifest)
         self.world.cluster.client.create(self.jobs, manifest)
         self.settle()

@@ -15,7 +15,7 @@ from tests.scenarios.world import CountingTransport, World
 from tests.simulation.inputs import Input, Json
 from tests.simulation.points import Died
 from tests.simulation.purity import plain_plan
-from tests.simulation.world import LEAN, WITHOUT_RULES
+from tests.simulation.world import WITHOUT_RULES
 from tjworker.kube.port import HttpResponse
 
 LOCK_TTL_SECONDS = 3
@@ -57,7 +57,6 @@ def _name(body: bytes) -> str:
 
 class PrefixWorld(World):
     crds = WITHOUT_RULES
-    cluster_options = LEAN
 
     def __init__(self, given: Input) -> None:
         # Each by itself: every job here kills its worker once, and would take the others' passes along.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import chain
 from typing import Any, cast
@@ -29,7 +29,7 @@ from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
 from localcluster.kubelet.node import NodeConfig
 from localcluster.wire import Request
-from tests.scenarios.world import CRDS, World, guest_crds
+from tests.scenarios.world import BUCKETS, CRDS, World, guest_crds
 from tests.simulation.ledger import JOBS, Ledger
 from tests.simulation.points import Died, Fault, Kind, Step
 from tests.simulation.store import SimQueue, SimStore
@@ -43,26 +43,20 @@ from tjworker.api.kinds import served
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import POD_GROUPS, PODS, SERVICES
 from tjworker.app import app
-from tjworker.base import GroupResource, JobKey, Terminal, Transient
+from tjworker.base import JobKey, Terminal, Transient
 from tjworker.child import Failed
 from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import Json
-from tjworker.kube.resources import RESOURCES
 from tjworker.publisher import AUTOSCALE
 from tjworker.runtime import Runtime, assemble
 from tjworker.settings import Settings
 
-BUCKETS = {name: f"{row.group}/{row.plural}" if row.group else row.plural for name, row in RESOURCES.items()}
-"""Resource -> where the API server's store keeps its objects."""
 GROUPS = BUCKETS[POD_GROUPS]
 TAKE_OVER_SECONDS = 15.0
 """A standby leads this long after the watcher has died (TJ_LEASE_DURATION_SECONDS)."""
 LOOK_SECONDS = 10.0
 """The longest jump: a watcher that has nothing to do still writes its progress every now and then."""
-NODE_RENEW_SECONDS = 35.0
-"""Kubelets renew every 10 s; the cluster gives a node up after 40. Rarer renewals make a scenario cheaper and change
-nothing."""
 
 
 def _without_rules(schema: Any) -> Any:
@@ -87,10 +81,6 @@ def _define_guest(kind: str) -> list[Request]:
     return [_define(_without_rules(crd)) for crd in guest_crds(kind)]
 
 
-LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "lease_renew_seconds": NODE_RENEW_SECONDS}
-"""Nothing here reads managedFields, nor the Events of Kubernetes' own controllers."""
-
-
 @cache
 def _settings(**settings: Any) -> Settings:
     """Read once: it looks through the environment, and it cannot change."""
@@ -99,7 +89,6 @@ def _settings(**settings: Any) -> Settings:
 
 class SimWorld(World):
     namespace = "default"
-    cluster_options = LEAN
 
     def __init__(
         self,
@@ -205,11 +194,6 @@ class SimWorld(World):
         answer = call()
         self.fault.after(self, step)
         return answer
-
-    def newest(self, resource: GroupResource) -> int:
-        """resourceVersion of the newest change of that resource."""
-        history = self.cluster.apiserver.store._history[BUCKETS[resource]]
-        return history[-1].revision if history else 0
 
     # -- time --------------------------------------------------------------------------------------
 

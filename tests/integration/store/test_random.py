@@ -20,6 +20,7 @@ from tests.conftest import RealRedis
 from tests.integration.store.driver import A, B, C, raised
 from tests.integration.store.worlds import TIMES, MemoryWorld, RedisWorld, World
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.tiers import drawn
 from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
 from tjworker.store.port import Store
@@ -302,12 +303,13 @@ class Both(RuleBasedStateMachine):
         self.real.client.close()
 
 
+@pytest.mark.wide
 def test_random_calls_give_the_same_answers_in_memory_and_in_redis(redis_url: str) -> None:
     Both.redis_url = redis_url
     run_state_machine_as_test(
         Both,
         settings=settings(
-            max_examples=20,
+            max_examples=drawn(20),
             stateful_step_count=40,
             deadline=None,
             print_blob=True,

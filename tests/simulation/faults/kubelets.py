@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from tests.scenarios.world import LEAN
 from tests.scenarios.world import play as told
 from tests.simulation.fault import Row, Verdict
 from tests.simulation.kubelet_ways import LOST, NOT_TOLERANT, WAYS, Way, node_of
@@ -24,7 +25,7 @@ from tests.simulation.points import Fault, Step
 from tests.simulation.scenarios import SCENARIOS
 from tests.simulation.scripts import NAME, Scenario, has_ended
 from tests.simulation.state import phase_of
-from tests.simulation.world import LEAN, SimWorld
+from tests.simulation.world import SimWorld
 from tjworker.kube.port import HttpResponse
 
 Json = dict[str, Any]

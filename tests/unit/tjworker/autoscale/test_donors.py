@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.autoscaling import problems
+from tests.support.tiers import examples
 from tjworker.autoscale.donors import Donors
 from tjworker.autoscale.problem import Problem
 from tjworker.autoscale.trial import Trial
@@ -20,7 +21,7 @@ def loss(role: int, replicas: int) -> float:
     return (role % 3 + 1) / replicas
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(problems(), st.data())
 def test_prices_that_are_remembered_are_those_of_now(problem: Problem, data: st.DataObject) -> None:
     trial = Trial(problem)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from typing import Any
-
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.autoscaling import pose_jobs
+from tests.support.tiers import examples
 from tjworker.autoscale import ClusterResource, ElasticJob, Nodes, elastic, scale_all_jobs_dry_run
 from tjworker.autoscale.dryrun import scale_one_by_one
 from tjworker.autoscale.fitting import check_plan
@@ -17,12 +14,6 @@ from tjworker.autoscale.policies import fulfillment
 
 CPU, MEMORY = st.sampled_from([0, 100, 250, 500, 700, 1000, 1100, 3000]), st.sampled_from([0, 10, 90, 100, 400])
 NODES = tuple(f"node-{i}" for i in range(5))
-
-
-def examples(number: int) -> Callable[[Any], Any]:
-    """Four times as many for `make test-random`, which looks for new ones."""
-    many = 4 if os.environ.get("TJ_TEST_SEED") else 1
-    return settings(max_examples=number * many, deadline=None, print_blob=True)
 
 
 @st.composite

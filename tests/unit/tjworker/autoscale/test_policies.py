@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.support.autoscaling import carry_out, pose_jobs, problems
-from tests.unit.tjworker.autoscale.test_fulfillment import examples
+from tests.support.tiers import examples
 from tjworker.api.model import BatchSize
 from tjworker.api.progress import Progress, SpeedSample
 from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes, PlanRejected

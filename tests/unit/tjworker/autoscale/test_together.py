@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.support.autoscaling import carry_out, pose_jobs, problems
 from tests.support.builders import make_job, make_node
+from tests.support.tiers import examples
 from tests.unit.tjworker.autoscale.test_decide import NOW, an_elastic, running, used
-from tests.unit.tjworker.autoscale.test_fulfillment import examples
 from tjworker.api.labels import AUTOSCALE_POLICY
 from tjworker.autoscale import (
     POLICIES,
