@@ -68,7 +68,7 @@ class Viewer:
     api: KubeClient
     now: Callable[[], float]
     name: str = ""
-    """The same for all requests with one token; '' if viewers are not told apart."""
+    """The same for all requests with one token; '' if viewers are not distinguished."""
     _rights: dict[tuple[str, str], tuple[float, bool]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -36,6 +36,9 @@ Json = Mapping[str, Any]
 KEYS_A_READ = 500
 MOST_RECORD_BYTES = 4 << 20
 MOST_RUNNING = 100
+MOST_WORKERS = 500
+WORKER_SECONDS = 10.0
+"""Workers say every two seconds that they run."""
 AGE_SECONDS = 1.0
 """A younger board is shown without a new reading."""
 HISTORY_SECONDS, HISTORY_TIMES = 10.0, 3
@@ -85,6 +88,8 @@ class Board:
     queue: QueueStats | None = None
     running: Mapping[JobKey, str] = field(default_factory=dict)
     """Job -> the worker process that holds its lease."""
+    workers: tuple[str, ...] = ()
+    """The worker processes that have said within WORKER_SECONDS that they run, with a lease or without one."""
     synced: bool = False
     revision: int = 0
     """Grows with each reading that found a change."""
@@ -162,7 +167,7 @@ class Reader:
         return self._board if self._is_fresh() else self._shared.wait()
 
     async def arrive(self) -> Board:
-        """As `refresh`, without a thread that waits."""
+        """The same as `refresh`, without a thread that waits."""
         return self._board if self._is_fresh() else await self._shared.arrive()
 
     def _is_fresh(self) -> bool:
@@ -172,8 +177,8 @@ class Reader:
     def _refresh(self) -> Board:
         seen = self._redis.read(lambda: self._client.hmget(self._redis.key("writer"), ["token", "seq", "synced"]))
         if seen == self._seen and self._board.read_at:
-            queue, running = self._queue(), self._running()
-            self._board = replace(self._board, read_at=self._now(), queue=queue, running=running)
+            queue, running, workers = self._queue(), self._running(), self._workers()
+            self._board = replace(self._board, read_at=self._now(), queue=queue, running=running, workers=workers)
             # The history learns of an end a moment later than the projection, so a row may still change.
             if (jobs := self._with_history(self._rows)) != self._board.jobs:
                 self._board = replace(self._board, jobs=jobs, revision=self._board.revision + 1)
@@ -221,6 +226,7 @@ class Reader:
             requests=dict(_read_each(requests, _requests)),
             queue=self._queue(),
             running=self._running(),
+            workers=self._workers(),
             synced=seen[2] is not None,
             revision=self._board.revision + 1,
             read_at=self._now(),
@@ -266,6 +272,19 @@ class Reader:
             for job, lock in zip(keys, locks, strict=True)
             if isinstance(lock, bytes)
         }
+
+    def _workers(self) -> tuple[str, ...]:
+        def read() -> list[Any]:
+            pipe = self._client.pipeline(transaction=False)
+            pipe.time()
+            pipe.zrange(self._redis.key("workers"), 0, MOST_WORKERS - 1, desc=True, withscores=True)
+            return list(pipe.execute())
+
+        try:
+            (now, _), signed_in = self._redis.read(read)
+        except OperatorError:
+            return ()
+        return tuple(sorted(name_of(name) for name, at in signed_in if now - at <= WORKER_SECONDS))
 
 
 def _complete(row: JobRow, summary: Summary | None) -> JobRow:

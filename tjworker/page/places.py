@@ -27,7 +27,7 @@ class Places:
 
     @contextmanager
     def take(self, viewer: str) -> Iterator[None]:
-        """Hold a place. `viewer`: a name; '' if viewers are not told apart, and then `each` bounds nobody. Raises
+        """Hold a place. `viewer`: a name; '' if viewers are not distinguished, and then `each` is no bound. Raises
         NoPlace."""
         if viewer and self._taken[viewer] >= self.each:
             raise NoPlace(own=True)

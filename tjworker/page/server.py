@@ -218,7 +218,7 @@ class Cluster(View):
             has_gpu=any(row["gpu"] for row in nodes),
             no_nodes="The operator sees no nodes." if sees_nodes else "Your token may not list nodes.",
             workers=workers,
-            no_workers=views.idle_words(board),
+            workers_note=views.workers_note(board),
         )
 
 

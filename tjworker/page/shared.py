@@ -1,6 +1,6 @@
 """A value that is read from a store for all who ask at the same time, in a thread of its own.
 
-A store that is silent holds up this one thread. Whoever asks is answered within WAIT_SECONDS of the beginning of the
+A store that is silent holds up this one thread. A caller is answered within WAIT_SECONDS of the beginning of the
 reading, with the value or with an error, and can show what was read before.
 """
 
@@ -49,7 +49,7 @@ class Shared(Generic[T]):
             raise self._silence() from None
 
     async def arrive(self) -> T:
-        """As `wait`, without a thread that waits."""
+        """The same as `wait`, without a thread that waits."""
         reading = asyncio.wrap_future(self.begin())
         try:
             # Shielded: the reading goes on for the others.

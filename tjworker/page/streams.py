@@ -200,7 +200,7 @@ def _left_out(count: int) -> str:
 
 def _no_place(logs: Places, full: NoPlace) -> str:
     if full.own:
-        return f"you follow {logs.each} logs already, and nobody follows more at once: stop one, or use `tj logs -f`"
+        return f"you follow {logs.each} logs already, which is the most for one viewer: stop one, or use `tj logs -f`"
     return f"{logs.most} logs are being followed already: try again later, or use `tj logs -f`"
 
 

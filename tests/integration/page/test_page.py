@@ -14,15 +14,17 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.conftest import RealRedis
+from tests.integration.page.test_shown import cells
 from tests.support.builders import make_job
 from tests.support.page_world import PageWorld
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.status import Failure
 from tjworker.base import JobKey, Terminal
+from tjworker.consumer import sign_in
 from tjworker.history.records import Entry, Summary
 from tjworker.page import access, server
 from tjworker.page.__main__ import site_of
-from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS
+from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS, WORKER_SECONDS
 from tjworker.page.site import THREADS
 from tjworker.settings import Settings
 from tjworker.store.work_queue import NOTHING_WRITTEN
@@ -245,7 +247,14 @@ def test_who_works_on_what_is_of_now_though_no_object_has_changed_since_the_last
         page.reader._now = lambda: clock() + later
         return "worker-7" in page.get("/cluster").body
 
+    with page.redis.client() as redis:
+        sign_in(redis, page.redis.prefix, ["host/1", "host/2"])
+        redis.zadd(f"{page.redis.prefix}:workers", {"host/3": time.time() - WORKER_SECONDS - 5})
     assert not works(0)
+    assert [(row[""], row["Reconciles now"]) for row in cells(page.get("/cluster").body, "workers")] == [
+        ("host/1", "idle"),
+        ("host/2", "idle"),
+    ]
     queue.add([key])
     claim = queue.acquire(key, "worker-7", 60)
     assert claim is not None
