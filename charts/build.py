@@ -94,6 +94,11 @@ def chart_files() -> dict[str, str]:
             [_in_namespace(document, rbac.NAMESPACE) for document in _load(K8S / "monitoring" / f"{name}.yaml")]
         )
     files["files/monitoring/dashboard.json"] = (K8S / "monitoring" / "dashboard.json").read_text(encoding="utf-8")
+    files["files/defaults.yaml"] = files["values.yaml"]
+    for path in files:
+        if path.startswith("templates/") and not path.endswith(".tpl"):
+            # In each: Helm promises no order of templates.
+            files[path] = f'{{{{- include "trainingjob-operator.defaults" . }}}}\n{files[path]}'
     return files
 
 

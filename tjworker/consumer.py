@@ -16,9 +16,11 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -39,6 +41,7 @@ from redis.exceptions import RedisError
 from tjworker.broker import describe_refusal, log_refusal
 from tjworker.settings import Settings, load_settings
 from tjworker.store.connect import client
+from tjworker.store.keys import BY_NAME, WORKERS_TTL_SECONDS
 from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
 from tjworker.telemetry.metrics import CONSUMING, Sample
@@ -228,6 +231,18 @@ def ask(redis: Any, queue: str) -> int:
     return int(pipe.execute()[0])
 
 
+def sign_in(redis: Any, prefix: str, processes: Sequence[str]) -> None:
+    """Say in Redis that these processes run passes, for the page. Raises RedisError."""
+    key = BY_NAME["workers"].of(prefix)
+    # By Redis' clock: those of the machines differ.
+    now, _ = redis.time()
+    pipe = redis.pipeline(transaction=False)
+    pipe.zadd(key, dict.fromkeys(processes, now))
+    pipe.zremrangebyscore(key, "-inf", now - WORKERS_TTL_SECONDS)
+    pipe.expire(key, WORKERS_TTL_SECONDS)
+    pipe.execute()
+
+
 Leave = Callable[[int], object]
 """Ends the process at once with this exit code: a process that hangs cannot end in order. Its children end too, as
 Celery makes the kernel kill them with their parent."""
@@ -320,11 +335,21 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
                 return self._end(*end)
             report = self.report()
             takes_nothing = not stops and self._answers.seconds(now) > 0 and not report.ready
+            if not stops and self._answers.seconds(now):
+                # A page without idle workers is no reason to do anything.
+                with suppress(RedisError):
+                    sign_in(redis, settings.key_prefix, self._processes())
             if useless.look(now, takes_nothing) > USELESS_LIMIT_SECONDS:
                 why = "; ".join(report.problems()) or "it has not begun to consume"
                 why = f"it takes no task, although Redis has answered for {USELESS_LIMIT_SECONDS:.0f} s: {why}"
                 return self._end(1, why)
             wait(LOOK_SECONDS)
+
+    def _processes(self) -> list[str]:
+        """The processes that run passes, named as in their leases (`runtime`)."""
+        children = getattr(getattr(self.pool, "_pool", None), "_pool", None)
+        pids = [child.pid for child in children] if children else [os.getpid()]
+        return [f"{socket.gethostname()}/{pid}" for pid in pids]
 
     def _find_end_of_stop(self, stopping_seconds: float, soft_limit_seconds: float) -> tuple[int, str] | None:
         """(exit code, reason) if the worker must not wait for Celery any more, `stopping_seconds` after the request to

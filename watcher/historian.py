@@ -11,7 +11,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -24,19 +24,23 @@ from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.base import GroupResource, OperatorError
 from tjworker.history.records import MOST_WORDS_CHARS, Entry, Moment, Summary, kept_job, kept_pod, summary_of
-from tjworker.history.store import LIVE_SECONDS, HistoryStore
+from tjworker.history.store import LIVE_SECONDS, HistoryStore, Left
 from tjworker.telemetry.metrics import HISTORY_ENTRIES
 from watcher.progress import namespace_of, resource_of
 
 log = structlog.get_logger(__name__)
 Json = Mapping[str, Any]
+T = TypeVar("T")
 
 WRITE_SECONDS = 1.0
 """Between two writes while the store works."""
 RETRY_MOST_SECONDS = 60.0
 MOST_WAITING_JOBS = 2_000
 MOST_WAITING_PODS = 5_000
+MOST_WAITING_MOMENTS = 20_000
 """Limits of what waits for the store; some 100 MB."""
+ENDED_LATELY_SECONDS = 600.0
+"""A job in a list that has ended within this time is written: it may have ended while no watcher watched."""
 MOST_GONE = 20_000
 """How many deleted jobs are remembered: a late event must not bring a job back, and pods deleted after their job still
 belong to it."""
@@ -61,6 +65,8 @@ class _Live:
     phase: str
     count: int
     """`Historian._count` when the job was last shown."""
+    rv: int
+    """Its resourceVersion then."""
 
 
 @dataclass(slots=True)
@@ -86,6 +92,7 @@ class Historian:
         self._gone: OrderedDict[tuple[str, str], Summary] = OrderedDict()
         self._news: dict[tuple[str, str], _News] = {}
         self._pods_waiting = 0
+        self._moments_waiting = 0
         self._count = 0
         """How many objects of jobs were shown. Orders events against the beginnings of lists."""
         self._lists: dict[str, _List] = {}
@@ -117,7 +124,7 @@ class Historian:
             self._lists[source] = _List(self._count)
 
     def list_page(self, source: str, objects: Iterable[Json]) -> None:
-        """Take one page of a list. It shows which jobs live; it records no change of them."""
+        """Take one page of a list. It shows which jobs live, and phases that no watch has shown."""
         self._shown = True
         resource = resource_of(source)
         if resource == PODS:
@@ -125,9 +132,11 @@ class Historian:
         with self._lock:
             listing = self._lists.setdefault(source, _List(self._count))
             for obj in objects:
-                if (where := _namespace_and_uid(obj)) is not None and where not in self._gone:
-                    listing.shown.add(where)
-                    self._live.setdefault(where, self._count_live(resource, obj))
+                try:
+                    self._see_listed(resource, obj, listing)
+                except Exception:
+                    # As in `see`. The other objects of the page count.
+                    log.debug("an object of a list is left out of the history", exc_info=True)
 
     def list_ends(self, source: str) -> None:
         """End a list. A job is gone if neither the list nor a watch has shown it since the list began."""
@@ -142,14 +151,36 @@ class Historian:
                     del self._live[where]
             self._listed.append(source)
 
+    def _see_listed(self, resource: GroupResource, obj: Json, listing: _List) -> None:
+        where = _namespace_and_uid(obj)
+        if where is None or where in self._gone:
+            return
+        listing.shown.add(where)
+        before, live = self._live.get(where), self._count_live(resource, obj)
+        # A resumed watch runs concurrently with the list and may have shown a newer object.
+        if before is not None and live.rv <= before.rv:
+            return
+        self._live[where] = live
+        is_new = self._ended_lately(obj) if before is None else live.phase != before.phase
+        if not is_new or _is_for_another(resource, obj) or (news := self._news_of(where, resource)) is None:
+            return
+        news.raw = obj
+        if before is not None:
+            self._add_moment(news, obj)
+
+    def _ended_lately(self, obj: Json) -> bool:
+        ended_at = from_rfc3339(text(seen_status(obj).get("completionTime")))
+        return ended_at is not None and self._now() - ended_at < ENDED_LATELY_SECONDS
+
     def _count_live(self, resource: GroupResource, obj: Json) -> _Live:
         self._count += 1
-        return _Live(resource, text(seen_status(obj).get("phase")), self._count)
+        version = text(obj["metadata"].get("resourceVersion"))
+        rv = int(version) if version.isascii() and version.isdigit() else 0
+        return _Live(resource, text(seen_status(obj).get("phase")), self._count, rv)
 
     def _see_job(self, resource: GroupResource, kind: str, obj: Json) -> None:
         where = _namespace_and_uid(obj)
-        guest = KNOWN_KINDS[resource].guest
-        if where is None or where in self._gone or (guest is not None and guest.is_for_another(obj)):
+        if where is None or where in self._gone or _is_for_another(resource, obj):
             return
         status, at = seen_status(obj), to_rfc3339(self._now())
         phase, before = text(status.get("phase")), self._live.get(where)
@@ -171,7 +202,16 @@ class Historian:
         if kind == DELETED:
             news.deleted_at = at
         elif phase and (before is None or before.phase != phase):
-            news.moments.append(Moment(at, phase, text(status.get("message"))[:MOST_WORDS_CHARS]))
+            self._add_moment(news, obj)
+
+    def _add_moment(self, news: _News, obj: Json) -> None:
+        if self._moments_waiting >= MOST_WAITING_MOMENTS:
+            HISTORY_ENTRIES.inc(result="lost")
+            return
+        status = seen_status(obj)
+        message = text(status.get("message"))[:MOST_WORDS_CHARS]
+        news.moments.append(Moment(to_rfc3339(self._now()), text(status.get("phase")), message))
+        self._moments_waiting += 1
 
     def _see_pod(self, kind: str, obj: Json) -> None:
         meta = obj["metadata"]
@@ -181,12 +221,13 @@ class Historian:
         # A user who may create pods can label them with any UID, so pods of unknown jobs are not kept.
         if not over or (live is None and gone is None):
             return
-        if self._pods_waiting >= MOST_WAITING_PODS:
+        waits = where in self._news and str(meta["uid"]) in self._news[where].pods
+        if self._pods_waiting >= MOST_WAITING_PODS and not waits:
             HISTORY_ENTRIES.inc(result="lost")
             return
         resource = live.resource if live is not None else GroupResource(gone.resource if gone else "")
         if (news := self._news_of(where, resource)) is not None:
-            self._pods_waiting += str(meta["uid"]) not in news.pods
+            self._pods_waiting += not waits
             news.pods[str(meta["uid"])] = obj, to_rfc3339(self._now()) if kind == DELETED else ""
 
     def _news_of(self, where: tuple[str, str], resource: GroupResource) -> _News | None:
@@ -226,12 +267,12 @@ class Historian:
         if not self._shown:
             return
         with self._lock:
-            news, self._news, self._pods_waiting = self._news, {}, 0
+            news, self._news = self._news, {}
+            self._pods_waiting = self._moments_waiting = 0
             listed, self._listed = self._listed, []
         try:
-            entries = [self._entry(where, changes) for where, changes in news.items()]
-            self._store.put(entries, self._now())
-            HISTORY_ENTRIES.inc(len(entries), result="written")
+            entries = [_made(self._entry, where, changes) for where, changes in news.items()]
+            self._put([entry for entry in entries if entry is not None])
             # If `_mark_unseen` fails, these entries must not wait for another write.
             news = {}
             self._mark_unseen(listed)
@@ -251,14 +292,40 @@ class Historian:
                 log.info("the history is written again")
             self._failures = 0
 
+    def _put(self, entries: list[Entry]) -> None:
+        try:
+            left = self._store.put(entries, self._now())
+        except OperatorError:
+            raise
+        except Exception:
+            if len(entries) < 2:
+                raise
+            # One entry that meets a bug must not cost the others.
+            log.exception("the history has met a bug; each entry is written by itself", jobs=len(entries))
+            left = sum((self._put_alone(entry) for entry in entries), Left())
+        HISTORY_ENTRIES.inc(len(entries) - left.entries, result="written")
+        HISTORY_ENTRIES.inc(left.entries, result="lost")
+        HISTORY_ENTRIES.inc(left.parts, result="cut")
+
+    def _put_alone(self, entry: Entry) -> Left:
+        try:
+            return self._store.put([entry], self._now())
+        except OperatorError:
+            raise
+        except Exception:
+            log.exception("an entry is left out of the history", namespace=entry.namespace, uid=entry.uid)
+            return Left(entries=1)
+
     def _entry(self, where: tuple[str, str], news: _News) -> Entry:
         if news.raw is None:
             # Only pods have changed: the job was deleted before them, or kept its phase.
             summary = self._gone.get(where)
         else:
             summary = summary_of(news.resource, news.raw, deleted_at=news.deleted_at)
-        pods = {uid: kept_pod(pod, gone_at=gone_at) for uid, (pod, gone_at) in news.pods.items()}
-        job = None if news.raw is None else kept_job(news.raw)
+        pods = {
+            uid: kept for uid, (pod, gone_at) in news.pods.items() if (kept := _made(kept_pod, pod, gone_at=gone_at))
+        }
+        job = None if news.raw is None else _made(kept_job, news.raw)
         return Entry(
             where[0], where[1], summary, self._keep_until(summary), job=job, pods=pods, moments=tuple(news.moments)
         )
@@ -278,6 +345,7 @@ class Historian:
                     continue
                 self._news[where] = old if newer is None else _merge(old, newer)
             self._pods_waiting = sum(len(changes.pods) for changes in self._news.values())
+            self._moments_waiting = sum(len(changes.moments) for changes in self._news.values())
 
     def _mark_unseen(self, listed: list[str]) -> None:
         """Mark jobs as deleted that live in the history and are missing in their list: they were deleted while no
@@ -306,6 +374,23 @@ def _merge(old: _News, new: _News) -> _News:
         [*old.moments, *new.moments],
         {**old.pods, **new.pods},
     )
+
+
+def _made(make: Callable[..., T], *given: object, **more: object) -> T | None:
+    """What `make` returns; None if it meets a bug."""
+    try:
+        return make(*given, **more)
+    except Exception:
+        # A tenant can write objects of any shape. They must not cost the history of others.
+        log.exception("an object is left out of the history")
+        HISTORY_ENTRIES.inc(result="lost")
+        return None
+
+
+def _is_for_another(resource: GroupResource, obj: Json) -> bool:
+    """True if the job says that another controller is to run it."""
+    guest = KNOWN_KINDS[resource].guest
+    return guest is not None and guest.is_for_another(obj)
 
 
 def _namespace_and_uid(obj: Json) -> tuple[str, str] | None:

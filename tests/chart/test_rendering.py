@@ -169,6 +169,26 @@ def test_values_are_refused(row: str, helm: Helm) -> None:
     assert named in helm.refuse(value)
 
 
+VALUES = yaml.safe_load((ROOT / "charts" / "operator" / "values.yaml").read_text(encoding="utf-8"))
+FIELDS = [f"{name}.{field}" for name, found in VALUES.items() if isinstance(found, dict) for field in found]
+
+
+def test_values_of_an_older_chart_lack_a_section_or_a_field_and_get_its_default(helm: Helm) -> None:
+    """As `helm upgrade --reuse-values` gives them: what the older chart did not have is missing."""
+    options = ("page.enabled=true", "history.existingSecret=tj-history", "monitoring.enabled=true")
+    want = by_name(helm.render(NO_SECRETS, *options))
+    kept = {option.partition("=")[0] for option in (NO_SECRETS, *options)} | {"secrets"}
+    for name in VALUES.keys() - {"settings", "page", "history", "monitoring"} - kept:
+        assert by_name(helm.render(NO_SECRETS, *options, f"{name}=null")) == want, name
+    for part in (FIELDS[::2], FIELDS[1::2]):
+        missing = [f"{field}=null" for field in part if field not in kept and not field.startswith("settings.")]
+        assert by_name(helm.render(NO_SECRETS, *options, *missing)) == want
+    assert by_name(helm.render(NO_SECRETS, "page=null", "history=null")) == by_name(helm.render(NO_SECRETS))
+    assert by_name(helm.render(NO_SECRETS, "flower.enabled=false")).keys() == {
+        name for name in by_name(helm.render(NO_SECRETS)) if "tj-flower" not in name
+    }, "what is set stays, also where it is false"
+
+
 def test_a_redis_elsewhere_needs_three_values(helm: Helm) -> None:
     made = helm.render(
         "redis.enabled=false",

@@ -52,6 +52,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "once": ("once",),
     "history": (),  # nothing that the operator does reads it
     "history_jobs": (),
+    "workers": (),
     "broker": (),  # messages: each pass is asked for by one
     "periodic": (),  # likewise: each runs one of beat's tasks
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from tjworker.base import Transient
+from tjworker.history.parts import fitting
 from tjworker.history.records import Entry, Json, Moment, Story, Summary, by_creation
-from tjworker.history.store import MOST_PARTS, Bounds
+from tjworker.history.store import Bounds, Left
 
 
 @dataclass
@@ -15,8 +17,8 @@ class _Kept:
     keep_until: float
     summary: Summary | None = None
     job: Json = field(default_factory=dict)
-    pods: dict[str, Json] = field(default_factory=dict)
-    moments: dict[tuple[str, str], Moment] = field(default_factory=dict)
+    parts: dict[str, Any] = field(default_factory=dict)
+    """As in `parts.parts_of`, but objects instead of bytes."""
 
 
 class MemoryHistory:
@@ -28,24 +30,27 @@ class MemoryHistory:
         self.away = False
         self.puts = 0
 
-    def put(self, entries: Sequence[Entry], now: float) -> None:
+    def put(self, entries: Sequence[Entry], now: float) -> Left:
         self._check()
         self.puts += 1
+        left_out = 0
         for entry in entries:
             kept = self._kept.setdefault((entry.namespace, entry.uid), _Kept(entry.keep_until))
             if entry.summary is not None:
                 kept.summary, kept.keep_until = entry.summary, entry.keep_until
             kept.job = entry.job if entry.job is not None else kept.job
-            room = MOST_PARTS - len(kept.pods) - len(kept.moments)
-            pods = list(entry.pods.items())[: max(0, room)]
-            kept.pods.update(pods)
-            kept.moments.update({(m.at, m.phase): m for m in list(entry.moments)[: max(0, room - len(pods))]})
+            parts: dict[str, Any] = {f"pod/{uid}": pod for uid, pod in entry.pods.items()}
+            parts |= {f"at/{moment.at}/{moment.phase}": moment for moment in entry.moments}
+            fit = fitting(parts, kept.parts)
+            left_out += len(parts) - len(fit)
+            kept.parts |= fit
         over = [where for where, kept in self._kept.items() if kept.keep_until <= now]
         for where in over:
             del self._kept[where]
         oldest = sorted(self._kept, key=lambda where: self._kept[where].keep_until)
         for where in oldest[: max(0, len(oldest) - self._bounds.jobs)]:
             del self._kept[where]
+        return Left(parts=left_out)
 
     def summaries(self) -> list[Summary]:
         self._check()
@@ -56,8 +61,9 @@ class MemoryHistory:
         kept = self._kept.get((namespace, uid))
         if kept is None or kept.summary is None:
             return None
-        moments = tuple(sorted(kept.moments.values(), key=lambda one: one.at))
-        return Story(kept.summary, kept.job, by_creation(list(kept.pods.values())), moments)
+        moments = [part for part in kept.parts.values() if isinstance(part, Moment)]
+        pods = [part for part in kept.parts.values() if not isinstance(part, Moment)]
+        return Story(kept.summary, kept.job, by_creation(pods), tuple(sorted(moments, key=lambda one: one.at)))
 
     def __len__(self) -> int:
         """Jobs of which anything is kept."""

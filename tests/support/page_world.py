@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import threading
 import time
 import urllib.error
@@ -37,7 +38,9 @@ from tjworker.kube.port import HttpResponse
 from tjworker.kube.resources import RESOURCES
 from tjworker.page.access import REVIEWS, Viewers
 from tjworker.page.board import Reader
-from tjworker.page.server import PageServer, Site
+from tjworker.page.server import PageServer
+from tjworker.page.shared import Shared
+from tjworker.page.site import Site
 from tjworker.store.connect import client, open_store
 from tjworker.store.projection import Change
 from tjworker.store.redis_commands import RedisCommands
@@ -162,6 +165,19 @@ class PageWorld:
         commands = RedisCommands(client("redis://127.0.0.1:1/0"), self.redis.prefix, where="redis://127.0.0.1:1/0")
         self.reader._redis, self.reader._client = commands, commands.client
         self.reader._now = lambda: time.time() + 3600
+
+    @contextmanager
+    def silent_redis(self) -> Iterator[None]:
+        """It takes connections and answers nothing; an hour passes."""
+        reader, before = self.reader, (self.reader._redis, self.reader._client, self.reader._shared)
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
+            commands = RedisCommands(client(url), self.redis.prefix, where=url)
+            reader._redis, reader._client = commands, commands.client
+            reader._shared = Shared(reader._refresh, "Redis", wait_seconds=0.01)
+            reader._now = lambda: time.time() + 3600
+            yield
+        reader._redis, reader._client, reader._shared = before
 
     def crowd(self, count: int) -> None:
         """Of jobs that only the projection has."""

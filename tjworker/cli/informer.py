@@ -11,7 +11,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -44,7 +44,10 @@ class Informer:
         label_selector: str = "",
         on_change: OnChange | None = None,
         on_outage: OnOutage | None = None,
+        order: Callable[[Json], Any] = lambda _object: 0,
     ) -> None:
+        """`order`: the sort key of the objects of one list, for the callbacks. By default it is the server's order."""
+        self._order = order
         self._on_change = on_change or (lambda _kind, _object: None)
         self._on_outage = on_outage or (lambda _why: None)
         self._failures = 0
@@ -93,7 +96,7 @@ class Informer:
         for key, old in before.items():
             if key not in after:
                 self._on_change("DELETED", old)
-        for key, new in after.items():
+        for key, new in sorted(after.items(), key=lambda pair: self._order(pair[1])):
             if key not in before:
                 self._on_change("ADDED", new)
             elif _version(before[key]) != _version(new):

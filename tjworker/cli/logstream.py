@@ -34,6 +34,13 @@ away."""
 class Wanted:
     role: str | None = None
     index: int | None = None
+    pod: str | None = None
+    """Its name."""
+
+    def takes(self, role: str, index: str, pod: str) -> bool:
+        return (
+            self.role in (None, role) and (self.index is None or str(self.index) == index) and self.pod in (None, pod)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ def targets(pod: Json, wanted: Wanted, main: str | None = None) -> list[Target]:
     metadata = pod["metadata"]
     marks = metadata.get("labels") or {}
     role, index = str(marks.get(labels.REPLICA_NAME, "")), str(marks.get(labels.REPLICA_INDEX, ""))
-    if (wanted.role is not None and role != wanted.role) or (wanted.index is not None and index != str(wanted.index)):
+    if not wanted.takes(role, index, str(metadata["name"])):
         return []
     names = naming.counted_names([str(c.get("name")) for c in (pod.get("spec") or {}).get("containers") or []], main)
     states = {c.get("name"): c for c in (pod.get("status") or {}).get("containerStatuses") or []}
@@ -99,6 +106,14 @@ def targets(pod: Json, wanted: Wanted, main: str | None = None) -> list[Target]:
     return found
 
 
+def _by_index(pod: Json) -> tuple[int, str]:
+    """Puts pods without an index last."""
+    index = str((pod["metadata"].get("labels") or {}).get(labels.REPLICA_INDEX, ""))
+    return int(index) if index.isascii() and index.isdigit() and len(index) < 10 else 1 << 31, str(
+        pod["metadata"]["name"]
+    )
+
+
 def last_words(job: FoundJob, wanted: Wanted) -> Iterator[tuple[str, str]]:
     """(label, line) of the ends of failed pods' logs in the job's status, the oldest first."""
     for failure in reversed(job.status.get("failures") or []):
@@ -112,7 +127,7 @@ def last_words(job: FoundJob, wanted: Wanted) -> Iterator[tuple[str, str]]:
             ),
             ("", -1),
         )
-        if (wanted.role is not None and wanted.role != role) or (wanted.index is not None and wanted.index != index):
+        if not wanted.takes(role, str(index), pod):
             continue
         for line in str(failure.get("logTail") or "").splitlines():
             yield f"{role}-{index}" if role else pod, line
@@ -172,8 +187,15 @@ class Follower:
         emit: Emit,
         *,
         tells_outage: bool = True,
+        most: int | None = None,
     ) -> None:
-        """`tells_outage`: says on stderr when the API server is away; of several followers one is enough."""
+        """`tells_outage`: says on stderr when the API server is away; of several followers one is enough. `most`: how
+        many logs are followed at once, each over a connection to the API server. At the start those of the lowest
+        indices are; a pod that is deleted makes room."""
+        self._most = most
+        self._followed: set[str] = set()
+        self._left_out: set[str] = set()
+        """Labels. The second set is empty without `most`."""
         self._tells_outage = tells_outage
         self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
         self._main = main_container(job)
@@ -200,6 +222,7 @@ class Follower:
             self._namespace,
             label_selector=pods_selector(name),
             on_change=self._on_pod,
+            order=_by_index,
             on_outage=tell_outage if self._tells_outage else None,
         ):
             while not stop.is_set() and not self._reader_gone and not self._ended(name, uid):
@@ -247,20 +270,21 @@ class Follower:
         running: their logs may have no end."""
         runs_on = set()
         with contextlib.suppress(OperatorError):
-            for pod in list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name)):
+            pods = list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name))
+            for pod in sorted(pods, key=_by_index):
                 self._on_pod("ADDED", pod)
                 if (pod.get("status") or {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
                     runs_on |= {target.key for target in targets(pod, self._wanted, self._main)}
         return runs_on
 
     def _on_pod(self, kind: str, pod: Json) -> None:
-        if kind == "DELETED":
-            return
         with self._readers_lock:
             if self._all_found:
                 return
             for target in targets(pod, self._wanted, self._main):
-                if target.started and target.key not in self._readers:
+                if kind == "DELETED":
+                    self._make_room(target)
+                elif target.started and target.key not in self._readers and self._has_room(target.label):
                     replaced = self._newest.get(target.label, target.uid) != target.uid
                     self._newest[target.label] = target.uid
                     thread = threading.Thread(
@@ -268,6 +292,25 @@ class Follower:
                     )
                     self._readers[target.key] = _Reader(thread, monotonic())
                     thread.start()
+
+    @property
+    def left_out(self) -> int:
+        """How many logs there are that are not followed, because `most` are."""
+        return len(self._left_out)
+
+    def _has_room(self, label: str) -> bool:
+        if label not in self._followed and self._most is not None and len(self._followed) >= self._most:
+            self._left_out.add(label)
+            return False
+        self._left_out.discard(label)
+        self._followed.add(label)
+        return True
+
+    def _make_room(self, target: Target) -> None:
+        # A pod that took its place meanwhile has the same label.
+        if self._newest.get(target.label, target.uid) == target.uid:
+            self._followed.discard(target.label)
+            self._left_out.discard(target.label)
 
     def _follow(self, target: Target, replaced: bool) -> None:
         reader = self._readers[target.key]

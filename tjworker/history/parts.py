@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 
 from tjworker.history.records import Entry, Json, Moment, Story, Summary, by_creation
+from tjworker.history.store import MOST_MOMENTS, MOST_PODS
+
+ROOMS = {"pod": MOST_PODS, "at": MOST_MOMENTS}
+LEAST_ROOM = min(ROOMS.values())
 
 
 def parts_of(entry: Entry, write: Callable[[Json], bytes]) -> dict[str, bytes]:
     """Name -> content of each pod and moment. A pod or moment keeps its name, so writing it again replaces it."""
     pods = {f"pod/{uid}": write(pod) for uid, pod in entry.pods.items()}
     return pods | {f"at/{moment.at}/{moment.phase}": moment.message.encode() for moment in entry.moments}
+
+
+def fitting(parts: Mapping[str, bytes], known: Collection[str]) -> dict[str, bytes]:
+    """The parts that replace one of `known`, and as many others of each sort as there is room for next to `known`."""
+    taken = Counter(_sort(name) for name in known)
+    fit = {}
+    for name, data in parts.items():
+        if name not in known:
+            if taken[_sort(name)] >= ROOMS[_sort(name)]:
+                continue
+            taken[_sort(name)] += 1
+        fit[name] = data
+    return fit
+
+
+def _sort(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def story_of(summary: Summary, job: bytes, parts: Mapping[str, bytes], read: Callable[[bytes], Json]) -> Story:

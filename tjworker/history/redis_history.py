@@ -11,10 +11,10 @@ from typing import Any
 
 import orjson
 
-from tjworker.base import REDIS_FULL, Transient
-from tjworker.history.parts import parts_of, story_of
+from tjworker.base import REDIS_FULL, Terminal, Transient
+from tjworker.history.parts import LEAST_ROOM, fitting, parts_of, story_of
 from tjworker.history.records import Entry, Json, Story, Summary, read_object, read_summary
-from tjworker.history.store import LIVE_SECONDS, MOST_PARTS, Bounds
+from tjworker.history.store import LIVE_SECONDS, Bounds, Left
 from tjworker.store import packing
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, text
 
@@ -31,48 +31,70 @@ class RedisHistory:
         self._client: Any = commands.client
         self._bounds = bounds
 
-    def put(self, entries: Sequence[Entry], now: float) -> None:
+    def put(self, entries: Sequence[Entry], now: float) -> Left:
         full = self._is_full()
-        self._drop(now, FREED_JOBS if full else 0)
+        try:
+            self._drop(now, FREED_JOBS if full else 0)
+        except Terminal as error:
+            if not _is_spoilt(error):
+                raise
+            # Other software has written the index. Its jobs are forgotten, and their keys end by their TTL.
+            self._redis.read(lambda: self._client.unlink(self._redis.key("history_jobs")))
         if full:
             raise Transient(
                 f"Redis has used {FULL_SHARE:.0%} of its maxmemory: no history is written; give it more, or lower"
                 " TJ_HISTORY_JOBS",
                 reason=REDIS_FULL,
             )
-        for part in batches(entries, 100):
-            self._write(part, now)
+        return sum((self._write(part, now) for part in batches(entries, 100)), Left())
 
     def _is_full(self) -> bool:
         memory = self._redis.read(lambda: self._client.info("memory"))
         most = int(memory.get("maxmemory") or 0)
         return bool(most) and int(memory.get("used_memory") or 0) > FULL_SHARE * most
 
-    def _write(self, entries: Sequence[Entry], now: float) -> None:
+    def _write(self, entries: Sequence[Entry], now: float) -> Left:
         index = self._redis.key("history_jobs")
         keys = [self._key(entry.namespace, entry.uid) for entry in entries]
-
-        def sizes() -> list[Any]:
-            pipe = self._client.pipeline(transaction=False)
-            for key in keys:
-                pipe.hlen(key)
-            return list(pipe.execute())
-
-        rooms = [MOST_PARTS - int(size) for size in self._redis.read(sizes)]
+        parts = [parts_of(entry, _pack) for entry in entries]
+        sizes = self._ask_each("hlen", keys)
+        crowded = [n for n, size in enumerate(sizes) if isinstance(size, int) and size + len(parts[n]) > LEAST_ROOM]
+        names = dict(zip(crowded, self._ask_each("hkeys", [keys[n] for n in crowded]), strict=True))
+        left_out = 0
         pipe = self._client.pipeline(transaction=False)
-        for entry, key, room in zip(entries, keys, rooms, strict=True):
+        for n, (entry, key) in enumerate(zip(entries, keys, strict=True)):
             fields: dict[str, bytes] = {} if entry.summary is None else {"summary": entry.summary.to_json()}
             if entry.job is not None:
                 fields["job"] = _pack(entry.job)
-            fields.update(list(parts_of(entry, _pack).items())[: max(0, room)])
+            fit = fitting(parts[n], {text(name) for name in names.get(n) or ()})
+            left_out += len(parts[n]) - len(fit)
+            fields.update(fit)
             if not fields:
                 continue
+            if sizes[n] is None:
+                pipe.unlink(key)
             pipe.hset(key, mapping=fields)
             # The index decides when a job is dropped. The TTL is for keys that the index has lost.
             pipe.expire(key, int(max(LIVE_SECONDS, entry.keep_until - now)) + 1)
             pipe.zadd(index, {_member(entry.namespace, entry.uid): entry.keep_until}, nx=entry.summary is None)
         with self._redis.mapped():
             pipe.execute()
+        return Left(parts=left_out)
+
+    def _ask_each(self, command: str, keys: Sequence[str]) -> list[Any]:
+        """The answer for each key; None for a key that other software has made something else than a hash."""
+
+        def ask() -> list[Any]:
+            pipe = self._client.pipeline(transaction=False)
+            for key in keys:
+                pipe.execute_command(command.upper(), key)
+            return list(pipe.execute(raise_on_error=False))
+
+        answers = self._redis.read(ask) if keys else []
+        for answer in answers:
+            if isinstance(answer, Exception) and not _is_spoilt(answer):
+                raise self._redis.fault(answer)
+        return [None if isinstance(answer, Exception) else answer for answer in answers]
 
     def _drop(self, now: float, more: int) -> None:
         """Drop the jobs whose time is over, the jobs above the bound, and `more` besides."""
@@ -120,6 +142,10 @@ class RedisHistory:
 
     def _key(self, namespace: str, uid: str) -> str:
         return self._redis.key("history", _member(namespace, uid))
+
+
+def _is_spoilt(error: Exception) -> bool:
+    return "WRONGTYPE" in str(error)
 
 
 def _member(namespace: str, uid: str) -> str:

@@ -14,17 +14,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
+import structlog
 from sqlalchemy import Connection, Engine, create_engine, delete, event, exc, func, make_url, select, tuple_
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tjworker.base import Transient
 from tjworker.history.migrations import migrate
-from tjworker.history.parts import parts_of, story_of
+from tjworker.history.parts import LEAST_ROOM, fitting, parts_of, story_of
 from tjworker.history.records import Entry, Story, Summary, read_object
-from tjworker.history.store import MOST_PARTS, Bounds
+from tjworker.history.store import Bounds, Left
 from tjworker.history.tables import JOBS, PARTS
 from tjworker.store.redis_commands import batches
 
+log = structlog.get_logger(__name__)
 ENTRIES_A_WRITE = 100
 DROPPED_A_WRITE = 1_000
 """After the bound of jobs was lowered, one statement that drops all of them would exceed its time limit each time."""
@@ -62,7 +64,7 @@ class SqlHistory:
         self._may_be_many = True
         """Jobs were written since they were last counted. A history without writes is not counted each second."""
 
-    def put(self, entries: Sequence[Entry], now: float) -> None:
+    def put(self, entries: Sequence[Entry], now: float) -> Left:
         with self._mapped():
             if not self._migrated:
                 with self._writer.begin() as connection:
@@ -74,12 +76,23 @@ class SqlHistory:
             # In a transaction of its own: on a full disk the next writes fail, and this one must still free space.
             with self._begin(self._writer) as connection:
                 self._drop(connection, now)
-            for part in batches(entries, ENTRIES_A_WRITE):
-                self._may_be_many = True
-                with self._begin(self._writer) as connection:
-                    self._write(connection, part)
+            return sum((self._write_apart(part) for part in batches(entries, ENTRIES_A_WRITE)), Left())
 
-    def _write(self, connection: Connection, entries: Sequence[Entry]) -> None:
+    def _write_apart(self, entries: Sequence[Entry]) -> Left:
+        """Write the entries in one transaction, or each in its own if the database refuses one of them."""
+        self._may_be_many = True
+        try:
+            with self._begin(self._writer) as connection:
+                return self._write(connection, entries)
+        except (exc.SQLAlchemyError, ValueError, OverflowError) as error:
+            if not _is_about_a_value(error):
+                raise
+            if len(entries) == 1:
+                log.warning("the history's database refuses an entry", uid=entries[0].uid, error=str(error)[:300])
+                return Left(entries=1)
+        return sum((self._write_apart([entry]) for entry in entries), Left())
+
+    def _write(self, connection: Connection, entries: Sequence[Entry]) -> Left:
         # In the order of the keys, so that two watchers that write during a change of leaders do not deadlock.
         entries = sorted(entries, key=lambda entry: (entry.namespace, entry.uid))
         for entry in entries:
@@ -91,18 +104,26 @@ class SqlHistory:
             .group_by(PARTS.c.namespace, PARTS.c.uid)
         )
         sizes = {(namespace, uid): count for namespace, uid, count in connection.execute(counted)}
-        rows = []
+        rows, left_out = [], 0
         for entry, place in zip(entries, places, strict=True):
-            room = max(0, MOST_PARTS - sizes.get(place, 0))
-            rows += [
-                {**self._key(entry.namespace, entry.uid), "part": _storable(name), "data": data}
-                for name, data in list(parts_of(entry, orjson.dumps).items())[:room]
-            ]
+            parts = {_storable(name): data for name, data in parts_of(entry, orjson.dumps).items()}
+            crowded = sizes.get(place, 0) + len(parts) > LEAST_ROOM
+            fit = fitting(parts, self._known_parts(connection, entry) if crowded else ())
+            left_out += len(parts) - len(fit)
+            key = self._key(entry.namespace, entry.uid)
+            rows += [{**key, "part": name, "data": data} for name, data in fit.items()]
         if rows:
             adding = self._insert(PARTS)
-            key = [PARTS.c.operator, PARTS.c.namespace, PARTS.c.uid, PARTS.c.part]
-            newer = adding.on_conflict_do_update(index_elements=key, set_={"data": adding.excluded.data})
+            index = [PARTS.c.operator, PARTS.c.namespace, PARTS.c.uid, PARTS.c.part]
+            newer = adding.on_conflict_do_update(index_elements=index, set_={"data": adding.excluded.data})
             connection.execute(newer, rows)
+        return Left(parts=left_out)
+
+    def _known_parts(self, connection: Connection, entry: Entry) -> set[str]:
+        key = self._key(entry.namespace, entry.uid)
+        return set(
+            connection.execute(select(PARTS.c.part).where(*(PARTS.c[name] == key[name] for name in key))).scalars()
+        )
 
     def _write_job(self, connection: Connection, entry: Entry) -> None:
         # An entry without a summary or a job must not overwrite what the store has.
@@ -177,6 +198,13 @@ class SqlHistory:
             refused = isinstance(error, exc.ProgrammingError) or "no such table" in str(error)
             problem, then = ("refuses a statement", _HINT) if refused else ("does not answer", "trying again")
             raise Transient(f"the history in {self._where} {problem}: {_words(error)}; {then}") from error
+
+
+def _is_about_a_value(error: Exception) -> bool:
+    """True if the database or its driver cannot store a value: another try would fail as well."""
+    if isinstance(error, exc.DBAPIError):
+        return isinstance(error, exc.DataError | exc.IntegrityError)
+    return isinstance(error, exc.StatementError | ValueError | OverflowError)
 
 
 _HINT = "the watcher makes the tables with its first write, and each user needs rights on them (docs/page.md)"

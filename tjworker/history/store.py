@@ -12,8 +12,8 @@ from typing import Protocol
 
 from tjworker.history.records import Entry, Story, Summary
 
-MOST_PARTS = 600
-"""How many pods and moments are kept of one job. Further ones are left out."""
+MOST_PODS, MOST_MOMENTS = 500, 200
+"""How many are kept of one job. Further ones are left out, and news of those that are kept go on."""
 LIVE_SECONDS = 30 * 86_400.0
 """How long a job that has neither ended nor was deleted is kept after its last change."""
 
@@ -24,10 +24,23 @@ class Bounds:
     jobs: int
 
 
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What a write has left out for good."""
+
+    entries: int = 0
+    """Entries that the store refuses."""
+    parts: int = 0
+    """Pods and moments beyond MOST_PODS and MOST_MOMENTS."""
+
+    def __add__(self, other: Left) -> Left:
+        return Left(self.entries + other.entries, self.parts + other.parts)
+
+
 class HistoryStore(Protocol):
     """Every method raises OperatorError if the store does not answer. Thread-safe."""
 
-    def put(self, entries: Sequence[Entry], now: float) -> None:
+    def put(self, entries: Sequence[Entry], now: float) -> Left:
         """Add the entries. Drop the jobs whose `keep_until` is before `now` (Unix seconds) and, if there are more jobs
         than the bounds allow, those whose `keep_until` comes first. Raises Transient if not all was written: the caller
         writes the entries again."""

@@ -19,7 +19,8 @@ from tjworker.history.open import open_history
 from tjworker.kube.configuration import load_configuration
 from tjworker.page.access import Viewers
 from tjworker.page.board import Reader
-from tjworker.page.server import OWN_NAMES, PageServer, Site
+from tjworker.page.server import PageServer
+from tjworker.page.site import OWN_NAMES, Site
 from tjworker.settings import Settings, settings_or_exit
 from tjworker.store.connect import client
 from tjworker.store.errors import describe

@@ -25,8 +25,10 @@ from dataclasses import dataclass, field
 import orjson
 from kubernetes.client import Configuration
 
-from tjworker.base import GroupResource, OperatorError, Terminal
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
+from tjworker.base import GroupResource, Invalid, OperatorError, Terminal, parse_key
 from tjworker.cli.cluster import Cluster
+from tjworker.cli.jobs import FoundJob
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import to_error
 from tjworker.kube.port import Transport
@@ -46,6 +48,7 @@ MOST_RIGHTS = 5_000
 """How many answers of one viewer are remembered."""
 REQUEST_SECONDS = 10.0
 USER_AGENT = "tj-page/0.1"
+FIRST_KIND = next(iter(KINDS))
 
 
 class NotAllowed(Exception):
@@ -64,6 +67,8 @@ class Viewer:
     transport: Transport
     api: KubeClient
     now: Callable[[], float]
+    name: str = ""
+    """The same for all requests with one token; '' if viewers are not distinguished."""
     _rights: dict[tuple[str, str], tuple[float, bool]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -84,7 +89,7 @@ class Viewer:
         }
         answer = self.transport.request("POST", REVIEWS, body=orjson.dumps(body), timeout_seconds=REQUEST_SECONDS)
         if answer.status == 401:
-            raise NotAllowed(401, "the cluster does not know this token, or it has run out; sign in again")
+            raise _unknown(own=not self.name)
         if answer.status >= 300:
             raise to_error(answer, f"ask whether jobs of {namespace or 'all namespaces'} may be listed")
         allowed = bool((orjson.loads(answer.body).get("status") or {}).get("allowed"))
@@ -129,12 +134,17 @@ class Viewers:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._configuration = configuration
-        self._connect = connect or (lambda given: KubeTransport(given, user_agent=USER_AGENT, pool_size=4))
+        self._connect = connect or self._open
         self._now = now
         self._lock = threading.Lock()
         self._own = self._viewer(configuration) if own else None
         self._password = f"Basic {base64.b64encode(password.encode()).decode()}" if password else ""
         self._known: OrderedDict[bytes, Viewer] = OrderedDict()
+
+    def _open(self, given: Configuration) -> Transport:
+        # A transport that reads the kubeconfig itself reads it again when its credentials have run out.
+        read = None if given is self._configuration else given
+        return KubeTransport(read, user_agent=USER_AGENT, pool_size=4)
 
     @property
     def names_no_one(self) -> bool:
@@ -165,15 +175,22 @@ class Viewers:
         with self._lock:
             viewer = self._known.get(name)
             if viewer is None:
-                viewer = self._known[name] = self._viewer(_with_token(self._configuration, token))
+                viewer = self._known[name] = self._viewer(_with_token(self._configuration, token), name.hex())
                 while len(self._known) > MOST_VIEWERS:
                     self._known.popitem(last=False)[1].api.close()
             self._known.move_to_end(name)
             return viewer
 
-    def _viewer(self, configuration: Configuration) -> Viewer:
+    def _viewer(self, configuration: Configuration, name: str = "") -> Viewer:
         transport = self._connect(configuration)
-        return Viewer(transport, KubeClient(transport, request_timeout_seconds=REQUEST_SECONDS), self._now)
+        return Viewer(transport, KubeClient(transport, request_timeout_seconds=REQUEST_SECONDS), self._now, name)
+
+    def readable(self, error: OperatorError) -> tuple[int, str]:
+        """(HTTP status, message) for the viewer."""
+        if error.status == 401:
+            refused = _unknown(own=self._own is not None)
+            return refused.code, refused.message
+        return readable_error(error)
 
 
 def _with_token(own: Configuration, token: str) -> Configuration:
@@ -185,9 +202,39 @@ def _with_token(own: Configuration, token: str) -> Configuration:
     return made
 
 
+def _unknown(*, own: bool) -> NotAllowed:
+    """The API server does not know the token. `own`: it is that of the page's kubeconfig."""
+    if own:
+        # Not 401: that asks the viewer for the password of the page.
+        return NotAllowed(
+            503,
+            "the API server does not know the credentials of the page's kubeconfig, or they have run out; sign in to"
+            " the cluster again: when `kubectl get aitj` works, this page does, too",
+        )
+    return NotAllowed(
+        401, "the cluster does not know this token, or it has run out; sign in again: reload the page in your browser"
+    )
+
+
+def find_job(viewer: Viewer, resource: str, namespace: str, name: str) -> FoundJob:
+    """The job, read with the viewer's token. Raises NotAllowed if it does not exist, OperatorError if it cannot be
+    read."""
+    try:
+        parse_key(f"{resource}/{namespace}/{name}")
+    except Invalid:
+        raise NotAllowed(404, "that is no name of a job") from None
+    if resource not in KNOWN_KINDS:
+        raise NotAllowed(404, f"{resource} is no job kind that this operator knows")
+    known = GroupResource(resource)
+    raw = viewer.api.get(known, namespace, name)
+    if raw is None:
+        raise NotAllowed(404, f"there is no {KNOWN_KINDS[known].kind} {name} in namespace {namespace}; see History")
+    return FoundJob(known, raw)
+
+
 def readable_error(error: OperatorError) -> tuple[int, str]:
-    """(HTTP status, message) for the viewer."""
-    if isinstance(error, Terminal) and error.status in (401, 403):
+    """(HTTP status, message) for the viewer, but for a token that is not known (`Viewers.readable`)."""
+    if isinstance(error, Terminal) and error.status == 403:
         return 403, f"your token may not do that: {error.message}; ask who manages the namespace for the role `view`"
     if error.status == 404:
         return 404, error.message

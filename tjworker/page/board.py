@@ -6,9 +6,9 @@ can make the page show wrong data, but nothing worse. While nothing has changed,
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -25,6 +25,7 @@ from tjworker.base import GroupResource, Invalid, JobKey, OperatorError, Termina
 from tjworker.cli.rows import job_message
 from tjworker.history.records import Summary
 from tjworker.history.store import HistoryStore, ended
+from tjworker.page.shared import Shared
 from tjworker.store import packing
 from tjworker.store.redis_commands import RedisCommands, batches, job_keys
 from tjworker.store.redis_commands import text as name_of
@@ -35,11 +36,15 @@ Json = Mapping[str, Any]
 KEYS_A_READ = 500
 MOST_RECORD_BYTES = 4 << 20
 MOST_RUNNING = 100
+MOST_WORKERS = 500
+WORKER_SECONDS = 10.0
+"""Workers say every two seconds that they run."""
 AGE_SECONDS = 1.0
 """A younger board is shown without a new reading."""
 HISTORY_SECONDS, HISTORY_TIMES = 10.0, 3
-"""Between two requests to the history, for which the lists of all viewers wait; and how often the history is asked for
-a job that it does not know."""
+"""Between two requests to the history; and how often the history is asked for a job that it does not know."""
+HISTORY_WAIT_SECONDS = 0.2
+"""How long a board waits for the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,8 @@ class Board:
     queue: QueueStats | None = None
     running: Mapping[JobKey, str] = field(default_factory=dict)
     """Job -> the worker process that holds its lease."""
+    workers: tuple[str, ...] = ()
+    """The worker processes that have said within WORKER_SECONDS that they run, with a lease or without one."""
     synced: bool = False
     revision: int = 0
     """Grows with each reading that found a change."""
@@ -90,90 +97,94 @@ class Board:
     """When the projection was last known to be in this state, in Unix seconds."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """One reading of the history's list."""
+
+    jobs: Sequence[Summary]
+    """The newest first."""
+    read_at: float
+    """In Unix seconds."""
+
+
 class EndedJobs:
     """The jobs in the lists of the history. Thread-safe: there is one reading at a time, and all callers of the next
     moment share its result, as each open page asks again whenever a job has changed."""
 
-    def __init__(self, history: HistoryStore, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, history: HistoryStore, *, now: Callable[[], float] = time.time) -> None:
         self._history = history
         self._now = now
-        self._lock = threading.Lock()
-        self._jobs: Sequence[Summary] = ()
-        self._failure: OperatorError | None = None
-        self._read_at = float("-inf")
+        self._shared = Shared(self._read, "the history")
+        self.last: Ended | None = None
+        """The last list that was read, however old."""
 
-    def read(self) -> Sequence[Summary]:
-        """The newest first, at most AGE_SECONDS old. Raises OperatorError if the history cannot be read."""
-        with self._lock:
-            if self._now() - self._read_at >= AGE_SECONDS:
-                try:
-                    self._jobs, self._failure = ended(self._history.summaries()), None
-                except OperatorError as error:
-                    self._failure = error
-                self._read_at = self._now()
-            if self._failure is not None:
-                raise self._failure
-            return self._jobs
+    def read(self) -> Ended:
+        """The list, at most AGE_SECONDS old. Raises OperatorError if the history cannot be read."""
+        last = self.last
+        if last is not None and 0 <= self._now() - last.read_at < AGE_SECONDS:
+            return last
+        return self._shared.wait()
+
+    def begin(self) -> Future[Ended]:
+        """A new reading, or the one that is under way."""
+        return self._shared.begin()
+
+    def _read(self) -> Ended:
+        self.last = Ended(ended(self._history.summaries()), self._now())
+        return self.last
 
 
 class Reader:
-    """Reads the board. Thread-safe: there is one reading at a time, and all waiting callers share its result."""
+    """Reads the board. Thread-safe: there is one reading at a time, and all callers share its result."""
+
+    age_seconds = AGE_SECONDS
 
     def __init__(
         self, commands: RedisCommands, history: HistoryStore | None, *, now: Callable[[], float] = time.time
     ) -> None:
         self._redis = commands
         self._client: Any = commands.client
-        self._history = history
         self.ended_jobs = EndedJobs(history) if history is not None else None
         self._now = now
-        self._lock = threading.Lock()
+        self._shared = Shared(self._refresh, "Redis")
         self._board = Board()
         self._rows: dict[JobKey, tuple[int, JobRow]] = {}
         self._seen: Any = None
-        self._failures = 0
-        """How many readings have failed."""
-        self._failure: OperatorError | None = None
-        """The error of the last failed reading."""
         self._past: dict[str, Summary] = {}
         """UID -> summary of an ended job, from the last answer of the history."""
         self._past_at = 0.0
         self._past_asked: dict[str, int] = {}
         """UID -> how often the history has answered without this job."""
+        self._asking: Future[Ended] | None = None
 
     @property
     def board(self) -> Board:
         """The last board that was read, however old."""
         return self._board
 
-    def refresh(self, max_age_seconds: float = AGE_SECONDS) -> Board:
-        """The board, at most `max_age_seconds` old. Raises OperatorError if Redis cannot be read."""
-        failures = self._failures
-        with self._lock:
-            # After the clock was set back, the board would not be read until the old time has come again.
-            if 0 <= self._now() - self._board.read_at < max_age_seconds:
-                return self._board
-            if self._failures != failures and self._failure is not None:
-                # While Redis is silent, a reading takes seconds. The callers that waited for one share its failure
-                # instead of trying one after another.
-                raise self._failure
-            try:
-                self._refresh()
-            except OperatorError as error:
-                self._failures, self._failure = self._failures + 1, error
-                raise
-            return self._board
+    def refresh(self) -> Board:
+        """The board, at most `age_seconds` old. Raises OperatorError if Redis cannot be read, or is silent."""
+        return self._board if self._is_fresh() else self._shared.wait()
 
-    def _refresh(self) -> None:
+    async def arrive(self) -> Board:
+        """The same as `refresh`, without a thread that waits."""
+        return self._board if self._is_fresh() else await self._shared.arrive()
+
+    def _is_fresh(self) -> bool:
+        # After the clock was set back, the board would not be read until the old time has come again.
+        return 0 <= self._now() - self._board.read_at < self.age_seconds
+
+    def _refresh(self) -> Board:
         seen = self._redis.read(lambda: self._client.hmget(self._redis.key("writer"), ["token", "seq", "synced"]))
         if seen == self._seen and self._board.read_at:
-            queue, running = self._queue(), self._running()
-            self._board = replace(self._board, read_at=self._now(), queue=queue, running=running)
+            queue, running, workers = self._queue(), self._running(), self._workers()
+            self._board = replace(self._board, read_at=self._now(), queue=queue, running=running, workers=workers)
             # The history learns of an end a moment later than the projection, so a row may still change.
             if (jobs := self._with_history(self._rows)) != self._board.jobs:
                 self._board = replace(self._board, jobs=jobs, revision=self._board.revision + 1)
         else:
             self._board, self._seen = self._read(seen), seen
+        return self._board
 
     def _read(self, seen: Sequence[Any]) -> Board:
         client, key = self._client, self._redis.key
@@ -215,6 +226,7 @@ class Reader:
             requests=dict(_read_each(requests, _requests)),
             queue=self._queue(),
             running=self._running(),
+            workers=self._workers(),
             synced=seen[2] is not None,
             revision=self._board.revision + 1,
             read_at=self._now(),
@@ -224,12 +236,16 @@ class Reader:
         """The rows, completed from the history for ended jobs, of which the projection keeps little."""
         lacking = {row.uid for _, row in rows.values() if row.ended_at and not row.created_at}
         unknown = any(uid not in self._past and self._past_asked.get(uid, 0) < HISTORY_TIMES for uid in lacking)
-        if self._history is not None and unknown and self._now() - self._past_at >= HISTORY_SECONDS:
-            # `_past_at` is set even after a failure, as a history that is away takes long to fail.
-            with suppress(OperatorError):
-                self._past = {s.uid: s for s in self._history.summaries() if s.uid in lacking}
+        if self.ended_jobs is not None and unknown and self._now() - self._past_at >= HISTORY_SECONDS:
+            self._past_at, self._asking = self._now(), self.ended_jobs.begin()
+        if self._asking is not None:
+            # Most histories answer at once. A board does not wait for one that is silent: the next one has its answer.
+            with suppress(OperatorError, TimeoutError):
+                jobs = self._asking.result(HISTORY_WAIT_SECONDS)
+                self._past = {s.uid: s for s in jobs.jobs if s.uid in lacking}
                 self._past_asked = {uid: self._past_asked.get(uid, 0) + 1 for uid in lacking - self._past.keys()}
-            self._past_at = self._now()
+            if self._asking.done():
+                self._asking = None
         return {key: _complete(row, self._past.get(row.uid)) for key, (_, row) in rows.items()}
 
     def _queue(self) -> QueueStats | None:
@@ -256,6 +272,19 @@ class Reader:
             for job, lock in zip(keys, locks, strict=True)
             if isinstance(lock, bytes)
         }
+
+    def _workers(self) -> tuple[str, ...]:
+        def read() -> list[Any]:
+            pipe = self._client.pipeline(transaction=False)
+            pipe.time()
+            pipe.zrange(self._redis.key("workers"), 0, MOST_WORKERS - 1, desc=True, withscores=True)
+            return list(pipe.execute())
+
+        try:
+            (now, _), signed_in = self._redis.read(read)
+        except OperatorError:
+            return ()
+        return tuple(sorted(name_of(name) for name, at in signed_in if now - at <= WORKER_SECONDS))
 
 
 def _complete(row: JobRow, summary: Summary | None) -> JobRow:

@@ -304,16 +304,16 @@ def node_rows(board: Board, may_list: Iterable[tuple[str, str]], gpu_resources: 
 
 
 def worker_rows(board: Board, may_list: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The worker processes that hold a job. A job that the viewer may not list is not named."""
+    """The worker processes and the jobs that they hold. A job that the viewer may not list is not named."""
     allowed = frozenset(may_list)
-    works: dict[str, list[str]] = {}
+    works: dict[str, list[str]] = {name: [] for name in board.workers}
     for key, owner in sorted(board.running.items()):
         row = board.jobs.get(key)
         if row is not None and (row.resource, row.namespace) in allowed:
             works.setdefault(owner, []).append(shown(f"{row.namespace}/{row.name}", _LIST_CHARS))
         else:
             works.setdefault(owner, []).append("another job")
-    return [{"name": shown(owner, 100), "jobs": jobs} for owner, jobs in works.items()]
+    return [{"name": shown(owner, 100), "jobs": jobs} for owner, jobs in sorted(works.items())]
 
 
 def waiting(board: Board) -> NodeRequests:
@@ -361,14 +361,16 @@ def figures(board: Board) -> list[tuple[str, str]]:
 STUCK_SECONDS = 30.0
 
 
-def idle_words(board: Board) -> str:
-    """The text instead of a list of workers, if no worker has a job."""
+def workers_note(board: Board) -> str:
+    """What a viewer should know of the workers as a whole; '' if nothing."""
     stats = board.queue
     if stats is None:
         return "The queue cannot be read."
-    if stats.queued and stats.oldest_seconds > STUCK_SECONDS:
+    if stats.queued and not board.running and stats.oldest_seconds > STUCK_SECONDS:
         return (
             f"No worker has a job, and {stats.queued} jobs wait, the oldest for {rows.duration(stats.oldest_seconds)}:"
             " `tj doctor` says whether workers run."
         )
-    return "No worker has a job at this moment."
+    if not board.workers and not board.running:
+        return "No worker has said in the last seconds that it runs: `tj doctor` says whether one does."
+    return ""

@@ -21,6 +21,7 @@ FACT_TTL_SECONDS = 300
 """How long minimum observed resourceVersions, echoes and tombstones are kept. By then every watch has delivered the
 events that they are about."""
 
+WORKERS_TTL_SECONDS = 60
 REST_TTL_SECONDS = 86_400
 """A suspended job is read from the API server once a day, should a new version of the operator want something of it."""
 
@@ -261,6 +262,18 @@ KEYS: tuple[Key, ...] = (
         " passes over this version ask for nothing.",
         ttl=f"{REST_TTL_SECONDS} s (deleted with the job, and at its end)",
         ttl_seconds=REST_TTL_SECONDS,
+    ),
+    # -- the page
+    Key(
+        "workers",
+        "{prefix}:workers",
+        "sorted set",
+        "workers",
+        "page",
+        "`<host>/<process>` of every process that runs passes, also of an idle one; score = when its worker last said"
+        " so, in seconds. Nothing decides by it",
+        ttl=f"{WORKERS_TTL_SECONDS} s",
+        ttl_seconds=WORKERS_TTL_SECONDS,
     ),
     # -- history
     Key(

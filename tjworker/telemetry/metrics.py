@@ -140,9 +140,12 @@ PROGRESS_WRITES = Counter(
 HISTORY_ENTRIES = Counter(
     "tj_history_entries_total",
     "entries for the history",
-    {"result": "`written`; `lost`: the history store was away, full or slow for so long that the watcher let them go"},
+    {
+        "result": "`written`; `lost`: the history store was away, full or slow for so long that the watcher let them"
+        " go, or refused them; `cut`: pods and phases beyond the bounds of one job (500 and 200)"
+    },
     ("watcher",),
-    known={"result": ("written", "lost")},
+    known={"result": ("written", "lost", "cut")},
 )
 PAGE_VIEWS = ("jobs", "job", "cluster", "history", "events", "logs", "other")
 PAGE_REQUESTS = Counter(

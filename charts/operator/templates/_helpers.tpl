@@ -19,6 +19,21 @@ app.kubernetes.io/part-of: trainingjob-operator
 {{ .Values.history.existingSecret | default "tj-history" }}
 {{- end }}
 
+{{- /* `helm upgrade --reuse-values` gives the values of an older chart. What they lack has its default, a section or a field of it. */ -}}
+{{- define "trainingjob-operator.defaults" -}}
+{{- range $name, $default := .Files.Get "files/defaults.yaml" | fromYaml }}
+{{- if not (hasKey $.Values $name) }}
+{{- $_ := set $.Values $name $default }}
+{{- else if and (kindIs "map" $default) (ne $name "settings") }}
+{{- range $field, $value := $default }}
+{{- if not (hasKey (index $.Values $name) $field) }}
+{{- $_ := set (index $.Values $name) $field $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* What no schema can say: checked once, before anything is rendered. */ -}}
 {{- define "trainingjob-operator.check" -}}
 {{- if has .Release.Namespace .Values.namespaces }}

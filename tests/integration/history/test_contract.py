@@ -13,7 +13,7 @@ from tests.support.memory_history import MemoryHistory
 from tjworker.history.records import Entry, Moment, Summary
 from tjworker.history.redis_history import RedisHistory
 from tjworker.history.sql_history import SqlHistory
-from tjworker.history.store import MOST_PARTS, Bounds, HistoryStore, ended, find
+from tjworker.history.store import MOST_MOMENTS, MOST_PODS, Bounds, HistoryStore, Left, ended, find
 from tjworker.store.connect import client
 from tjworker.store.redis_commands import RedisCommands
 
@@ -163,16 +163,22 @@ def test_what_is_over_is_none_of_those_that_are_too_many(open_store: Open) -> No
     assert sorted(one.uid for one in store.summaries()) == ["uid-2", "uid-3"]
 
 
-def test_of_a_job_with_endless_pods_so_many_are_kept_and_its_summary_goes_on(store: HistoryStore) -> None:
-    pods = {f"p{n}": {**POD, "metadata": {**POD["metadata"], "uid": f"p{n}"}} for n in range(MOST_PARTS + 50)}
-    store.put([entry(pods=dict(list(pods.items())[:400]))], NOW)
-    store.put([entry(pods=dict(list(pods.items())[400:]))], NOW)
+def test_of_a_job_with_endless_pods_so_many_are_kept_and_their_news_the_phases_and_the_summary_go_on(
+    store: HistoryStore,
+) -> None:
+    def pods(*numbers: int, **more: str) -> dict[str, object]:
+        return {f"p{n}": {**POD, "metadata": {**POD["metadata"], "uid": f"p{n}", **more}} for n in numbers}
+
+    assert store.put([entry(pods=pods(*range(MOST_PODS - 10)))], NOW) == Left()
+    assert store.put([entry(pods=pods(*range(MOST_PODS - 20, MOST_PODS + 5)))], NOW) == Left(parts=5)
     done = replace(A, phase="Failed", ended_at="2023-11-14T21:00:00Z")
-    store.put([entry(done)], NOW)
+    moments = [Moment(f"t{n:03d}", "Running") for n in range(MOST_MOMENTS + 1)]
+    news = pods(0, MOST_PODS + 9, gone="yes")
+    assert store.put([entry(done, pods=news, moments=moments)], NOW) == Left(parts=2)
     story = store.story("team-a", "uid-1")
     assert story is not None
-    assert MOST_PARTS - 10 <= len(story.pods) <= MOST_PARTS + 5
-    assert story.summary == done
+    assert (len(story.pods), story.moments, story.summary) == (MOST_PODS, tuple(moments[:-1]), done)
+    assert [pod["metadata"]["uid"] for pod in story.pods if pod["metadata"].get("gone")] == ["p0"]
 
 
 def test_texts_of_any_kind_come_back_as_they_were(store: HistoryStore) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.conftest import RealRedis
 from tests.integration.history.test_contract import NOW, A, entry
 from tjworker.base import REDIS_FULL, OperatorError, Transient
 from tjworker.history.redis_history import RedisHistory
-from tjworker.history.store import LIVE_SECONDS, Bounds
+from tjworker.history.store import LIVE_SECONDS, Bounds, Left
 from tjworker.store.connect import client
 from tjworker.store.redis_commands import RedisCommands
 
@@ -83,6 +84,22 @@ def test_a_summary_that_somebody_else_has_written_is_left_out(real_redis: RealRe
         redis.hset(f"{real_redis.prefix}:history:job:team-a/uid-1", "summary", text)
     assert store.summaries() == []
     assert store.story("team-a", "uid-1") is None
+
+
+def test_keys_that_other_software_has_made_something_else_are_written_anew(real_redis: RealRedis) -> None:
+    store = history(real_redis.url, real_redis.prefix)
+    other = replace(A, uid="uid-2")
+    store.put([entry(A), entry(other)], NOW)
+    with real_redis.client() as redis:
+        redis.set(f"{real_redis.prefix}:history:job:team-a/uid-1", "a string")
+        redis.set(f"{real_redis.prefix}:history:jobs", "a string")
+    with pytest.raises(OperatorError):
+        store.summaries()
+    assert store.put([entry(A, pods={f"p{n}": {"n": n} for n in range(300)}), entry(other)], NOW) == Left()
+    assert store.summaries() == [A, other]
+    story = store.story("team-a", "uid-1")
+    assert story is not None
+    assert len(story.pods) == 300
 
 
 def test_a_record_that_unpacks_to_a_gigabyte_is_not_read(real_redis: RealRedis) -> None:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from tests.conftest import RealRedis
+from tests.integration.page.test_shown import cells
 from tests.support.builders import make_job
 from tests.support.page_world import PageWorld
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.status import Failure
 from tjworker.base import JobKey, Terminal
+from tjworker.consumer import sign_in
 from tjworker.history.records import Entry, Summary
-from tjworker.page import access
+from tjworker.page import access, server
 from tjworker.page.__main__ import site_of
-from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS
+from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS, WORKER_SECONDS
+from tjworker.page.site import THREADS
 from tjworker.settings import Settings
 from tjworker.store.work_queue import NOTHING_WRITTEN
 from tjworker.telemetry import metrics
@@ -242,7 +247,14 @@ def test_who_works_on_what_is_of_now_though_no_object_has_changed_since_the_last
         page.reader._now = lambda: clock() + later
         return "worker-7" in page.get("/cluster").body
 
+    with page.redis.client() as redis:
+        sign_in(redis, page.redis.prefix, ["host/1", "host/2"])
+        redis.zadd(f"{page.redis.prefix}:workers", {"host/3": time.time() - WORKER_SECONDS - 5})
     assert not works(0)
+    assert [(row[""], row["Reconciles now"]) for row in cells(page.get("/cluster").body, "workers")] == [
+        ("host/1", "idle"),
+        ("host/2", "idle"),
+    ]
     queue.add([key])
     claim = queue.acquire(key, "worker-7", 60)
     assert claim is not None
@@ -258,6 +270,41 @@ def test_while_redis_is_away_the_page_shows_what_it_had_and_how_old_that_is(page
     answer = page.get("/")
     assert (answer.code, "digits" in answer.body) == (200, True)
     assert "old: Redis" in answer.body
+
+
+def test_while_redis_is_silent_more_viewers_than_there_are_threads_are_answered_with_what_the_page_had(
+    page: PageWorld,
+) -> None:
+    page.add(DIGITS.status(phase="Running"))
+    assert "digits" in page.get("/").body
+    with page.silent_redis(), ThreadPoolExecutor(THREADS + 4) as viewers:
+        answers = list(viewers.map(lambda _: page.get("/"), range(THREADS + 4)))
+        assert {(answer.code, "digits" in answer.body) for answer in answers} == {(200, True)}
+        assert all(" old: Redis has not answered for" in answer.body for answer in answers)
+    assert "old: Redis" not in page.get("/").body
+
+
+def test_while_the_history_is_away_its_list_is_that_of_before_and_a_program_gets_an_error(page: PageWorld) -> None:
+    page.history.put([Entry("team-a", "uid-gone", GONE, 1e12)], 0)
+    assert page.get("/api/history").code == 200
+    page.history.away = True
+    ended_jobs = page.reader.ended_jobs
+    assert ended_jobs is not None
+    ended_jobs._now = lambda: time.time() + 3600
+    answer = page.get("/history")
+    assert (answer.code, "gone-a" in answer.body, "old: the history store" in answer.body) == (200, True, True)
+    assert [page.get(path).code for path in ("/api/history", "/history/team-a/uid-gone")] == [503, 503]
+
+
+def test_a_view_that_waits_for_too_long_is_refused_with_what_it_waits_for(
+    page: PageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "ANSWER_SECONDS", 0.01)
+    answers = threading.Event()
+    monkeypatch.setattr(page.history, "story", lambda *_: answers.wait(PATIENCE_SECONDS))
+    answer = page.get("/history/team-a/uid-gone")
+    answers.set()
+    assert (answer.code, "the history has not answered" in answer.body) == (503, True)
 
 
 def test_while_the_api_server_is_away_a_job_is_one_sentence_with_the_next_step(page: PageWorld) -> None:
@@ -310,6 +357,7 @@ def test_a_list_completes_an_ended_job_out_of_the_history_and_waits_for_no_histo
     assert len(asked) == 1, "asked again only after a while"
     page.history.away = False
     known = Summary(KIND, "default", "digits", made["metadata"]["uid"], created_at="2026-11-24T09:00:00Z", restarts=3)
+    known = replace(known, ended_at="2026-11-24T10:00:00Z")
     page.history.put([Entry("default", known.uid, known, 1e12)], 0)
     before, clock[0] = page.reader.board.revision, clock[0] + HISTORY_SECONDS
     board = page.reader.refresh()

@@ -25,7 +25,7 @@ from tjworker.base import JobKey
 from tjworker.cli.jobs import FoundJob
 from tjworker.cli.logstream import Excerpt, Wanted
 from tjworker.history.records import Entry, Moment, Summary, kept_job, kept_pod, summary_of
-from tjworker.page import server, views
+from tjworker.page import server, streams, views
 from tjworker.page.board import Reader
 
 KIND = "aitrainingjobs.elasticdeeplearning.ai"
@@ -35,9 +35,9 @@ JOB_PATH = f"{KIND}/default/digits"
 
 @pytest.fixture
 def page(real_redis: RealRedis, monkeypatch: pytest.MonkeyPatch) -> Iterator[PageWorld]:
-    monkeypatch.setattr(server, "WATCH_SECONDS", 0.02)
-    monkeypatch.setattr(server, "LOG_SECONDS", 0.02)
-    monkeypatch.setattr(Reader.refresh, "__defaults__", (0.0,))
+    monkeypatch.setattr(streams, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(streams, "LOG_SECONDS", 0.02)
+    monkeypatch.setattr(Reader, "age_seconds", 0.0)
     with PageWorld(real_redis).served() as world:
         yield world
 
@@ -69,7 +69,7 @@ def test_who_watches_one_job_hears_of_that_one_alone(page: PageWorld) -> None:
         page.change(words, phase="Running")
         assert news(of_all)[0] == "change"
         page.change(digits, phase="Running")
-        assert news(following) == ("change", page.reader.refresh(0.0).jobs[JobKey(JOB_PATH)].mark)
+        assert news(following) == ("change", page.reader.refresh().jobs[JobKey(JOB_PATH)].mark)
         assert news(of_all) == ("change", page.reader.board.revision)
 
 
@@ -86,25 +86,38 @@ def test_a_stream_says_that_redis_is_away_and_that_it_is_back(page: PageWorld) -
 
 
 def test_a_quiet_stream_beats(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(streams, "BEAT_SECONDS", 0.05)
     with stream(page, "/events?watch=jobs") as following:
         assert {following()[0] for _ in range(3)} == {"beat"}
 
 
-def test_beyond_so_many_streams_there_is_no_other(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_WATCHERS", 1)
-    monkeypatch.setattr(server, "MOST_LOGS", 0)
-    with stream(page, "/events?watch=jobs") as following:
-        following()
-        assert page.get("/events?watch=jobs").code == 503
-    assert page.get(f"/logs/{JOB_PATH}").body.startswith('event: end\ndata: "0 logs are being followed already')
-    assert page.get("/events?watch=jobs", "").code == 401
+def test_a_viewer_takes_so_many_streams_and_leaves_the_others_to_other_viewers(page: PageWorld) -> None:
+    page.add(make_job("of-a").workers(1), "team-a")
+    page.site.watchers.most, page.site.watchers.each = 2, 1
+    watch = "/events?watch=jobs"
+    with stream(page, watch, "team-a") as following, stream(page, watch, "team-b") as of_another:
+        following(), of_another()
+        assert [page.get(watch, who).code for who in ("team-a", "team-c", "")] == [429, 503, 401]
+    logs = f"/logs/{KIND}/team-a/of-a"
+    page.site.logs.each = 0
+    assert "you follow 0 logs already" in page.get(logs, "team-a").body
+    page.site.logs.most, page.site.logs.each = 0, 1
+    assert "0 logs are being followed already" in page.get(logs, "team-a").body
+    assert "your token may not" in page.get(logs, "team-b").body, "a place is only for those who may read the job"
+
+
+def test_on_ones_own_machine_viewers_are_not_told_apart(real_redis: RealRedis) -> None:
+    with PageWorld(real_redis, own=True).served() as world:
+        world.site.watchers.each = 0
+        with stream(world, "/events?watch=jobs") as following:
+            assert following()[0] == "beat"
 
 
 class Follower:
     """In the place of the real one: says three lines, and keeps what it was made with."""
 
     made: tuple[Any, ...] = ()
+    left_out = 0
 
     def __init__(
         self,
@@ -116,17 +129,18 @@ class Follower:
         emit: Any,
         *,
         tells_outage: bool,
+        most: int,
     ) -> None:
-        Follower.made = namespace, job.name, wanted, excerpt, tells_outage
+        Follower.made = namespace, job.name, wanted, excerpt, tells_outage, most
         self._emit = emit
 
     def run(self, stop: threading.Event) -> None:
-        for line in ("one\ttab", "\x1b[31mred", "x" * (server.LOG_LINE_CHARS + 1)):
+        for line in ("one\ttab", "\x1b[31mred", "x" * (streams.LOG_LINE_CHARS + 1)):
             self._emit("trainer-0", line)
 
 
 def test_a_log_has_all_its_lines_and_then_its_end(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "Follower", Follower)
+    monkeypatch.setattr(streams, "Follower", Follower)
     page.add(DIGITS)
     with stream(page, f"/logs/{JOB_PATH}?role=trainer") as following:
         lines: list[Any] = []
@@ -138,12 +152,41 @@ def test_a_log_has_all_its_lines_and_then_its_end(page: PageWorld, monkeypatch: 
     assert lines == [
         ["trainer-0", "one\ttab"],
         ["trainer-0", " [31mred"],
-        ["trainer-0", "x" * server.LOG_LINE_CHARS + "\u2026"],
+        ["trainer-0", "x" * streams.LOG_LINE_CHARS + "\u2026"],
     ]
-    assert Follower.made == ("default", "digits", Wanted("trainer"), Excerpt(tail=server.LOG_TAIL_LINES), False)
+    excerpt = Excerpt(tail=streams.LOG_TAIL_LINES)
+    assert Follower.made == ("default", "digits", Wanted("trainer"), excerpt, False, streams.MOST_FOLLOWED)
+
+
+WANTED = {
+    "": Wanted(),
+    "?role=&replica=": Wanted(),
+    "?role=ps&replica=7": Wanted("ps", 7),
+    "?replica=%20digits-ps-7%20": Wanted(pod="digits-ps-7"),
+    "?replica=-1": Wanted(pod="-1"),
+    f"?replica={'9' * 5000}": Wanted(index=999_999_999),
+}
+
+
+def test_a_viewer_chooses_logs_by_role_index_or_pod(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "Follower", Follower)
+    page.add(DIGITS)
+    found = {}
+    for query in WANTED:
+        page.get(f"/logs/{JOB_PATH}{query}")
+        found[query] = Follower.made[2]
+    assert found == WANTED
+
+
+def test_of_many_logs_some_are_followed_and_a_note_says_how_to_see_the_others(
+    page: PageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "Follower", Follower)
+    monkeypatch.setattr(Follower, "left_out", 984)
+    page.add(DIGITS)
     with stream(page, f"/logs/{JOB_PATH}") as following:
-        following()
-    assert Follower.made[2] == Wanted()
+        name, words = news(following)
+    assert (name, words.partition(":")[0]) == ("note", "16 logs are followed, 984 more are not")
 
 
 # -- the view of one job -----------------------------------------------------------------------------------------------

@@ -27,8 +27,9 @@ SEAL = Seal(["c" * 32], "tj")
 
 TIMES = ("dirty", "running", "delayed")
 """Their scores are times."""
-NOT_SHOWN = ("fence", "broker", "periodic", "history", "history_jobs")
-"""Of what Redis holds: the first grows with the clock. The next two are Celery's, the others belong to the history."""
+NOT_SHOWN = ("fence", "broker", "periodic", "history", "history_jobs", "workers")
+"""Of what Redis holds: the first grows with the clock. The next two are Celery's, the others belong to the history and
+to the page."""
 SHOWN = tuple(key.name for key in KEYS if key.name not in NOT_SHOWN)
 
 

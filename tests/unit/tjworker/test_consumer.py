@@ -4,6 +4,8 @@ wait."""
 from __future__ import annotations
 
 import itertools
+import os
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -313,10 +315,14 @@ def test_the_watchdog(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if now[0] > 1300:
             raise Ended
 
+    signed_in: list[Any] = []
     monkeypatch.setattr(consumer, "ask", ask)
+    monkeypatch.setattr(consumer, "sign_in", lambda *given: signed_in.append(given[1:]))
     monkeypatch.setattr(threading.Event, "wait", wait)
     with capture_logs() as logs, suppress(Ended):
         one._look_on(Settings())
+    lives = case.redis_answers and not case.told_to_stop
+    assert set(map(str, signed_in)) == ({str(("tj", [f"{socket.gethostname()}/{os.getpid()}"]))} if lives else set())
     assert codes == ([case.want_exit_code] if case.want_end else [])
     if case.want_end:
         assert case.want_end in logs[-1]["event"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
@@ -15,10 +17,11 @@ from tests.support.memory_history import MemoryHistory
 from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.labels import JOB_UID
 from tjworker.api.resources import PODS
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, Transient
 from tjworker.clock import ClusterClock
 from tjworker.history.records import GONE_AT, MOST_WORDS_CHARS, Entry, Story
-from tjworker.history.store import LIVE_SECONDS, Bounds
+from tjworker.history.store import LIVE_SECONDS, MOST_PODS, Bounds, Left
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
 from watcher import historian as module
@@ -47,6 +50,15 @@ class World:
         meta = {"name": f"digits-trainer-{uid}", "namespace": "default", "uid": uid, "labels": {JOB_UID: job}}
         self.historian.see(PODS, kind, {"metadata": meta, "status": {"phase": phase}})
 
+    def page(self, *objects: Any, rv: str = "8") -> None:
+        """A list of one page shows these objects."""
+        for each in objects:
+            if isinstance(each["metadata"], dict):
+                each["metadata"]["resourceVersion"] = rv
+        self.historian.list_begins(str(AITRAININGJOBS))
+        self.historian.list_page(str(AITRAININGJOBS), objects)
+        self.historian.list_ends(str(AITRAININGJOBS))
+
     def listed(self, *uids: str, source: str = AITRAININGJOBS) -> None:
         self.historian.list_begins(source)
         objects = [{"metadata": {"name": uid, "namespace": "default", "uid": uid}} for uid in uids]
@@ -74,7 +86,11 @@ def world() -> World:
 
 
 def lost() -> float:
-    return REGISTRY.get_sample_value("tj_history_entries_total", {"result": "lost"}) or 0.0
+    return counted("lost")
+
+
+def counted(result: str) -> float:
+    return REGISTRY.get_sample_value("tj_history_entries_total", {"result": result}) or 0.0
 
 
 def test_a_job_that_is_deleted_leaves_its_status_its_phases_and_its_pods(world: World) -> None:
@@ -147,6 +163,108 @@ def test_a_job_that_the_list_shows_or_that_a_watch_shows_meanwhile_is_not_marked
     world.job("MODIFIED", "Scaling")  # a watch beside the list, which is older
     world.historian.list_ends(str(AITRAININGJOBS))
     assert not world.story.summary.deleted_at
+
+
+SHOWN_BY_A_LIST: dict[str, tuple[list[tuple[str, str]], str, int, str, list[str]]] = {
+    "it has ended while nobody watched": ([], "Succeed", 60, "Succeed", []),
+    "it has ended long ago, and an earlier watcher has written it": ([], "Succeed", 3600, "", []),
+    "it runs, and nobody has seen it before": ([], "Running", 0, "", []),
+    "it has ended while the watch was broken": (
+        [("ADDED", "Running")],
+        "Failed",
+        3600,
+        "Failed",
+        ["Running", "Failed"],
+    ),
+    "it is as the watch has shown it": ([("ADDED", "Running")], "Running", 0, "Running", ["Running"]),
+}
+"""What watches have shown of a job; its phase in a list, and how long ago it has ended; the phase and the phases over
+time in the history ('': it has none of it)."""
+
+
+@pytest.mark.parametrize("sentence", SHOWN_BY_A_LIST)
+def test_what_a_list_shows_of_a_job(sentence: str, world: World) -> None:
+    events, phase, ago, want, want_phases = SHOWN_BY_A_LIST[sentence]
+    for kind, seen in events:
+        world.job(kind, seen)
+    ended_at = {"completionTime": to_rfc3339(NOW - ago)} if ago else {}
+    world.page(job_object(phase, **ended_at), rv="8")
+    world.historian.write()
+    story = world.store.story("default", "uid-digits")
+    found = ("", []) if story is None else (story.summary.phase, [moment.phase for moment in story.moments])
+    assert found == (want, want_phases)
+
+
+def test_a_list_that_is_older_than_a_resumed_watch_takes_nothing_back(world: World) -> None:
+    world.job("ADDED", "Running")
+    world.job("MODIFIED", "Succeed", completionTime=to_rfc3339(NOW))
+    world.page(job_object("Running"), rv="6")
+    assert [moment.phase for moment in world.story.moments] == ["Running", "Succeed"]
+    assert world.story.summary.phase == "Succeed"
+
+
+def test_an_object_of_a_list_that_cannot_be_read_costs_the_others_nothing(world: World) -> None:
+    world.job("ADDED", "Running")
+    odd: list[Any] = [{"metadata": "none"}, {"metadata": {"namespace": "a", "uid": "u"}, "status": 7}]
+    with capture_logs():
+        world.page(*odd, job_object("Running"))
+    assert not world.story.summary.deleted_at
+
+
+def test_a_pod_that_cannot_be_kept_costs_the_job_and_its_other_pods_nothing(world: World) -> None:
+    before = lost()
+    world.job("ADDED", "Running")
+    meta = {"name": "odd", "namespace": "default", "uid": "odd", "labels": {JOB_UID: "uid-digits"}}
+    world.historian.see(PODS, "DELETED", {"metadata": meta, "status": {"containerStatuses": 7}})
+    world.pod("DELETED", "p1")
+    with capture_logs() as logged:
+        story = world.story
+    assert (story.summary.phase, [pod["metadata"]["uid"] for pod in story.pods]) == ("Running", ["p1"])
+    assert (lost() - before, len(logged)) == (1, 1)
+
+
+def test_an_entry_that_meets_a_bug_of_the_store_costs_the_others_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = world.store.put
+
+    def put(entries: Sequence[Entry], now: float) -> Left:
+        if any(entry.uid == "uid-odd" for entry in entries):
+            raise ZeroDivisionError
+        return answer(entries, now)
+
+    monkeypatch.setattr(world.store, "put", put)
+    odd = job_object("Running")
+    odd["metadata"]["uid"] = "uid-odd"
+    before = counted("written"), lost()
+    world.historian.see(AITRAININGJOBS, "ADDED", odd)
+    world.job("ADDED", "Running")
+    with capture_logs():
+        world.historian.write()
+    assert (counted("written") - before[0], lost() - before[1]) == (1, 1)
+    assert [one.uid for one in world.store.summaries()] == ["uid-digits"]
+
+
+def test_pods_beyond_the_bound_of_a_job_are_counted(world: World) -> None:
+    before = counted("cut")
+    world.job("ADDED", "Running")
+    for number in range(MOST_PODS + 3):
+        world.pod("DELETED", f"p{number}")
+    assert len(world.story.pods) == MOST_PODS
+    assert counted("cut") - before == 3
+
+
+def test_while_the_store_is_away_phases_wait_within_a_bound(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING_MOMENTS", 3)
+    world.store.away = True
+    before = lost()
+    for number in range(6):
+        world.job("MODIFIED" if number else "ADDED", ("Running", "Restarting")[number % 2])
+        world.now += 1
+        world.historian.write()
+    world.store.away = False
+    assert [moment.phase for moment in world.story.moments] == ["Running", "Restarting", "Running"]
+    assert lost() - before == 3
 
 
 def test_while_the_store_is_away_news_waits_and_is_written_whole_afterwards(world: World) -> None:
@@ -302,7 +420,12 @@ WRITES: dict[str, tuple[list[tuple[str, str]], int]] = {
 def test_what_of_a_job_is_news(sentence: str, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     events, want = WRITES[sentence]
     written: list[Entry] = []
-    monkeypatch.setattr(world.store, "put", lambda entries, now: written.extend(entries))
+
+    def put(entries: Sequence[Entry], now: float) -> Left:
+        written.extend(entries)
+        return Left()
+
+    monkeypatch.setattr(world.store, "put", put)
     for kind, phase in events:
         world.job(kind, phase)
         world.historian.write()
@@ -334,7 +457,7 @@ def test_so_many_pods_wait_and_each_write_makes_room(world: World, monkeypatch: 
     monkeypatch.setattr(module, "MOST_WAITING_PODS", 2)
     world.job("ADDED", "Running")
     before = lost()
-    for uid in ("p0", "p0", "p1", "p2"):
+    for uid in ("p0", "p1", "p0", "p2"):
         world.pod("DELETED", uid)
     assert lost() - before == 1, "one pod counts once"
     world.store.away = True

@@ -6,6 +6,11 @@ const freshness = document.getElementById("freshness");
 const readAt = document.getElementById("read-at");
 let busy = false;
 let again = false;
+let events = null;
+
+function live() {
+  return events !== null && events.readyState === EventSource.OPEN;
+}
 
 function clock(iso) {
   return iso.slice(11, 19);
@@ -17,7 +22,7 @@ function say(words, away) {
 }
 
 function fresh() {
-  say("Live, read at " + clock(readAt.dateTime) + " UTC", false);
+  say((live() ? "Live, read at " : "Read at ") + clock(readAt.dateTime) + " UTC", false);
 }
 
 function stale(why) {
@@ -25,6 +30,12 @@ function stale(why) {
   const age = seconds < 120 ? seconds + " s" : Math.round(seconds / 60) + " min";
   say("As of " + clock(readAt.dateTime) + " UTC, " + age + " old: " + why, true);
 }
+
+const REFUSED = {
+  401: "you are not signed in any more; reload the page to sign in",
+  403: "your token may not see it any more",
+  404: "it is gone; see History",
+};
 
 async function reload() {
   if (busy) {
@@ -35,7 +46,7 @@ async function reload() {
   try {
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (!answer.ok) {
-      stale(answer.status === 404 ? "it is gone; see History" : "the server answers " + answer.status);
+      stale(REFUSED[answer.status] || "the server answers " + answer.status);
       return;
     }
     const next = new DOMParser().parseFromString(await answer.text(), "text/html");
@@ -73,13 +84,27 @@ function replace(part, now) {
 }
 
 const watch = document.body.dataset.watch;
-if (watch) {
-  const events = new EventSource("/events?watch=" + encodeURIComponent(watch));
+const AGAIN_MS = 10000;
+
+function listen() {
+  events = new EventSource("/events?watch=" + encodeURIComponent(watch));
   events.addEventListener("open", fresh);
   events.addEventListener("change", reload);
   events.addEventListener("away", (event) => stale(JSON.parse(event.data)));
+  // The browser connects again by itself, but not after a refusal: too many streams, or a token that has run out.
   events.addEventListener("error", () => stale("the server does not answer; trying again"));
-  setInterval(() => { if (freshness.classList.contains("away")) { reload(); } }, 10000);
+}
+
+if (watch) {
+  listen();
+  setInterval(() => {
+    if (events.readyState === EventSource.CLOSED) {
+      listen();
+    }
+    if (!live() || freshness.classList.contains("away")) {
+      reload();
+    }
+  }, AGAIN_MS);
 }
 
 // -- logs ---------------------------------------------------------------------------------------
@@ -88,9 +113,16 @@ const logs = document.querySelector("[data-log]");
 if (logs) {
   const button = document.getElementById("follow");
   const role = document.getElementById("role");
+  const replica = document.getElementById("replica");
+  const note = document.getElementById("log-note");
   const pane = document.getElementById("log");
   const state = document.getElementById("log-state");
   let stream = null;
+
+  const tell = (words) => {
+    note.textContent = words;
+    note.hidden = !words;
+  };
 
   const stop = (words) => {
     if (stream) {
@@ -106,7 +138,10 @@ if (logs) {
     pane.replaceChildren();
     button.textContent = "Stop";
     state.textContent = "Following";
-    stream = new EventSource(logs.dataset.log + "?role=" + encodeURIComponent(role.value));
+    tell("");
+    const wanted = new URLSearchParams({ role: role.value, replica: replica.value });
+    stream = new EventSource(logs.dataset.log + "?" + wanted);
+    stream.addEventListener("note", (event) => tell(JSON.parse(event.data)));
     stream.addEventListener("lines", (event) => {
       const below = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 40;
       for (const [label, line] of JSON.parse(event.data)) {
@@ -127,5 +162,7 @@ if (logs) {
 
   button.hidden = false;
   button.addEventListener("click", () => (stream ? stop("Stopped") : start()));
-  role.addEventListener("change", () => { if (stream) { start(); } });
+  for (const choice of [role, replica]) {
+    choice.addEventListener("change", () => { if (stream) { start(); } });
+  }
 }

@@ -178,12 +178,13 @@ def follower(
     last_look: Callable[[], object],
     stream: Callable[[], Any],
     emit: Callable[[str, str], None],
+    most: int | None = None,
 ) -> Follower:
     """Of a job that has ended. The informer tells of the pods at once."""
 
     @contextmanager
-    def informer(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
-        for each in pods:
+    def informer(*_: Any, on_change: Any, order: Any, **__: Any) -> Iterator[None]:
+        for each in sorted(pods, key=order):
             on_change("ADDED", each)
         yield
 
@@ -196,7 +197,7 @@ def follower(
     job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
     api = SimpleNamespace(get=lambda *_: ENDED)
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: stream()))
-    return Follower(cluster, "default", job, Wanted(), WHOLE, emit)
+    return Follower(cluster, "default", job, Wanted(), WHOLE, emit, most=most)
 
 
 @dataclass
@@ -320,6 +321,43 @@ def test_where_a_pod_was_replaced_a_line_says_so_once(monkeypatch: pytest.Monkey
         *["trainer-1 bye"] * 2,
         "trainer-2 bye",
     ]
+
+
+def numbered(index: int, uid: str = "") -> dict[str, Any]:
+    made = pod("aitj-a", index=str(index), states={"aitj-a": {"terminated": {"exitCode": 1}}})
+    made["metadata"]["uid"] = uid or f"u{index}"
+    return made
+
+
+def test_of_many_logs_those_of_the_lowest_indices_are_followed_and_the_others_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    printed: list[str] = []
+    pods = [numbered(index) for index in (10, 0, 11, 9, 2)]
+    one = follower(monkeypatch, pods, lambda: None, ShortLog, lambda label, _: printed.append(label), most=2)
+    one.run()
+    assert (sorted(printed), one.left_out) == (["trainer-0", "trainer-2"], 3)
+
+
+def test_a_pod_that_is_replaced_keeps_its_place_and_one_that_is_deleted_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one = follower(monkeypatch, [], lambda: None, ShortLog, lambda *_: None, most=1)
+    steps = [
+        ("ADDED", numbered(0), 0),
+        ("ADDED", numbered(1), 1),
+        ("ADDED", numbered(0, "another"), 1),  # of a new attempt
+        ("DELETED", numbered(0), 1),  # the first one, late
+        ("MODIFIED", numbered(1), 1),
+        ("DELETED", numbered(0, "another"), 1),
+        ("MODIFIED", numbered(1), 0),
+        ("ADDED", numbered(2), 1),
+        ("DELETED", numbered(2), 0),
+    ]
+    for kind, each, left_out in steps:
+        one._on_pod(kind, each)
+        assert one.left_out == left_out, (kind, each["metadata"]["uid"])
+    assert len(one._readers) == 3
 
 
 EXCERPTS: dict[str, tuple[Excerpt, dict[str, str]]] = {

@@ -175,7 +175,9 @@ def test_gpus_of_several_names_are_summed_and_jobs_on_a_node_are_in_order() -> N
 def test_a_worker_and_its_jobs_of_which_foreign_ones_have_no_name() -> None:
     stranger = replace(JOB, key=JobKey("b"), namespace="team-b")
     running = {JOB.key: "worker-1", stranger.key: "worker-1", JobKey("of no record"): "worker-2"}
-    assert views.worker_rows(board(JOB, stranger, running=running), MAY) == [
+    seen = board(JOB, stranger, running=running, workers=("worker-0", "worker-1"))
+    assert views.worker_rows(seen, MAY) == [
+        {"name": "worker-0", "jobs": []},
         {"name": "worker-1", "jobs": ["team-a/digits", "another job"]},
         {"name": "worker-2", "jobs": ["another job"]},
     ]
@@ -189,16 +191,12 @@ QUEUE = [
     ("Failing", "6"),
 ]
 QUEUES: dict[str, tuple[QueueStats | None, list[tuple[str, str]], str]] = {
-    "jobs wait": (STATS, QUEUE, "No worker has a job at this moment."),
-    "none waits": (
-        replace(STATS, queued=0),
-        [QUEUE[0], ("Queued", "0"), *QUEUE[2:]],
-        "No worker has a job at this moment.",
-    ),
+    "jobs wait": (STATS, QUEUE, ""),
+    "none waits": (replace(STATS, queued=0), [QUEUE[0], ("Queued", "0"), *QUEUE[2:]], ""),
     "one waits for half a minute": (
         replace(STATS, oldest_seconds=30.0),
         [QUEUE[0], ("Queued", "1, the oldest for 30.0 s"), *QUEUE[2:]],
-        "No worker has a job at this moment.",
+        "",
     ),
     "one waits for longer": (
         replace(STATS, oldest_seconds=31.0),
@@ -211,9 +209,14 @@ QUEUES: dict[str, tuple[QueueStats | None, list[tuple[str, str]], str]] = {
 
 @pytest.mark.parametrize("sentence", QUEUES)
 def test_the_queue(sentence: str) -> None:
-    stats, want, idle = QUEUES[sentence]
+    stats, want, note = QUEUES[sentence]
     assert views.queue_figures(board(queue=stats)) == want
-    assert views.idle_words(board(queue=stats)) == idle
+    assert views.workers_note(board(queue=stats, workers=("worker-0",))) == note
+
+
+def test_where_no_worker_is_known_a_note_says_who_knows_more() -> None:
+    assert "`tj doctor`" in views.workers_note(board(queue=STATS))
+    assert views.workers_note(board(queue=STATS, running={JOB.key: "worker-1"})) == ""
 
 
 def test_figures_count_nodes_that_take_pods_and_pods_without_a_node() -> None:

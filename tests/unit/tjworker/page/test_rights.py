@@ -180,7 +180,6 @@ def test_the_longest_token_is_one() -> None:
 
 
 ERRORS: dict[str, tuple[OperatorError, int, str]] = {
-    "the token is not known": (Terminal("no", status=401), 403, "your token may not do that: no; ask"),
     "it may not": (Terminal("no", status=403), 403, "your token may not do that: no; ask"),
     "there is none": (Conflict("gone", status=404), 404, "gone"),
     "a bug": (Terminal("bad", status=400), 503, "bad; this page tries again by itself, and `tj doctor`"),
@@ -194,3 +193,20 @@ def test_an_error_for_a_viewer(sentence: str) -> None:
     found = readable_error(error)
     assert found[0] == code
     assert found[1].startswith(words)
+
+
+REFUSED = {
+    "a viewer's token that has run out": (False, 401, "sign in again"),
+    "the token of the page's kubeconfig": (True, 503, "kubectl get aitj"),
+}
+
+
+@pytest.mark.parametrize("sentence", REFUSED)
+def test_a_token_that_has_run_out_asks_to_sign_in(sentence: str) -> None:
+    own, code, words = REFUSED[sentence]
+    viewers = Viewers(Configuration(), own=own, connect=lambda given: Api(status=401))  # type: ignore[arg-type,return-value]
+    found = viewers.readable(Terminal("no", status=401))
+    assert (found[0], words in found[1]) == (code, True)
+    with pytest.raises(NotAllowed) as raised:
+        viewers.viewer("Bearer ada").may("list", AITJ)
+    assert (raised.value.code, raised.value.message) == found

@@ -1,0 +1,212 @@
+"""The page's streams of server-sent events: changes of a view, and the logs of a job.
+
+A stream takes one of a bounded number of places, after the viewer's token was checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import orjson
+from tornado.iostream import StreamClosedError
+from tornado.web import RequestHandler
+
+from tjworker.api.kinds import KNOWN_KINDS
+from tjworker.base import Invalid, JobKey, OperatorError, Transient, parse_key, printable
+from tjworker.cli.jobs import FoundJob
+from tjworker.cli.logstream import Excerpt, Follower, Wanted
+from tjworker.page import views
+from tjworker.page.access import FIRST_KIND, NotAllowed, Viewer, find_job
+from tjworker.page.places import NoPlace, Places
+from tjworker.page.site import HEADERS, Site, check_host
+
+WATCH_SECONDS, BEAT_SECONDS = 1.0, 15.0
+LOG_TAIL_LINES, LOG_LINE_CHARS, LOG_WAITING_LINES = 200, 4_096, 2_000
+LOG_SECONDS = 0.25
+MOST_FOLLOWED = 16
+"""Logs of containers in one stream. Each holds a connection to the API server."""
+T = TypeVar("T")
+
+
+class Stream(RequestHandler):
+    """Server-sent events."""
+
+    def initialize(self, site: Site) -> None:
+        self.site = site
+        self.gone = threading.Event()
+
+    def prepare(self) -> None:
+        check_host(self.site, self.request)
+
+    def set_default_headers(self) -> None:
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+        self.set_header("Content-Type", "text/event-stream; charset=utf-8")
+        # nginx would otherwise buffer the stream.
+        self.set_header("X-Accel-Buffering", "no")
+
+    def on_connection_close(self) -> None:
+        self.gone.set()
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        self.finish()
+
+    async def say(self, event: str, data: Any) -> None:
+        self.write(f"event: {event}\ndata: {orjson.dumps(data).decode()}\n\n")
+        await self.flush()
+
+    def viewer(self) -> Viewer:
+        return self.site.viewers.viewer(self.request.headers.get("Authorization", ""))
+
+    async def in_thread(self, ask: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self.site.threads, ask)
+
+
+class Watch(Stream):
+    """Sends `change` whenever the content of the view `watch` may have changed. The data is only a number."""
+
+    counted = "events"
+
+    async def get(self) -> None:
+        watch = self.get_argument("watch", "")[:700]
+        try:
+            viewer = await self.in_thread(lambda: self._check_viewer(watch))
+            with self.site.watchers.take(viewer.name), suppress(StreamClosedError):
+                await self._follow(watch)
+        except NotAllowed as error:
+            self.set_status(error.code)
+        except OperatorError as error:
+            self.set_status(self.site.viewers.readable(error)[0])
+        except NoPlace as full:
+            # The page's script then reads the view from time to time.
+            self.set_status(429 if full.own else 503)
+
+    def _check_viewer(self, watch: str) -> Viewer:
+        """Raises NotAllowed if the cluster does not know the token, or the viewer may not read the job."""
+        viewer, resource, namespace = self.viewer(), FIRST_KIND, ""
+        with suppress(Invalid):
+            job = parse_key(watch)
+            resource, namespace = (job.resource, job.namespace) if job.resource in KNOWN_KINDS else (resource, "")
+        # An open page goes on while the API server is away: what it hears of is only that something has changed.
+        with suppress(Transient):
+            if not viewer.may("get", resource, namespace) and namespace:
+                raise NotAllowed(403, f"your token may not read jobs of namespace {namespace}")
+        return viewer
+
+    async def _follow(self, watch: str) -> None:
+        loop, last, beat = asyncio.get_running_loop(), None, 0.0
+        while not self.gone.is_set():
+            try:
+                board = await self.site.reader.arrive()
+                row = board.jobs.get(JobKey(watch))
+                now: object = board.revision if "/" not in watch else (row.mark if row is not None else 0)
+                state: tuple[str, object] = ("change", now)
+            except OperatorError as error:
+                state = ("away", printable(error.message))
+            # The browser has just loaded the view, so the first state is no change.
+            if state != last and (last is not None or state[0] == "away"):
+                await self.say(*state)
+                beat = loop.time()
+            elif loop.time() - beat > BEAT_SECONDS:
+                await self.say("beat", int(self.site.now().timestamp()))
+                beat = loop.time()
+            last = state
+            await asyncio.sleep(WATCH_SECONDS)
+
+
+class Logs(Stream):
+    """Sends the log lines of a job's replicas as they come, `note` when further logs are not followed, and `end` when
+    there will be no more lines."""
+
+    counted = "logs"
+
+    async def get(self, resource: str, namespace: str, name: str) -> None:
+        with suppress(StreamClosedError):
+            try:
+                viewer, found = await self.in_thread(lambda: self._find(resource, namespace, name))
+                with self.site.logs.take(viewer.name):
+                    await self._follow(viewer, found, namespace)
+            except NotAllowed as error:
+                await self.say("end", error.message)
+            except OperatorError as error:
+                await self.say("end", self.site.viewers.readable(error)[1])
+            except NoPlace as full:
+                await self.say("end", _no_place(self.site.logs, full))
+            finally:
+                self.gone.set()
+
+    def _find(self, resource: str, namespace: str, name: str) -> tuple[Viewer, FoundJob]:
+        viewer = self.viewer()
+        return viewer, find_job(viewer, resource, namespace, name)
+
+    async def _follow(self, viewer: Viewer, found: FoundJob, namespace: str) -> None:
+        loop = asyncio.get_running_loop()
+        lines: queue.Queue[tuple[str, str]] = queue.Queue(LOG_WAITING_LINES)
+
+        def emit(label: str, line: str) -> None:
+            # A slow browser makes the follower wait, until the connection is closed.
+            while not self.gone.is_set():
+                with suppress(queue.Full):
+                    lines.put((label, views.shown(line, LOG_LINE_CHARS, "\t")), timeout=1)
+                    return
+
+        wanted = _wanted(self.get_argument("role", ""), self.get_argument("replica", "").strip())
+        excerpt = Excerpt(tail=LOG_TAIL_LINES)
+        follower = Follower(
+            viewer.cluster(), namespace, found, wanted, excerpt, emit, tells_outage=False, most=MOST_FOLLOWED
+        )
+        thread = threading.Thread(target=follower.run, args=(self.gone,), name="page-log", daemon=True)
+        thread.start()
+        beat, left_out = loop.time(), 0
+        while not self.gone.is_set():
+            # Checked before the queue is emptied, so that the last lines are not lost.
+            over = not thread.is_alive()
+            if follower.left_out != left_out:
+                left_out = follower.left_out
+                await self.say("note", _left_out(left_out))
+            batch = _drain(lines)
+            if batch:
+                await self.say("lines", batch)
+                beat = loop.time()
+            elif over:
+                await self.say("end", "the job has ended, and this is all of its logs that there is")
+                return
+            elif loop.time() - beat > BEAT_SECONDS:
+                await self.say("beat", 0)
+                beat = loop.time()
+            await asyncio.sleep(LOG_SECONDS)
+
+
+def _wanted(role: str, replica: str) -> Wanted:
+    """`replica`: an index, or the name of a pod; '' for all."""
+    if replica.isascii() and replica.isdigit():
+        return Wanted(role or None, int(replica[:9]))
+    return Wanted(role or None, pod=replica or None)
+
+
+def _left_out(count: int) -> str:
+    if not count:
+        return ""
+    return (
+        f"{MOST_FOLLOWED} logs are followed, {count} more are not: choose a role, or a replica by its index or the name"
+        " of its pod"
+    )
+
+
+def _no_place(logs: Places, full: NoPlace) -> str:
+    if full.own:
+        return f"you follow {logs.each} logs already, which is the most for one viewer: stop one, or use `tj logs -f`"
+    return f"{logs.most} logs are being followed already: try again later, or use `tj logs -f`"
+
+
+def _drain(lines: queue.Queue[tuple[str, str]]) -> list[tuple[str, str]]:
+    batch: list[tuple[str, str]] = []
+    with suppress(queue.Empty):
+        while len(batch) < 500:
+            batch.append(lines.get_nowait())
+    return batch
