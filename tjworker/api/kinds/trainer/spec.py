@@ -56,6 +56,43 @@ class RuntimeRef(CamelModel):
     )
 
 
+class KeySelector(AsWritten):
+    """A key of a ConfigMap or Secret."""
+
+    name: str | None = Field(None, max_length=253, description="name of the object")
+    key: str | None = Field(None, max_length=253, description="which of its keys")
+
+
+class FieldSelector(AsWritten):
+    """A field of the pod."""
+
+    fieldPath: str | None = Field(None, max_length=1024, description="path of the field")  # noqa: N815
+
+
+class ResourceSelector(AsWritten):
+    """A resource of a container."""
+
+    resource: str | None = Field(None, max_length=253, description="such as limits.cpu")
+
+
+class VariableSource(AsWritten):
+    """Where the value of a variable comes from."""
+
+    fieldRef: FieldSelector | None = Field(None, description="a field of the pod")  # noqa: N815
+    resourceFieldRef: ResourceSelector | None = Field(None, description="a resource of a container")  # noqa: N815
+    configMapKeyRef: KeySelector | None = Field(None, description="a key of a ConfigMap")  # noqa: N815
+    secretKeyRef: KeySelector | None = Field(None, description="a key of a Secret")  # noqa: N815
+
+
+class Variable(AsWritten):
+    """An environment variable, as in a Pod. Its fields stand here for the rule that they cannot change: of a field
+    without a type CEL sees nothing."""
+
+    name: str = Field(min_length=1, max_length=1024, description="name of the variable")
+    value: str | None = Field(None, max_length=1 << 20, description="its value")
+    valueFrom: VariableSource | None = Field(None, description="where its value comes from")  # noqa: N815
+
+
 class SecretRef(CamelModel):
     """A Secret of the job's namespace."""
 
@@ -68,8 +105,11 @@ class Source(CamelModel):
     storage_uri: str | None = Field(
         None, max_length=2048, pattern=URI, description="where it is, as the variable STORAGE_URI: `scheme://...`"
     )
-    env: list[AsWritten] | None = Field(
-        None, max_length=128, description="more variables of the initializer's container"
+    env: list[Variable] | None = Field(
+        None,
+        max_length=128,
+        json_schema_extra=map_by("name"),
+        description="more variables of the initializer's container",
     )
     secret_ref: SecretRef | None = Field(None, description="Secret whose entries are variables of the container")
 
@@ -95,8 +135,11 @@ class Trainer(CamelModel):
     image: str | None = Field(None, max_length=500, description="image of the container `node`")
     command: list[Word] | None = Field(None, max_length=128, description="its command")
     args: list[Word] | None = Field(None, max_length=128, description="its arguments")
-    env: list[AsWritten] | None = Field(
-        None, max_length=128, description="its variables, which override the runtime's of the same name"
+    env: list[Variable] | None = Field(
+        None,
+        max_length=128,
+        json_schema_extra=map_by("name"),
+        description="its variables, which override the runtime's of the same name",
     )
     num_nodes: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="how many training nodes (pods)")
     resources_per_node: Resources | None = Field(
@@ -114,39 +157,102 @@ class PatchMetadata(CamelModel):
     )
 
 
-class PodPatch(CamelModel):
-    """What a patch changes of pods."""
+class NamedItem(AsWritten):
+    """An item of a list that Kubernetes keeps by name, as in a Pod."""
 
-    metadata: PatchMetadata | None = Field(None, description="labels and annotations of the pods")
-    spec: AsWritten | None = Field(
-        None,
-        description="serviceAccountName, volumes, initContainers and containers (name, env, volumeMounts,"
-        " securityContext), imagePullSecrets, securityContext, nodeSelector, affinity, tolerations, schedulingGates,"
-        " terminationGracePeriodSeconds",
+    name: str = Field(min_length=1, max_length=253, description="its name")
+
+
+class PatchedMount(NamedItem):
+    """Where a container mounts a volume, as in a Pod."""
+
+    mountPath: str = Field(min_length=1, max_length=4096, description="path in the container")  # noqa: N815
+
+
+class Toleration(AsWritten):
+    """A toleration, as in a Pod."""
+
+    key: str | None = Field(None, max_length=317, description="key of the taint")
+    operator: str | None = Field(None, max_length=63, description="Equal or Exists")
+    value: str | None = Field(None, max_length=63, description="value of the taint")
+    effect: str | None = Field(None, max_length=63, description="effect of the taint")
+
+
+class _Patch(CamelModel):
+    """A part of a patch. What it does not name no patch may change, so an unknown field is an error here; the API
+    server drops it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+_STAYS: dict[str, Any] = {"x-kubernetes-validations": [_rule("self == oldSelf", "field is immutable")]}
+"""Of a field that no patch can change once it has it, not even that of a suspended job."""
+
+
+def _items(what: str, most: int, **more: Any) -> Any:
+    """A list by name that a patch changes."""
+    return Field(None, max_length=most, json_schema_extra={**map_by("name"), **more}, description=what)
+
+
+class ContainerPatch(_Patch):
+    """What a patch changes of the container of this name."""
+
+    name: str = Field(min_length=1, max_length=253, description="name of a container of the runtime")
+    env: list[Variable] | None = _items("its variables; not of `node` and the initializers", 128)
+    volume_mounts: list[PatchedMount] | None = _items("where it mounts volumes", 128)
+    security_context: AsWritten | None = Field(None, description="its security, as in a container")
+
+
+class PodSpecPatch(_Patch):
+    """What a patch may change of a pod."""
+
+    service_account_name: str | None = Field(
+        None, max_length=253, json_schema_extra=_STAYS, description="service account of the pods"
+    )
+    volumes: list[NamedItem] | None = _items("volumes, as in a Pod", 128, **_STAYS)
+    init_containers: list[ContainerPatch] | None = _items("init containers of the runtime", 64, **_STAYS)
+    containers: list[ContainerPatch] | None = _items("containers of the runtime", 64, **_STAYS)
+    image_pull_secrets: list[NamedItem] | None = _items("Secrets to pull images with", 64, **_STAYS)
+    security_context: AsWritten | None = Field(None, description="security, as in a Pod")
+    node_selector: dict[str, str] | None = Field(None, max_length=256, description="labels that the pods' nodes have")
+    affinity: AsWritten | None = Field(None, description="affinity, as in a Pod")
+    tolerations: list[Toleration] | None = Field(
+        None, max_length=128, description="tolerations, in the place of the runtime's"
+    )
+    scheduling_gates: list[NamedItem] | None = _items("gates that hold the pods back", 16)
+    termination_grace_period_seconds: int | None = Field(
+        None, ge=0, le=MAX_INT32, json_schema_extra=_STAYS, description="seconds between the signal to end and the kill"
     )
 
 
-class PatchedJobSpec(CamelModel):
+class PodPatch(_Patch):
+    """What a patch changes of pods."""
+
+    metadata: PatchMetadata | None = Field(None, description="labels and annotations of the pods")
+    spec: PodSpecPatch | None = Field(None, description="their spec")
+
+
+class PatchedJobSpec(_Patch):
     """What a patch changes of a replicated job."""
 
     template: PodPatch | None = Field(None, description="its pods")
 
 
-class PatchedJobTemplate(CamelModel):
+class PatchedJobTemplate(_Patch):
     """What a patch changes of a replicated job."""
 
     metadata: PatchMetadata | None = Field(None, description="labels and annotations of the child Job")
     spec: PatchedJobSpec | None = Field(None, description="its spec")
 
 
-class PatchedJob(CamelModel):
+class PatchedJob(_Patch):
     """What a patch changes of the replicated job of this name."""
 
     name: str = Field(min_length=1, max_length=63, description="name of a replicated job of the runtime")
     template: PatchedJobTemplate | None = Field(None, description="what is merged into its template")
 
 
-class PatchedJobSetSpec(CamelModel):
+class PatchedJobSetSpec(_Patch):
     """What a patch changes of the runtime's jobs."""
 
     replicated_jobs: list[PatchedJob] | None = Field(
@@ -154,7 +260,7 @@ class PatchedJobSetSpec(CamelModel):
     )
 
 
-class PatchedJobSet(CamelModel):
+class PatchedJobSet(_Patch):
     """What a patch changes of the runtime's template."""
 
     metadata: PatchMetadata | None = Field(
@@ -163,13 +269,13 @@ class PatchedJobSet(CamelModel):
     spec: PatchedJobSetSpec | None = Field(None, description="replicated jobs that are changed")
 
 
-class PatchedRuntimeSpec(CamelModel):
+class PatchedRuntimeSpec(_Patch):
     """What a patch changes of the runtime."""
 
     template: PatchedJobSet | None = Field(None, description="the template of its jobs")
 
 
-class RuntimePatch(CamelModel):
+class RuntimePatch(_Patch):
     """Changes of the runtime for this job by one manager."""
 
     manager: str = Field(
