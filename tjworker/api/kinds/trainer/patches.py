@@ -19,7 +19,7 @@ _MERGE_KEYS = {
     "imagePullSecrets": "name",
     "schedulingGates": "name",
 }
-"""Of the lists that a patch may change (`spec.PodSpecPatch`), those that are merged, by the field that tells their
+"""Of the lists that a patch may change (`patchspec.PodSpecPatch`), those that are merged, by the field that tells their
 items apart (`patchMergeKey` in core/v1). Others are replaced."""
 OWN_VARIABLES = frozenset({NODE, DATASET, MODEL})
 """Containers whose variables stand in the TrainJob itself."""
