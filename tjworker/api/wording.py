@@ -27,7 +27,7 @@ _RULES = {
     "string_too_short": "must have at least {min_length} characters",
     "literal_error": "must be {expected}",
     "value_error": "{error}",
-    "extra_forbidden": "unknown field",
+    "extra_forbidden": "unknown field; remove it",
 }
 """By pydantic's name of the error, with its values. A test holds that the models raise no other."""
 _NAME_RULE = "lower-case letters, digits and '-', with a letter or digit at both ends"
@@ -42,7 +42,7 @@ _PATTERNS = {
 def problem_words(problem: ErrorDetails) -> str:
     """A short value and the rule that it breaks: `-1: must be at least 0`."""
     kind, value = problem["type"], problem["input"]
-    if kind == "missing":
+    if kind in ("missing", "extra_forbidden"):
         return rule_words(problem)
     if (kind == "int_type" and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value)) or (
         kind == "bool_type" and value in ("true", "false")

@@ -68,6 +68,25 @@ def test_what_of_a_job_cannot_change(stack: LocalStack) -> None:
     stack.kubectl("delete", "trainjob", "kept")
 
 
+def test_what_of_a_patch_cannot_change(stack: LocalStack) -> None:
+    kept = upstream.patching(upstream.PATCHED, name="patched", suspend=True)
+    stack.kubectl("create", "-f", "-", stdin=json.dumps(kept))
+    for field, value in upstream.STAYS.items():
+        spec = upstream.patching({**upstream.PATCHED, field: value})["spec"]
+        told = stack.kubectl(
+            "patch", "trainjob", "patched", "--type=merge", "-p", json.dumps({"spec": spec}), check=False
+        )
+        assert f"template.spec.{field}: Invalid value" in told, told
+    stack.kubectl("delete", "trainjob", "patched")
+
+
+@pytest.mark.parametrize("field", upstream.BEYOND)
+def test_what_no_patch_may_change(stack: LocalStack, field: str) -> None:
+    told = asked(stack, upstream.patching(*upstream.BEYOND[field]))
+    assert "unknown field" in told, told
+    assert field in told, told
+
+
 def status(stack: LocalStack, name: str) -> Json:
     return dict(json.loads(stack.kubectl("get", "trainjob", name, "-o", "json"))["status"])
 

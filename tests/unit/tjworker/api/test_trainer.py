@@ -72,6 +72,12 @@ ENVS: dict[str, Env] = {
     "torch: a job without spec.trainer has no variable": Env({}, {}),
     "torch: GPUs make it auto": Env({"trainer": {"resourcesPerNode": GPUS}}, torch(1, "auto")),
     "torch: GPUs of the runtime, too": Env({"trainer": {}}, torch(1, "auto"), of=sized(**GPUS)),
+    "torch: resources of the job count alone": Env(
+        {"trainer": {"resourcesPerNode": {"requests": {"cpu": 2}}}}, torch(1, "2"), of=sized(**GPUS)
+    ),
+    "torch: no GPU is none": Env(
+        {"trainer": {"resourcesPerNode": {"limits": {"nvidia.com/gpu": 0, "cpu": 2}}}}, torch(1, "2")
+    ),
     "torch: CPUs are rounded up, requests before limits": Env(
         {"trainer": {"resourcesPerNode": {"requests": {"cpu": "2500m"}, "limits": {"cpu": 8}}}}, torch(1, "3")
     ),
@@ -215,6 +221,25 @@ def test_a_pod_has_the_names_labels_and_annotations_of_jobset() -> None:
     assert "trainer.kubeflow.org/trainjob-ancestor-step" not in labels
 
 
+def test_what_a_runtime_mounts_where_mpi_does_gives_way() -> None:
+    mounts = [{"name": "mine", "mountPath": "/home/mpiuser/.ssh"}, {"name": "mine", "mountPath": "/data"}]
+    of = copy.deepcopy(RUNTIMES["deepspeed-distributed"])
+    for one in of["spec"]["template"]["spec"]["replicatedJobs"]:
+        pod = one["template"]["spec"]["template"]["spec"]
+        pod["volumes"] = [{"name": "mpi-ssh-auth", "emptyDir": {}}, {"name": "mine", "emptyDir": {}}]
+        pod["containers"][0]["volumeMounts"] = mounts
+    job = read_job(train_job("deepspeed-distributed"), of)
+    assert [(one["name"], one["mountPath"]) for one in container(job)["volumeMounts"]] == [
+        ("mpi-ssh-auth", "/home/mpiuser/.ssh"),
+        ("mine", "/data"),
+    ]
+    volumes = job.role("node-0").template["spec"]["volumes"]
+    assert [(one["name"], *(one.keys() - {"name"})) for one in volumes] == [
+        ("mpi-ssh-auth", "secret"),
+        ("mine", "emptyDir"),
+    ]
+
+
 def test_mpi_mounts_keys_and_hosts_as_trainer_does() -> None:
     job = read_job(train_job("deepspeed-distributed", trainer={"numNodes": 3, "numProcPerNode": 2}))
     assert job.secret is not None
@@ -234,12 +259,35 @@ def test_mpi_mounts_keys_and_hosts_as_trainer_does() -> None:
     assert job.role("launcher-0").after == (After("node-0", "Ready"),)
 
 
-def test_the_variables_of_torchrun_go_to_further_containers_where_the_runtime_says_so() -> None:
-    pod = {"containers": [{"name": "node", "image": "a"}, {"name": "side", "image": "b"}]}
+INJECTED: dict[str, tuple[Json, dict[str, str] | str]] = {
+    "a sidecar": ({"containers": [{"name": "node", "image": "a"}, {"name": "side", "image": "b"}]}, torch(2)),
+    "an init container": (
+        {"containers": [{"name": "node", "image": "a"}], "initContainers": [{"name": "side", "image": "b"}]},
+        torch(2),
+    ),
+    "one that is not there": (
+        {},
+        "spec.runtimeRef: the runtime injects variables into the container side of the replicated job node, which it"
+        " does not have; mend its envInjection",
+    ),
+}
+
+
+@pytest.mark.parametrize("sentence", INJECTED)
+def test_where_else_the_runtime_wants_the_variables_of_torchrun(sentence: str) -> None:
+    pod, want = INJECTED[sentence]
     targets = [{"jobName": "node", "containerNames": ["side"]}]
     policy = {"numNodes": 2, "torch": {"envInjection": {"targets": targets}}}
-    job = read_job(train_job(trainer={}), runtime(replicated("node", step="trainer", pod=pod), policy=policy))
-    assert variables(container(job, name="side")) == torch(2)
+    made = read(train_job(trainer={}), runtime(replicated("node", step="trainer", pod=pod), policy=policy))
+    if isinstance(want, str):
+        assert [str(error) for error in getattr(made, "errors", ())] == [want]
+    else:
+        assert isinstance(made, TrainingJob)
+        spec = made.role("node-0").template["spec"]
+        (side,) = [
+            one for listed in spec.values() if isinstance(listed, list) for one in listed if one["name"] == "side"
+        ]
+        assert variables(side) == want
 
 
 TUNES: dict[str, tuple[Json, list[str]]] = {
@@ -259,6 +307,15 @@ TUNES: dict[str, tuple[Json, list[str]]] = {
         {"numProcPerNode": 2, "args": ["model.lora_attn_modules=[q_proj]"]},
         [f"--rdzv_endpoint={MASTER}:29500", "lora_finetune_distributed", "--config", "llama3_2/1B_lora"],
     ),
+    "two processes on one GPU": (
+        {"numProcPerNode": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}},
+        [
+            f"--rdzv_endpoint={MASTER}:29500",
+            "full_finetune_single_device",
+            "--config",
+            "llama3_2/1B_full_single_device",
+        ],
+    ),
     "qlora on one device": (
         {"numProcPerNode": 1, "args": ["model.lora_attn_modules=[q_proj]", "model.quantize_base=True"]},
         ["lora_finetune_single_device", "--config", "llama3_2/1B_qlora_single_device"],
@@ -275,6 +332,71 @@ def test_the_command_of_torchtune(trainer: Json, want: list[str]) -> None:
         "checkpointer.checkpoint_dir=/workspace/model",
     ]
     assert container(job)["command"] == ["tune", "run", *want, *paths]
+
+
+LORA, QLORA = "model.lora_attn_modules=[q_proj]", "model.quantize_base=True"
+REFUSED_TUNES: dict[str, tuple[str, Json, list[str]]] = {
+    "a model that is not supported": (
+        "torchtune-llama3.1-70b",
+        {},
+        [
+            "spec.runtimeRef.name: 'torchtune-llama3.1-70b': must have a supported pretrained model for `tune run`, as"
+            " in torchtune-llama3.2-1b: one of llama3_2/1B, llama3_2/3B, llama3_3/70B, qwen2_5/1.5B"
+        ],
+    ),
+    "several nodes for a small model": (
+        "torchtune-llama3.2-3b",
+        {"numNodes": 2},
+        ["spec.trainer.numNodes: 2: must be 1 for the model llama3_2/3B"],
+    ),
+    "several nodes for a large one": ("torchtune-llama3.3-70b", {"numNodes": 2}, []),
+    "LoRA on several nodes": (
+        "torchtune-llama3.3-70b",
+        {"numNodes": 2, "args": [LORA]},
+        [
+            "spec.trainer.numNodes: 2: LoRA fine-tuning is not supported for multi-node training in torchtune; set it"
+            " to 1"
+        ],
+    ),
+    "QLoRA of a Qwen": (
+        "torchtune-qwen2.5-1.5b",
+        {"numProcPerNode": 1, "args": [LORA, QLORA]},
+        ["spec.trainer.args: QLoRA is not supported for the model qwen2_5/1.5B; use another method"],
+    ),
+    "DoRA of a Qwen": ("torchtune-qwen2.5-1.5b", {"args": [LORA, QLORA, "model.use_dora=True"]}, []),
+    "QLoRA on several devices": (
+        "torchtune-llama3.2-1b",
+        {"numProcPerNode": 2, "args": [LORA, QLORA]},
+        [
+            "spec.trainer: QLoRA of the model llama3_2/1B runs on one device: set numProcPerNode to 1, or give"
+            " resourcesPerNode one gpu"
+        ],
+    ),
+    "QLoRA on one GPU": (
+        "torchtune-llama3.2-1b",
+        {"resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}, "args": [LORA, QLORA]},
+        [],
+    ),
+    "a folder that is the runtime's": (
+        "torchtune-llama3.2-1b",
+        {"args": ["epochs=1", "output_dir=/mine"]},
+        ["spec.trainer.args[1]: output_dir is managed by the runtime; remove it"],
+    ),
+    "a reserved variable": (
+        "torchtune-llama3.2-1b",
+        {"env": [{"name": "PET_NNODES", "value": "9"}]},
+        ["spec.trainer.env: must not have reserved envs, invalid envs configured: PET_NNODES; remove them"],
+    ),
+}
+"""`validateTorchTune` of Trainer 2.3, with the cases of its torch_test.go."""
+
+
+@pytest.mark.parametrize("sentence", REFUSED_TUNES)
+def test_what_torchtune_cannot_run(sentence: str) -> None:
+    name, trainer, want = REFUSED_TUNES[sentence]
+    job = train_job(name, trainer={"command": ["tune", "run"], **trainer})
+    made = read(job, RUNTIMES["torchtune-llama3.2-1b"])
+    assert [str(error) for error in getattr(made, "errors", ())] == want
 
 
 def test_initializers_get_what_the_job_says_and_train_in_no_world() -> None:
@@ -315,22 +437,37 @@ def test_patches_are_merged_in_their_order() -> None:
     assert template["metadata"]["labels"]["x"] == "1"
 
 
+def named(*names: str, **more: Any) -> list[Json]:
+    return [{"name": name, **more} for name in names]
+
+
 MERGES: dict[str, tuple[Json, Json, Json]] = {
     "a field is replaced": ({"a": 1}, {"a": 2}, {"a": 2}),
-    "null takes it away": ({"a": 1, "b": 1}, {"a": None}, {"b": 1}),
+    "one without a value stays": ({"a": 1, "b": {"c": 1}}, {"a": None, "b": {"c": None}}, {"a": 1, "b": {"c": 1}}),
     "objects are merged": ({"m": {"a": 1}}, {"m": {"b": 2}}, {"m": {"a": 1, "b": 2}}),
-    "containers by name, in their order": (
+    "items of one name are merged": (
         {"containers": [{"name": "a", "x": 1}, {"name": "b"}]},
-        {"containers": [{"name": "b", "y": 2}, {"name": "c"}]},
-        {"containers": [{"name": "a", "x": 1}, {"name": "b", "y": 2}, {"name": "c"}]},
+        {"containers": [{"name": "a", "y": 2}]},
+        {"containers": [{"name": "a", "x": 1, "y": 2}, {"name": "b"}]},
+    ),
+    "a new item goes before those that are not named": (
+        {"env": named("a", "b")},
+        {"env": named("n")},
+        {"env": named("n", "a", "b")},
+    ),
+    "items of the patch keep its order, and others their place before them": (
+        {"volumes": named("a", "b", "c", "d")},
+        {"volumes": named("c", "n", "b")},
+        {"volumes": named("a", "c", "n", "b", "d")},
     ),
     "mounts by path": (
         {"volumeMounts": [{"mountPath": "/a", "name": "a"}]},
-        {"volumeMounts": [{"mountPath": "/a", "name": "b"}, {"mountPath": "/c", "name": "b"}]},
-        {"volumeMounts": [{"mountPath": "/a", "name": "b"}, {"mountPath": "/c", "name": "b"}]},
+        {"volumeMounts": [{"mountPath": "/a", "name": "b"}, {"mountPath": "/c", "name": "c"}]},
+        {"volumeMounts": [{"mountPath": "/a", "name": "b"}, {"mountPath": "/c", "name": "c"}]},
     ),
-    "other lists are replaced": ({"args": ["a", "b"]}, {"args": ["c"]}, {"args": ["c"]}),
+    "other lists are replaced": ({"tolerations": [1, 2]}, {"tolerations": [3]}, {"tolerations": [3]}),
 }
+"""What `StrategicMergePatch` of apimachinery 0.36.3 answers."""
 
 
 @pytest.mark.parametrize(("into", "change", "want"), MERGES.values(), ids=MERGES.keys())

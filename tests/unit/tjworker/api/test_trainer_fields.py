@@ -382,14 +382,14 @@ def test_each_list_with_a_key_is_merged_by_it(field: str) -> None:
 
 
 def test_torchtune_on_several_nodes() -> None:
-    trainer = {"command": ["tune", "run"], "numNodes": 2, "args": ["model.lora_attn_modules=[q]"]}
-    job = read_job(train_job("torchtune-llama3.2-1b", trainer=trainer))
+    trainer = {"command": ["tune", "run"], "numNodes": 2}
+    job = read_job(train_job("torchtune-llama3.3-70b", trainer=trainer), RUNTIMES["torchtune-llama3.2-1b"])
     (container,) = job.role("node-0").template["spec"]["containers"]
     assert container["command"][2:6] == [
         "--rdzv_endpoint=digits-node-0-0.digits:29500",
         "full_finetune_distributed",
         "--config",
-        "llama3_2/1B_full_multinode",
+        "llama3_3/70B_full_multinode",
     ]
     assert {one["name"]: one.get("value", "") for one in container["env"]} == {
         "PET_NNODES": "2",

@@ -13,32 +13,27 @@ from tjworker.api.model import FieldError
 _MERGE_KEYS = {
     "containers": "name",
     "initContainers": "name",
-    "ephemeralContainers": "name",
     "volumes": "name",
     "env": "name",
     "volumeMounts": "mountPath",
-    "volumeDevices": "devicePath",
-    "ports": "containerPort",
     "imagePullSecrets": "name",
     "schedulingGates": "name",
-    "hostAliases": "ip",
-    "topologySpreadConstraints": "topologyKey",
-    "resourceClaims": "name",
 }
-"""Lists of a pod that are merged, by the field that tells their items apart (`patchMergeKey` in core/v1). Others are
-replaced."""
+"""Of the lists that a patch may change (`patchspec.PodSpecPatch`), those that are merged, by the field that tells their
+items apart (`patchMergeKey` in core/v1). Others are replaced."""
 OWN_VARIABLES = frozenset({NODE, DATASET, MODEL})
 """Containers whose variables stand in the TrainJob itself."""
 
 
 def merged(into: Json, patch: Json) -> dict[str, Any]:
-    """A strategic merge; neither argument is changed."""
+    """A strategic merge; neither argument is changed. A field without a value changes nothing: Trainer reads patches
+    into Go's types, which do not keep it, so no patch can take a field of the runtime away."""
     made = dict(into)
     for name, value in patch.items():
         old = made.get(name)
         if value is None:
-            made.pop(name, None)
-        elif isinstance(value, Mapping):
+            continue
+        if isinstance(value, Mapping):
             made[name] = merged(mapping(old), value)
         elif isinstance(value, list) and name in _MERGE_KEYS:
             made[name] = _merged_list(old if isinstance(old, list) else [], value, _MERGE_KEYS[name])
@@ -48,15 +43,21 @@ def merged(into: Json, patch: Json) -> dict[str, Any]:
 
 
 def _merged_list(into: Sequence[Any], patch: Sequence[Any], key: str) -> list[Any]:
-    made = list(into)
-    for item in patch:
-        of = mapping(item).get(key)
-        place = next((i for i, one in enumerate(made) if mapping(one).get(key) == of and of is not None), None)
-        if place is None:
-            made.append(item)
-        else:
-            made[place] = merged(mapping(made[place]), mapping(item))
-    return made
+    """In the order of `mergeSortedSlice` of apimachinery: a new item comes before those that the patch does not name,
+    so that a variable of the runtime may refer to one of a patch."""
+    old, changed = [mapping(one) for one in into], [mapping(one) for one in patch]
+    old_keys, changed_keys = [one.get(key) for one in old], [one.get(key) for one in changed]
+    kept = [place for place, name in enumerate(old_keys) if name not in changed_keys]
+    made: list[Any] = []
+    for item, name in zip(changed, changed_keys, strict=True):
+        if name not in old_keys:
+            made.append(merged({}, item))
+            continue
+        place = old_keys.index(name)
+        while kept and kept[0] < place:
+            made.append(old[kept.pop(0)])
+        made.append(merged(old[place], item))
+    return [*made, *(old[place] for place in kept)]
 
 
 def with_patches(jobs: Sequence[Json], patches: Sequence[Json]) -> list[dict[str, Any]]:

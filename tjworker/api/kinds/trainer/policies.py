@@ -14,14 +14,14 @@ from typing import Any
 
 from tjworker.api.kinds.base import Json, mapping
 from tjworker.api.kinds.guests.mpipods import SSH_PRIVATE_KEY, SSH_PUBLIC_KEY
-from tjworker.api.kinds.trainer.spec import LAUNCHER, NODE, TRAINER, MLPolicy, MPIPolicy, TrainJobSpec
-from tjworker.api.kinds.trainer.steps import Step, json_of_any, role_name, with_env
+from tjworker.api.kinds.trainer.spec import LAUNCHER, NODE, TRAINER, MLPolicy, MPIPolicy, TrainJobSpec, json_of
+from tjworker.api.kinds.trainer.steps import Step, role_name, with_env
+from tjworker.api.kinds.trainer.torchtune import TUNE, Devices, tune_command, tune_errors
 from tjworker.api.labels import COMPLETION_INDEX
 from tjworker.api.model import FieldError
 from tjworker.api.quantity import milli
 
 PORT = 29500
-TUNE = ("tune", "run")
 HOSTFILE_FOLDER, HOSTFILE = "/etc/mpi", "hostfile"
 HOSTFILE_ANNOTATION = "trainer.kubeflow.org/mpi-hostfile"
 """The annotation of the launcher's pods that holds the hostfile; a downwardAPI volume shows it as a file."""
@@ -67,9 +67,7 @@ def find_policy(policy: MLPolicy | None) -> Policy:
 def reserved_errors(setting: Setting, policy: MLPolicy | None) -> Iterator[FieldError]:
     """`must not have reserved envs` of the plugins' Validate."""
     trainer, made = setting.spec.trainer, find_policy(policy)
-    if trainer is None or tuple(trainer.command or ()) == TUNE:
-        return
-    named = sorted({str(json_of_any(one).get("name")) for one in trainer.env or ()} & made.reserved)
+    named = sorted({one.name for one in (trainer.env if trainer else None) or ()} & made.reserved)
     if named:
         yield FieldError(
             "spec.trainer.env", f"must not have reserved envs, invalid envs configured: {', '.join(named)}; remove them"
@@ -83,37 +81,78 @@ def _with_torch(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> 
     trainer, node = setting.spec.trainer, _training(steps)
     if trainer is None or node is None:
         return steps
-    if tuple(trainer.command or ()) == TUNE:
-        return _changed(steps, node.name, NODE, lambda c: _with_port(_tuned(setting, node, c)))
+    if _tunes(setting):
+        tuned = _changed(steps, node.name, NODE, lambda c: _with_port(_tuned(setting, steps, node, c)))
+        return _injected(policy, tuned, _torchrun(setting, steps, node))
     if setting.elastic:
         # The framework of an elastic job tells each pod how to join (`reconcile.frameworks.pytorch`), by this port.
-        procs = [{"name": "PET_NPROC_PER_NODE", "value": _processes(setting, node)}]
+        procs = [{"name": "PET_NPROC_PER_NODE", "value": _processes(setting, steps)}]
         return _changed(steps, node.name, NODE, lambda c: _with_port(_before_own(setting, c, procs), "pytorchjob-port"))
-    added: list[Json] = [
+    added = _torchrun(setting, steps, node)
+    return _injected(
+        policy, _changed(steps, node.name, NODE, lambda c: _with_port(_before_own(setting, c, added))), added
+    )
+
+
+def _torchrun(setting: Setting, steps: Sequence[Step], node: Step) -> list[Json]:
+    return [
         {"name": "PET_NNODES", "value": str(node.pods)},
-        {"name": "PET_NPROC_PER_NODE", "value": _processes(setting, node)},
+        {"name": "PET_NPROC_PER_NODE", "value": _processes(setting, steps)},
         {"name": "PET_NODE_RANK", "valueFrom": _INDEX},
         {"name": "PET_MASTER_ADDR", "value": setting.first_host},
         {"name": "PET_MASTER_PORT", "value": str(PORT)},
     ]
-    made = _changed(steps, node.name, NODE, lambda c: _with_port(_before_own(setting, c, added)))
+
+
+def _injected(policy: MLPolicy, steps: tuple[Step, ...], added: Sequence[Json]) -> tuple[Step, ...]:
+    """Also with torchtune, whose rendezvous stands in its command line: they are programs beside it."""
+    for target in policy.torch.env_injection.targets if policy.torch and policy.torch.env_injection else ():
+        for container in target.container_names:
+            steps = _changed(steps, target.job_name, container, lambda c: with_env(c, added))
+    return steps
+
+
+def _torch_errors(setting: Setting, policy: MLPolicy, steps: Sequence[Step]) -> Iterator[FieldError]:
     injected = policy.torch.env_injection.targets if policy.torch and policy.torch.env_injection else ()
+    by_name = {step.name: step for step in steps}
     for target in injected:
         for container in target.container_names:
-            made = _changed(made, target.job_name, container, lambda c: with_env(c, added))
-    return made
+            step = by_name.get(target.job_name)
+            if step is None or step.any_container(container) is None:
+                yield FieldError(
+                    "spec.runtimeRef",
+                    f"the runtime injects variables into the container {container} of the replicated job"
+                    f" {target.job_name}, which it does not have; mend its envInjection",
+                )
+    if _tunes(setting):
+        yield from tune_errors(setting.spec, _gpus(_resources_per_node(setting, steps)))
 
 
-def _processes(setting: Setting, node: Step) -> str:
+def _tunes(setting: Setting) -> bool:
+    return setting.spec.trainer is not None and tuple(setting.spec.trainer.command or ()) == TUNE
+
+
+def _processes(setting: Setting, steps: Sequence[Step]) -> str:
     """`auto` where the node has GPUs, else one for each CPU."""
     trainer = setting.spec.trainer
     if trainer is not None and trainer.num_proc_per_node is not None:
         return str(trainer.num_proc_per_node)
-    resources = mapping((node.container(NODE) or {}).get("resources"))
-    given = [mapping(resources.get(part)) for part in ("requests", "limits")]
-    if any("gpu" in name.lower() for one in given for name in one):
+    resources = _resources_per_node(setting, steps)
+    if _gpus(resources):
         return "auto"
-    return str(max(1, math.ceil(_cpus(next((one["cpu"] for one in given if "cpu" in one), 0)))))
+    cpus = (math.ceil(_cpus(resources.get(part, {}).get("cpu", 0))) for part in ("requests", "limits"))
+    return str(max(1, next((count for count in cpus if count), 0)))
+
+
+def _resources_per_node(setting: Setting, steps: Sequence[Step]) -> Mapping[str, Json]:
+    """`requests` and `limits` of the job, as they stand in it; of a job that has none, the runtime's."""
+    trainer = setting.spec.trainer
+    if trainer is not None and trainer.resources_per_node is not None:
+        given: Json = json_of(trainer.resources_per_node)
+    else:
+        nodes = (step.container(NODE) for step in steps if step.name == NODE or step.step == TRAINER)
+        given = next((mapping(one["resources"]) for one in nodes if one is not None and one.get("resources")), {})
+    return {part: mapping(given.get(part)) for part in ("requests", "limits")}
 
 
 def _cpus(quantity: object) -> float:
@@ -123,42 +162,18 @@ def _cpus(quantity: object) -> float:
         return 0
 
 
-def _tuned(setting: Setting, node: Step, container: Json) -> dict[str, Any]:
-    """The command line of torchtune, as torchtune.go makes it: how to start the processes, the recipe and its
-    configuration by the name of the runtime, and what the runtime's own command says of paths."""
-    processes, several = _processes(setting, node), node.pods > 1
-    trainer = setting.spec.trainer
-    args = [*(trainer.args or ())] if trainer else []
-    lora = any("model.lora_attn_modules" in one for one in args)
-    quantized = any("model.quantize_base" in one for one in args) and not any("model.use_dora" in one for one in args)
-    single = not several and (processes == "1" or _gpus(node) == 1)
-    method, kind = (
-        ("lora_finetune", "_qlora" if quantized else "_lora") if lora or quantized else ("full_finetune", "_full")
-    )
-    if several:
-        method, kind = "full_finetune", "_full"
-    recipe = f"{method}_{'single_device' if single else 'distributed'}"
-    config = f"{_model_of(setting.spec.runtime_ref.name)}{kind}{'_single_device' if single else ''}"
-    config += "_multinode" if several else ""
-    rendezvous = [] if single else [f"--rdzv_endpoint={setting.first_host}:{PORT}"]
+def _tuned(setting: Setting, steps: Sequence[Step], node: Step, container: Json) -> dict[str, Any]:
+    processes, gpus = _processes(setting, steps), _gpus(_resources_per_node(setting, steps))
     of_runtime = next((c.command or [] for c in node.job.template.spec.template.spec.containers if c.name == NODE), [])
-    kept = [word for word in of_runtime if word.partition("=")[0] in _TUNE_PATHS]
     numbers: list[Json] = [
         {"name": "PET_NNODES", "value": str(node.pods)},
         {"name": "PET_NPROC_PER_NODE", "value": processes},
         {"name": "PET_NODE_RANK", "valueFrom": _INDEX},
     ]
-    made = _before_own(setting, container, numbers)
-    return {**made, "command": [*TUNE, *rendezvous, recipe, "--config", config, *kept]}
-
-
-_TUNE_PATHS = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
-
-
-def _model_of(runtime: str) -> str:
-    """torchtune-llama3.2-1b -> llama3_2/1B."""
-    parts = runtime.split("-")
-    return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
+    command = tune_command(
+        setting.spec, Devices(node.pods, processes, gpus), f"{setting.first_host}:{PORT}", of_runtime
+    )
+    return {**_before_own(setting, container, numbers), "command": command}
 
 
 # -- jax and xgboost ---------------------------------------------------------------------------------------------------
@@ -180,7 +195,7 @@ def _with_xgboost(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -
     node = _training(steps)
     if setting.spec.trainer is None or node is None:
         return steps
-    workers = node.pods * max(1, _gpus(node))
+    workers = node.pods * max(1, _gpus(_resources_per_node(setting, steps)))
     added: list[Json] = [
         {"name": "DMLC_TRACKER_URI", "value": setting.first_host},
         {"name": "DMLC_TRACKER_PORT", "value": str(PORT)},
@@ -190,10 +205,9 @@ def _with_xgboost(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -
     return _changed(steps, node.name, NODE, lambda c: _with_port(_before_own(setting, c, added)))
 
 
-def _gpus(node: Step) -> int:
-    """Of its requests, or of its limits where its requests name none: `GetNumGPUPerNode` of pkg/runtime/runtime.go."""
-    resources = mapping((node.container(NODE) or {}).get("resources"))
-    given = (mapping(resources.get(part)) for part in ("requests", "limits"))
+def _gpus(resources: Mapping[str, Json]) -> int:
+    """Of the requests, or of the limits where the requests name none: `GetNumGPUPerNode` of pkg/runtime/runtime.go."""
+    given = (resources.get(part, {}) for part in ("requests", "limits"))
     counts = (sum(math.ceil(_cpus(value)) for name, value in one.items() if "gpu" in name.lower()) for one in given)
     return next((count for count in counts if count), 0)
 
@@ -221,10 +235,10 @@ def _with_mpi(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> tu
 
 
 def _slots(setting: Setting, mpi: MPIPolicy, steps: Sequence[Step]) -> int:
-    trainer, node = setting.spec.trainer, _training(steps)
+    trainer = setting.spec.trainer
     if trainer is not None and trainer.num_proc_per_node is not None:
         return trainer.num_proc_per_node
-    gpus = _gpus(node) if node is not None and mpi.num_proc_per_node == 1 else 0
+    gpus = _gpus(_resources_per_node(setting, steps)) if mpi.num_proc_per_node == 1 else 0
     return gpus if gpus > 1 else mpi.num_proc_per_node
 
 
@@ -255,15 +269,20 @@ def _with_hostfile(step: Step, text: str, slots: int) -> Step:
 
 
 def _with_volume(step: Step, volume: Json, path: str) -> Step:
-    """The volume, mounted in the container `node`."""
-    listed = mapping(step.template.get("spec")).get("volumes") or ()
-    others = [one for one in listed if mapping(one).get("name") != volume["name"]]
-    made = step.with_pod(volumes=[*others, volume])
+    """The volume, mounted in the container `node`: in the place of one of its name, and of what is mounted there."""
     mount = {"name": volume["name"], "mountPath": path}
+    made = step.with_pod(volumes=_put(mapping(step.template.get("spec")).get("volumes"), "name", volume))
     (mounted,) = _changed(
-        (made,), step.name, NODE, lambda c: {**c, "volumeMounts": [*(c.get("volumeMounts") or ()), mount]}
+        (made,), step.name, NODE, lambda c: {**c, "volumeMounts": _put(c.get("volumeMounts"), "mountPath", mount)}
     )
     return mounted
+
+
+def _put(listed: object, key: str, item: Json) -> list[Any]:
+    """The list with this in the place of each item of its key, or at the end."""
+    old = listed if isinstance(listed, list) else []
+    made = [item if mapping(one).get(key) == item[key] else one for one in old]
+    return made if item in made else [*made, item]
 
 
 def _mpi_errors(setting: Setting, policy: MLPolicy, steps: Sequence[Step]) -> Iterator[FieldError]:
@@ -295,6 +314,7 @@ POLICIES: Mapping[str, Policy] = {
     "torch": Policy(
         _with_torch,
         frozenset({"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}),
+        _torch_errors,
     ),
     "jax": Policy(_with_jax),
     "xgboost": Policy(
@@ -324,7 +344,7 @@ def _training(steps: Sequence[Step]) -> Step | None:
 def _changed(steps: tuple[Step, ...], name: str, container: str, change: Callable[[Json], Json]) -> tuple[Step, ...]:
     made = []
     for step in steps:
-        found = step.container(container) if step.name == name else None
+        found = step.any_container(container) if step.name == name else None
         made.append(step if found is None else step.with_container(container, change(found)))
     return tuple(made)
 
@@ -332,7 +352,7 @@ def _changed(steps: tuple[Step, ...], name: str, container: str, change: Callabl
 def _before_own(setting: Setting, container: Json, added: Sequence[Json]) -> dict[str, Any]:
     """With these variables; one that the job sets itself stays."""
     trainer = setting.spec.trainer
-    own = {json_of_any(one).get("name") for one in (trainer.env if trainer else None) or ()}
+    own = {one.name for one in (trainer.env if trainer else None) or ()}
     return with_env(container, [one for one in added if one["name"] not in own])
 
 

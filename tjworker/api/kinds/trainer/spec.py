@@ -15,6 +15,7 @@ from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.spec import AsWritten
 from tjworker.api.kinds.quantity import Quantity
 from tjworker.api.kinds.runpolicy import MAX_INT32
+from tjworker.api.kinds.trainer.patchspec import PatchMetadata, RuntimePatch, Variable, cel_rule
 from tjworker.api.podtemplate import PodTemplate, map_by
 
 GROUP, VERSION = "trainer.kubeflow.org", "v1alpha1"
@@ -23,7 +24,6 @@ DATASET, MODEL, TRAINER = "dataset-initializer", "model-initializer", "trainer"
 NODE, LAUNCHER = "node", "launcher"
 CONTROLLER, MULTIKUEUE = f"{GROUP}/trainjob-controller", "kueue.x-k8s.io/multikueue"
 URI = "^([a-zA-Z][a-zA-Z0-9+.-]*://.+)?$"
-MANAGER = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_./]*[a-zA-Z0-9])?$"
 NAME_LENGTH = {
     "rule": "size(self.metadata.name) <= 63",
     "fieldPath": ".metadata.name",
@@ -34,14 +34,10 @@ Word = Annotated[str, Field(max_length=1 << 20)]
 """Of a command: the client of Trainer sends whole programs in one."""
 
 
-def _rule(rule: str, message: str, path: str = "") -> Any:
-    return {"rule": rule, "message": message, **({"fieldPath": path} if path else {})}
-
-
 def _kept(name: str) -> Any:
     """The field cannot be changed, added or removed."""
     same = f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})"
-    return _rule(same, "field is immutable", f".{name}")
+    return cel_rule(same, "field is immutable", f".{name}")
 
 
 class RuntimeRef(CamelModel):
@@ -68,8 +64,11 @@ class Source(CamelModel):
     storage_uri: str | None = Field(
         None, max_length=2048, pattern=URI, description="where it is, as the variable STORAGE_URI: `scheme://...`"
     )
-    env: list[AsWritten] | None = Field(
-        None, max_length=128, description="more variables of the initializer's container"
+    env: list[Variable] | None = Field(
+        None,
+        max_length=128,
+        json_schema_extra=map_by("name"),
+        description="more variables of the initializer's container",
     )
     secret_ref: SecretRef | None = Field(None, description="Secret whose entries are variables of the container")
 
@@ -95,91 +94,17 @@ class Trainer(CamelModel):
     image: str | None = Field(None, max_length=500, description="image of the container `node`")
     command: list[Word] | None = Field(None, max_length=128, description="its command")
     args: list[Word] | None = Field(None, max_length=128, description="its arguments")
-    env: list[AsWritten] | None = Field(
-        None, max_length=128, description="its variables, which override the runtime's of the same name"
+    env: list[Variable] | None = Field(
+        None,
+        max_length=128,
+        json_schema_extra=map_by("name"),
+        description="its variables, which override the runtime's of the same name",
     )
     num_nodes: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="how many training nodes (pods)")
     resources_per_node: Resources | None = Field(
         None, description="resources of each node, which override the runtime's"
     )
     num_proc_per_node: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes that each node starts")
-
-
-class PatchMetadata(CamelModel):
-    """Labels and annotations that a patch adds."""
-
-    labels: dict[str, Annotated[str, Field(max_length=63)]] | None = Field(None, max_length=256, description="labels")
-    annotations: dict[str, Annotated[str, Field(max_length=262144)]] | None = Field(
-        None, max_length=256, description="annotations"
-    )
-
-
-class PodPatch(CamelModel):
-    """What a patch changes of pods."""
-
-    metadata: PatchMetadata | None = Field(None, description="labels and annotations of the pods")
-    spec: AsWritten | None = Field(
-        None,
-        description="serviceAccountName, volumes, initContainers and containers (name, env, volumeMounts,"
-        " securityContext), imagePullSecrets, securityContext, nodeSelector, affinity, tolerations, schedulingGates,"
-        " terminationGracePeriodSeconds",
-    )
-
-
-class PatchedJobSpec(CamelModel):
-    """What a patch changes of a replicated job."""
-
-    template: PodPatch | None = Field(None, description="its pods")
-
-
-class PatchedJobTemplate(CamelModel):
-    """What a patch changes of a replicated job."""
-
-    metadata: PatchMetadata | None = Field(None, description="labels and annotations of the child Job")
-    spec: PatchedJobSpec | None = Field(None, description="its spec")
-
-
-class PatchedJob(CamelModel):
-    """What a patch changes of the replicated job of this name."""
-
-    name: str = Field(min_length=1, max_length=63, description="name of a replicated job of the runtime")
-    template: PatchedJobTemplate | None = Field(None, description="what is merged into its template")
-
-
-class PatchedJobSetSpec(CamelModel):
-    """What a patch changes of the runtime's jobs."""
-
-    replicated_jobs: list[PatchedJob] | None = Field(
-        None, max_length=20, json_schema_extra=map_by("name"), description="replicated jobs that are changed"
-    )
-
-
-class PatchedJobSet(CamelModel):
-    """What a patch changes of the runtime's template."""
-
-    metadata: PatchMetadata | None = Field(
-        None, description="labels and annotations of the JobSet under Kubeflow's Trainer; here of nothing but the gang"
-    )
-    spec: PatchedJobSetSpec | None = Field(None, description="replicated jobs that are changed")
-
-
-class PatchedRuntimeSpec(CamelModel):
-    """What a patch changes of the runtime."""
-
-    template: PatchedJobSet | None = Field(None, description="the template of its jobs")
-
-
-class RuntimePatch(CamelModel):
-    """Changes of the runtime for this job by one manager."""
-
-    manager: str = Field(
-        min_length=1,
-        max_length=317,
-        pattern=MANAGER,
-        description="manager of the change: a path with a domain, such as kueue.x-k8s.io/manager",
-    )
-    time: str | None = Field(None, max_length=64, description="when; under Kubeflow's Trainer its webhook fills it in")
-    training_runtime_spec: PatchedRuntimeSpec | None = Field(None, description="what is merged into the runtime")
 
 
 _PATCHES_KEPT = (
@@ -195,7 +120,7 @@ class TrainJobSpec(CamelModel):
         json_schema_extra={
             "x-kubernetes-validations": [
                 *map(_kept, ("runtimeRef", "initializer", "trainer", "activeDeadlineSeconds", "managedBy")),
-                _rule(
+                cel_rule(
                     f"self.suspend || oldSelf.suspend || ({_PATCHES_KEPT})",
                     "runtimePatches can change only while the job is suspended: set suspend to true first",
                     ".runtimePatches",
@@ -266,7 +191,7 @@ class MLPolicy(CamelModel):
     model_config = ConfigDict(
         json_schema_extra={
             "x-kubernetes-validations": [
-                _rule(
+                cel_rule(
                     "[has(self.torch), has(self.mpi), has(self.jax), has(self.xgboost), has(self.flux)]"
                     ".filter(x, x).size() <= 1",
                     "Only one of the policy can be configured",
@@ -342,12 +267,12 @@ class ReplicatedJob(CamelModel):
     model_config = ConfigDict(
         json_schema_extra={
             "x-kubernetes-validations": [
-                _rule(
+                cel_rule(
                     f"{_NO_STEP} || !has(self.replicas) || self.replicas == 1",
                     "always must be 1: a step of a job has one child Job",
                     ".replicas",
                 ),
-                _rule(
+                cel_rule(
                     f"{_NO_STEP} || !({_STEP} in ['{DATASET}', '{MODEL}', '{TRAINER}'])"
                     f" || self.template.spec.template.spec.containers.exists(c, c.name == {_WANTED})",
                     f"must have a container named `{NODE}` in the step {TRAINER}, and one of the step's name in an"
@@ -453,7 +378,7 @@ class RuntimeSpec(CamelModel):
         description="that the pods of a job start together",
         json_schema_extra={
             "x-kubernetes-validations": [
-                _rule("!(has(self.coscheduling) && has(self.volcano))", "Only one of the policy can be configured")
+                cel_rule("!(has(self.coscheduling) && has(self.volcano))", "Only one of the policy can be configured")
             ]
         },
     )

@@ -51,22 +51,31 @@ class Step:
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     def container(self, name: str) -> Json | None:
-        return next((c for c in _containers(self.template) if c.get("name") == name), None)
+        return _named(self.template, "containers", name)
+
+    def any_container(self, name: str) -> Json | None:
+        """An init container, too."""
+        return self.container(name) or _named(self.template, "initContainers", name)
 
     def with_container(self, name: str, changed: Json) -> Step:
-        """With this in the place of the container of that name."""
+        """With this in the place of the container, or init container, of that name."""
         pod = mapping(self.template.get("spec"))
-        every = [changed if c.get("name") == name else c for c in _containers(self.template)]
-        return replace(self, template={**self.template, "spec": {**pod, "containers": every}})
+        lists = {kind: _containers(self.template, kind) for kind in ("initContainers", "containers") if kind in pod}
+        every = {kind: [changed if c.get("name") == name else c for c in listed] for kind, listed in lists.items()}
+        return replace(self, template={**self.template, "spec": {**pod, **every}})
 
     def with_pod(self, **fields: object) -> Step:
         pod = {**mapping(self.template.get("spec")), **fields}
         return replace(self, template={**self.template, "spec": pod})
 
 
-def _containers(template: Json) -> list[Json]:
-    listed = mapping(template.get("spec")).get("containers")
+def _containers(template: Json, kind: str) -> list[Json]:
+    listed = mapping(template.get("spec")).get(kind)
     return [mapping(c) for c in listed] if isinstance(listed, list) else []
+
+
+def _named(template: Json, kind: str, name: str) -> Json | None:
+    return next((c for c in _containers(template, kind) if c.get("name") == name), None)
 
 
 def patched(runtime: Json, patches: Sequence[Json]) -> dict[str, Any]:
@@ -135,7 +144,7 @@ def _launcher_is_node(runtime: RuntimeSpec) -> bool:
 
 def json_of_any(model: Any) -> dict[str, Any]:
     """Of a field that is kept as it is written."""
-    return dict(model.model_extra or {})
+    return dict(model.model_dump(exclude_unset=True))
 
 
 def _resources(container: Json, more: Json) -> dict[str, Any]:

@@ -1,0 +1,102 @@
+"""torchtune in a TrainJob whose command is `tune run`, as plugins/torch/torchtune.go of kubeflow/trainer has it: the
+command line, and what it refuses. The model stands in the name of the runtime: torchtune-llama3.2-1b. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tjworker.api.kinds.trainer.spec import TrainJobSpec
+from tjworker.api.model import FieldError
+
+TUNE = ("tune", "run")
+SEVERAL_NODES = frozenset({"llama3_3/70B"})
+"""Models that several nodes can train."""
+QLORA_ON_ONE_DEVICE = frozenset({"llama3_2/1B", "llama3_2/3B"})
+WITHOUT_QLORA = frozenset({"qwen2_5/1.5B"})
+MODELS = SEVERAL_NODES | QLORA_ON_ONE_DEVICE | WITHOUT_QLORA
+_PATHS = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
+"""Settings that the runtime alone makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What a job trains on."""
+
+    nodes: int
+    processes: str
+    """Of each node; `auto`: one for each of its GPUs."""
+    gpus: int
+    """Of each node."""
+
+
+def tune_command(spec: TrainJobSpec, on: Devices, first_host: str, of_runtime: Sequence[str]) -> list[str]:
+    """How the processes find each other, the recipe, its configuration, and what the runtime's command says of
+    paths."""
+    alone = on.nodes == 1 and (int(on.processes) == 1 if on.processes != "auto" else on.gpus <= 1)
+    rendezvous = [] if alone else [f"--rdzv_endpoint={first_host}"]
+    recipe, config = _recipe(spec, on)
+    kept = [word for word in of_runtime if word.partition("=")[0] in _PATHS]
+    return [*TUNE, *rendezvous, recipe, "--config", f"{_model(spec)}{config}", *kept]
+
+
+def _recipe(spec: TrainJobSpec, on: Devices) -> tuple[str, str]:
+    """And the end of its configuration's name."""
+    if on.nodes > 1:
+        return "full_finetune_distributed", "_full_multinode"
+    method, kind = ("lora", "_qlora" if _uses_qlora(spec) else "_lora") if _uses_lora(spec) else ("full", "_full")
+    if on.processes == "1" or on.gpus == 1:
+        return f"{method}_finetune_single_device", f"{kind}_single_device"
+    return f"{method}_finetune_distributed", kind
+
+
+def _args(spec: TrainJobSpec) -> Sequence[str]:
+    return (spec.trainer.args if spec.trainer else None) or ()
+
+
+def _uses_lora(spec: TrainJobSpec) -> bool:
+    return any("model.lora_attn_modules" in one for one in _args(spec)) or _uses_qlora(spec)
+
+
+def _uses_qlora(spec: TrainJobSpec) -> bool:
+    return any("model.quantize_base" in one for one in _args(spec)) and not any(
+        "model.use_dora" in one for one in _args(spec)
+    )
+
+
+def _model(spec: TrainJobSpec) -> str:
+    """torchtune-llama3.2-1b -> llama3_2/1B."""
+    parts = spec.runtime_ref.name.split("-")
+    return f"{parts[1].replace('.', '_')}/{parts[2].upper()}" if len(parts) == 3 else ""
+
+
+def tune_errors(spec: TrainJobSpec, gpus: int) -> Iterator[FieldError]:
+    """`validateTorchTune`. `gpus`: of each node."""
+    model, trainer = _model(spec), spec.trainer
+    if model not in MODELS:
+        known = ", ".join(sorted(MODELS))
+        yield FieldError(
+            "spec.runtimeRef.name",
+            f"{spec.runtime_ref.name!r}: must have a supported pretrained model for `tune run`, as in"
+            f" torchtune-llama3.2-1b: one of {known}",
+        )
+    nodes = (trainer.num_nodes if trainer else None) or 1
+    if nodes > 1 and model not in SEVERAL_NODES:
+        yield FieldError("spec.trainer.numNodes", f"{nodes}: must be 1 for the model {model}")
+    if nodes > 1 and _uses_lora(spec):
+        yield FieldError(
+            "spec.trainer.numNodes",
+            f"{nodes}: LoRA fine-tuning is not supported for multi-node training in torchtune; set it to 1",
+        )
+    told = trainer.num_proc_per_node if trainer else None
+    _, config = _recipe(spec, Devices(nodes, "auto" if told is None else str(told), gpus))
+    if "_qlora" in config and model in WITHOUT_QLORA:
+        yield FieldError("spec.trainer.args", f"QLoRA is not supported for the model {model}; use another method")
+    if config == "_qlora" and model in QLORA_ON_ONE_DEVICE:
+        yield FieldError(
+            "spec.trainer",
+            f"QLoRA of the model {model} runs on one device: set numProcPerNode to 1, or give resourcesPerNode one gpu",
+        )
+    for i, argument in enumerate(_args(spec)):
+        if (name := argument.partition("=")[0]) in _PATHS:
+            yield FieldError(f"spec.trainer.args[{i}]", f"{name} is managed by the runtime; remove it")
