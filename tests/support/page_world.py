@@ -182,7 +182,7 @@ class PageWorld:
             url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
             commands = RedisCommands(client(url), self.redis.prefix, where=url)
             reader._redis, reader._client = commands, commands.client
-            reader._shared = Shared(reader._refresh, "Redis", wait_seconds=0.01)
+            reader._shared = Shared(reader._refresh, "Redis", first_seconds=0.01)
             reader._now = lambda: time.time() + 3600
             yield
         reader._redis, reader._client, reader._shared = before
