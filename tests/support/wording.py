@@ -234,6 +234,7 @@ ROOMS = (
     "tjworker/stragglers.py",
     "tjworker/tasks.py",
     "tjworker/telemetry/events.py",
+    "tjworker/telemetry/flower_link.py",
     "tjworker/telemetry/health.py",
     "tjworker/telemetry/job_metrics.py",
     "tjworker/telemetry/logging.py",
