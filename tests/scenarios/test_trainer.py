@@ -345,12 +345,24 @@ def test_many_jobs_at_once_read_their_runtime_once() -> None:
     assert asked["update trainjobs/status"] <= 40
 
 
+def no_queue() -> Json:
+    made = runtime()
+    made["spec"] |= {"podGroupPolicy": {"volcano": {}}}
+    made["spec"]["template"]["metadata"] = {"annotations": {"scheduling.volcano.sh/queue-name": ""}}
+    return made
+
+
 WRONG_RUNTIMES: Mapping[str, tuple[Json, str]] = {
     "without a labelled step": (
         runtime(replicated("node")),
         "has no replicated job with the label trainer.kubeflow.org/trainjob-ancestor-step: trainer",
     ),
     "of flux": (runtime(policy={"flux": {}}), "the runtime has the policy flux, which is not supported"),
+    "with a queue of no name": (
+        no_queue(),
+        "ClusterTrainingRuntime torch-distributed: spec.template.metadata.annotations[scheduling.volcano.sh/queue-name]"
+        ": '': must not be empty; name a queue of Volcano, or remove it",
+    ),
     "that waits for nothing it has": (
         runtime(replicated("node", step="trainer", after={"data": "Complete"})),
         "data: no replicated job before it has that name",
@@ -385,6 +397,15 @@ def test_a_refused_job_stays_so_until_its_runtime_is_mended(made: Json) -> None:
     for i in range(3):
         w.patch_job("digits", {"metadata": {"labels": {"looked-at": str(i)}}}).run().advance(5)
     assert (w.requests()["update trainjobs/status"], pods(w)) == (writes, {})
+    w.cluster.client.delete(f"{RUNTIME_PATH}/torch-distributed")
+    w.run().advance(70)
+    assert conditions(w)[0][2:] == [
+        "ClusterTrainingRuntimeNotFound",
+        "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed does not exist; create it, and the job starts",
+    ]
+    w.cluster.client.create(RUNTIME_PATH, made)
+    w.run().advance(70)
+    assert conditions(w)[0][0] == "Failed"
     w.cluster.client.patch(f"{RUNTIME_PATH}/torch-distributed", {"spec": RUNTIMES["torch-distributed"]["spec"]})
     w.run().advance(5)
     assert set(pods(w)) == {N0, N1}
