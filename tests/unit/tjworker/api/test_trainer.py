@@ -510,6 +510,13 @@ def test_what_is_no_spec_is_refused(odd: Any) -> None:
     assert made.errors
 
 
+@pytest.mark.parametrize("odd", [None, 7, "x", [], {}, [[]]])
+def test_a_replicated_job_that_is_no_object_is_refused(odd: Any) -> None:
+    made = read(train_job(), runtime(odd, replicated("node", step="trainer")))
+    assert isinstance(made, InvalidJob)
+    assert "spec.template.spec.replicatedJobs[0].name: required value" in str(made.errors[0])
+
+
 def test_a_runtime_too_large_for_a_status_is_refused() -> None:
     of = copy.deepcopy(RUNTIMES["plain"])
     of["spec"]["template"]["metadata"] = {"annotations": {f"a{i}": "x" * 200_000 for i in range(2)}}
