@@ -610,7 +610,8 @@ SPOILT: dict[str, Spoilt] = {
     ),
     "a reserved variable": Spoilt(
         train_job(trainer={"env": [{"name": "PET_NNODES", "value": "9"}]}),
-        "spec.trainer.env: must not have reserved envs, invalid envs configured: PET_NNODES; remove them",
+        "spec.trainer.env: must not have reserved envs, invalid envs configured: PET_NNODES; create the job"
+        " again without them",
     ),
     "a dataset for a runtime that fetches none": Spoilt(
         train_job(initializer={"dataset": {"storageUri": "hf://x"}}),
@@ -625,7 +626,9 @@ SPOILT: dict[str, Spoilt] = {
     "Open MPI without its launcher": Spoilt(
         train_job("no-launcher", trainer={"numNodes": 2}), "spec.trainer.numNodes: must have 1 when MPI trainingRuntime"
     ),
-    "no pods at all": Spoilt(train_job(trainer={"numNodes": 0}), "the job has no pods; suspend it to let it wait"),
+    "no pods at all": Spoilt(
+        train_job(trainer={"numNodes": 0}), "the job has no pods; suspend it, or create it again with at least 1"
+    ),
     "more pods than a job may have": Spoilt(
         train_job("wide", trainer={"numNodes": 10_000}), "the job has 60000 pods: they must be at most 50000"
     ),

@@ -276,7 +276,7 @@ def _errors(read: _Reading) -> Iterator[FieldError]:
     if total > MAX_PODS:
         yield FieldError("spec.trainer.numNodes", f"the job has {total} pods: they must be at most {MAX_PODS}")
     elif not total and by_name:
-        yield FieldError("spec.trainer.numNodes", "the job has no pods; suspend it to let it wait without pods")
+        yield FieldError("spec.trainer.numNodes", "the job has no pods; suspend it, or create it again with at least 1")
     for step, replica, _ in child_jobs(read.steps):
         longest = naming.longest_pod_name(name, role_name(step.name, replica), max(step.pods, *(read.bounds or (0,))))
         if len(longest) > naming.MAX_NAME_LENGTH:
