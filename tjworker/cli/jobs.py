@@ -151,17 +151,20 @@ def parsed(job: FoundJob) -> TrainingJob:
     """The internal model. Raises UserError with the field errors for a job that cannot be used."""
     model = parse(job.resource, job.raw)
     if isinstance(model, InvalidJob):
-        raise UserError(
-            f"the spec of {job.raw['metadata']['name']} cannot be used: " + "; ".join(map(str, model.errors))
-        )
+        why = "; ".join(map(str, model.errors))
+        if model.missing is not None and not model.status.refused:
+            raise UserError(f"{job.name} waits: {why}")
+        raise UserError(f"the spec of {job.name} cannot be used: {why}")
     return model
 
 
 def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
-    """Why a job has no phase; '' for one that has. `operator`: its settings, see `Cluster.operator`."""
+    """Why a job has no phase; '' for one that has, or that waits, as its message says. `operator`: its settings, see
+    `Cluster.operator`."""
     from tjworker.cli.narrative import UNTAKEN
+    from tjworker.cli.rows import is_waiting
 
-    if job.status.get("phase"):
+    if job.status.get("phase") or is_waiting(job.status):
         return ""
     kind, of_operator = KNOWN_KINDS[job.resource], operator_kinds(operator)
     if of_operator is not None and kind.resource not in of_operator:

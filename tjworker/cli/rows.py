@@ -115,12 +115,19 @@ def job_row(raw: Mapping[str, Any], now: datetime, *, wide: bool = False) -> tup
     status, metadata = seen_status(raw), raw["metadata"]
     row = (
         str(metadata["name"]),
-        str(status.get("phase") or "<none>"),
+        str(status.get("phase") or ("Waiting" if is_waiting(status) else "<none>")),
         str(status.get("active") or "-"),
         str(status.get("restarts", 0)),
         age(metadata.get("creationTimestamp"), now),
     )
     return (*row, str(raw.get("kind", "")), job_message(raw)) if wide else row
+
+
+def is_waiting(status: Mapping[str, Any]) -> bool:
+    """A job that has no phase yet waits for what it names, such as a runtime."""
+    listed = status.get("conditions")
+    told = (c for c in listed if isinstance(c, Mapping)) if isinstance(listed, list) else ()
+    return any((c.get("type"), c.get("status")) == ("Waiting", "True") for c in told)
 
 
 def pod_phase(pod: Mapping[str, Any]) -> str:
