@@ -17,7 +17,7 @@ from tjworker.api import labels, naming
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import END_PHASES, Failure
 from tjworker.cli.happenings import Happening
-from tjworker.cli.rows import parse_time
+from tjworker.cli.rows import job_phase, parse_time
 from tjworker.history.records import GONE_AT
 
 Json = Mapping[str, Any]
@@ -70,7 +70,7 @@ def chart(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now
     begin = parse_time(job.created_at) or now
     end = max(begin, (parse_time(status.completion_time) if status.ended else None) or now)
     lives = _lives(job, pods, seen, end)
-    phase = f"{status.phase or 'not taken up yet'}{'' if status.ended else ' now'}"
+    phase = f"{job_phase(status.to_json()) or 'not taken up yet'}{'' if status.ended else ' now'}"
     return Chart(
         title=f"{job.kind} {job.name.namespace}/{job.name.name}: {phase}",
         begin=begin,

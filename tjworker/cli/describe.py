@@ -33,7 +33,7 @@ def describe(job: str, namespace: str | None) -> int:
     from tjworker.cli import narrative, rows
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.errors import NoSuchJob
-    from tjworker.cli.jobs import find_job, job_events, job_pods, parsed, untaken
+    from tjworker.cli.jobs import find_job, job_events, job_pods, readable, untaken, with_named
     from tjworker.cli.past import past_instead
 
     with user_cluster() as cluster:
@@ -45,9 +45,11 @@ def describe(job: str, namespace: str | None) -> int:
             return 0
         pods = job_pods(cluster.api, found)
         seen = job_events(cluster.api, found)
-        model, now = parsed(found), rows.utc_now()
+        (model, errors), now = readable(with_named(cluster.api, found)), rows.utc_now()
         ill, obstacles = _around(cluster, model, now)
-        sections = narrative.describe(found.raw, model, pods, seen, now, ill_nodes=ill, obstacles=obstacles)
+        sections = narrative.describe(
+            found.raw, model, pods, seen, now, ill_nodes=ill, obstacles=obstacles, errors=errors
+        )
         if (waits := untaken(found, cluster.operator)) not in ("", narrative.UNTAKEN):
             sections.append(narrative.Section("Switched off", (waits,)))
     _print(sections)

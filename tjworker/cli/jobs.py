@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels
-from tjworker.api.kinds import KINDS, KNOWN_KINDS, called, parse
-from tjworker.api.kinds.base import seen_status
-from tjworker.api.model import InvalidJob, Role, TrainingJob
+from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, called, parse, resolved
+from tjworker.api.kinds.base import mapping, seen_status, strings, text
+from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
 from tjworker.base import OperatorError, with_article
 from tjworker.cli import happenings
 from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
 from tjworker.cli.kinds import installed_kinds, operator_kinds, switched_off
+from tjworker.cli.rows import WAITING, job_phase
 from tjworker.kube.errors import NO_PERMISSION
 
 if TYPE_CHECKING:
@@ -148,7 +149,8 @@ def _get(api: KubeClient, resource: GroupResource, namespace: str, name: str) ->
 
 
 def parsed(job: FoundJob) -> TrainingJob:
-    """The internal model. Raises UserError with the field errors for a job that cannot be used."""
+    """The internal model. Raises UserError with the field errors for a job that cannot be used, or that waits for an
+    object that its spec names."""
     model = parse(job.resource, job.raw)
     if isinstance(model, InvalidJob):
         why = "; ".join(map(str, model.errors))
@@ -158,13 +160,57 @@ def parsed(job: FoundJob) -> TrainingJob:
     return model
 
 
+def with_named(api: KubeClient, job: FoundJob) -> FoundJob:
+    """The job with the object that its spec names, such as a runtime, as the operator will read it. The job as it is
+    where it has that object in its status, or the object does not exist, or the user may not read it."""
+    model = parse(job.resource, job.raw)
+    if isinstance(model, TrainingJob) or model.missing is None:
+        return job
+    named = model.missing
+    namespace = model.name.namespace if COMPANIONS[named.resource].namespaced else ""
+    try:
+        found = api.get(named.resource, namespace, named.name)
+    except OperatorError:
+        found = None
+    return job if found is None else FoundJob(job.resource, resolved(job.resource, job.raw, found))
+
+
+def readable(job: FoundJob) -> tuple[TrainingJob, tuple[FieldError, ...]]:
+    """The job as far as it can be shown, in the worst case without roles, and what is wrong with its spec. Nothing is
+    wrong with a job that waits for an object: its status says so."""
+    model = parse(job.resource, job.raw)
+    if isinstance(model, TrainingJob):
+        return model, ()
+    return model.rest or _without_roles(model, job), () if model.missing is not None else model.errors
+
+
+def _without_roles(model: InvalidJob, job: FoundJob) -> TrainingJob:
+    metadata, suspend = job.raw["metadata"], job.raw
+    for field in KNOWN_KINDS[job.resource].suspend_path:
+        suspend = mapping(suspend).get(field)  # type: ignore[assignment]
+    return TrainingJob(
+        name=model.name,
+        api_version=model.api_version,
+        kind=model.kind,
+        uid=model.uid,
+        resource_version=model.resource_version,
+        generation=model.generation,
+        roles=(),
+        status=model.status,
+        labels=strings(metadata.get("labels")),
+        annotations=strings(metadata.get("annotations")),
+        created_at=text(metadata.get("creationTimestamp")),
+        deleted_at=model.deleted_at,
+        suspend=suspend is True,  # type: ignore[comparison-overlap]
+    )
+
+
 def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
     """Why a job has no phase; '' for one that has, or that waits, as its message says. `operator`: its settings, see
     `Cluster.operator`."""
     from tjworker.cli.narrative import UNTAKEN
-    from tjworker.cli.rows import is_waiting
 
-    if job.status.get("phase") or is_waiting(job.status):
+    if job_phase(job.status):
         return ""
     kind, of_operator = KNOWN_KINDS[job.resource], operator_kinds(operator)
     if of_operator is not None and kind.resource not in of_operator:
@@ -286,7 +332,9 @@ def _with(raw: Mapping[str, Any], path: Sequence[str], value: int) -> Json:
 def suspending(job: FoundJob, suspend: bool) -> Json | None:
     """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it
     cannot."""
-    model, name, job_kind = parsed(job), job.name, KNOWN_KINDS[job.resource]
+    name, job_kind = job.name, KNOWN_KINDS[job.resource]
+    # One that waits for its runtime can be suspended, so that it does not start when that comes.
+    model = readable(job)[0] if job_phase(job.status) == WAITING else parsed(job)
     _check_not_ending(model, name)
     patch: Any = suspend
     for field in reversed(job_kind.suspend_path):

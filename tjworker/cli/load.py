@@ -12,7 +12,7 @@ from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord
 from tjworker.api.quantity import milli, whole
 from tjworker.cli.room import OTHERS, Room
-from tjworker.cli.rows import align, duration
+from tjworker.cli.rows import align, duration, job_phase
 
 Json = Mapping[str, Any]
 MAX_NODES = 20
@@ -123,7 +123,7 @@ def standing(status: Json) -> Standing:
     told = status.get("trainerStatus") or {}
     done, left = told.get("progressPercentage"), told.get("estimatedRemainingSeconds")
     return Standing(
-        str(status.get("phase") or "-"),
+        job_phase(status) or "-",
         str(status.get("active") or "-"),
         "-" if done is None else f"{done}%",
         "-" if left is None else duration(float(left)),

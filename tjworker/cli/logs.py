@@ -43,7 +43,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
     tj logs digits --since 5m --timestamps
     """
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import check_replica, find_job, job_pods, main_container
+    from tjworker.cli.jobs import check_replica, find_job, job_pods, main_container, with_named
     from tjworker.cli.logstream import Follower, Wanted, read_log, targets
 
     excerpt = _excerpt(**which)
@@ -51,7 +51,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
         raise click.UsageError("--follow and --previous exclude each other: a run that is over has no more lines")
     with user_cluster() as cluster:
         where = namespace or cluster.namespace
-        found = find_job(cluster.api, where, job)
+        found = with_named(cluster.api, find_job(cluster.api, where, job))
         check_replica(found, role, index)
         wanted = Wanted(role, index)
         if follow:
@@ -88,12 +88,13 @@ def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:
     are none."""
     from tjworker.cli.errors import UserError
     from tjworker.cli.logstream import last_words
+    from tjworker.cli.rows import job_phase
 
     name, status = job.name, job.status
     found = list(last_words(job, wanted))
     if not found:
         if not status.get("completionTime"):
-            phase = status.get("phase") or "not accepted yet"
+            phase = job_phase(status) or "not accepted yet"
             raise UserError(f"{name} ({phase}) has no such pods now; `tj describe {name}` says what it waits for")
         if status.get("refused"):
             raise UserError(f"{name} was refused and never had pods; `tj describe {name}` says what to mend")

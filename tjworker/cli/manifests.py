@@ -11,17 +11,21 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from tjworker.api import crd
-from tjworker.api.kinds import KNOWN_KINDS, parse, trainingjob
-from tjworker.api.kinds.base import JobKind
+from tjworker.api.kinds import COMPANIONS, KNOWN_KINDS, parse, resolved, trainingjob
+from tjworker.api.kinds.base import Companion, JobKind, field_errors, mapping
 from tjworker.api.kinds.trainingjob.spec import DEFAULT_IMAGE
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.naming import env_name
 from tjworker.api.podrules import resource_rules, template_rules
 from tjworker.api.unknown import unknown_fields
+from tjworker.base import GroupResource
 from tjworker.cli import strangers
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
@@ -30,6 +34,7 @@ from tjworker.reconcile.frameworks import framework_errors, role_ports
 
 Json = dict[str, Any]
 _KINDS = {(version, kind.kind): kind for kind in KNOWN_KINDS.values() for version in kind.api_versions}
+_COMPANIONS = {(f"{of.group}/{of.version}", of.kind): of for of in COMPANIONS.values()}
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
@@ -66,6 +71,11 @@ class Manifest:
     @property
     def kind(self) -> JobKind | None:
         return _KINDS.get((str(self.raw.get("apiVersion")), str(self.raw.get("kind"))))
+
+    @property
+    def companion(self) -> Companion | None:
+        """Of an object that jobs name, such as a runtime."""
+        return _COMPANIONS.get((str(self.raw.get("apiVersion")), str(self.raw.get("kind"))))
 
 
 def read(files: tuple[str, ...]) -> list[Manifest]:
@@ -109,6 +119,8 @@ def items(source: str, document: Json) -> Iterator[tuple[tuple[str | int, ...], 
 def errors(manifest: Manifest) -> list[FieldError]:
     """What is wrong with it; [] when the API server and the operator would take it."""
     kind = manifest.kind
+    if manifest.companion is not None:
+        return _companion_errors(manifest, manifest.companion)
     if kind is None:
         return [FieldError("kind", manifest.why_no_job)]
     found = list(_name_errors(manifest.raw))
@@ -126,6 +138,41 @@ def errors(manifest: Manifest) -> list[FieldError]:
         found += [error for error in parsed.errors if error.path not in known_paths]
     else:
         found += framework_errors(parsed)
+    return found
+
+
+@cache
+def _companion_schema(resource: GroupResource) -> Json:
+    version = crd.build_companion(COMPANIONS[resource])["spec"]["versions"][0]
+    schema: Json = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    return schema
+
+
+def _companion_errors(manifest: Manifest, companion: Companion) -> list[FieldError]:
+    """Of the object by itself, and of the barest job that names it: what no job could use is wrong with the object."""
+    spec = manifest.raw.get("spec")
+    found = list(_name_errors(manifest.raw))
+    schema = _companion_schema(companion.resource)
+    found += [unknown_field(one.path, one.name, one.known) for one in unknown_fields(spec, schema, "spec")]
+    listed = mapping(mapping(mapping(spec).get("template")).get("spec")).get("replicatedJobs")
+    for number, one in enumerate(listed if isinstance(listed, list) else ()):
+        template = mapping(mapping(mapping(one).get("template")).get("spec")).get("template")
+        path = f"spec.template.spec.replicatedJobs[{number}].template.spec.template"
+        found += template_errors(template, path)
+    try:
+        companion.spec_model.model_validate(spec)
+    except ValidationError as error:
+        return [*found, *field_errors(error)]
+    kind = next(kind for kind in KNOWN_KINDS.values() if companion in kind.companions)
+    whose = {"name": "job", "namespace": "default"}
+    named = {"runtimeRef": {"name": manifest.name, "kind": companion.kind}}
+    job = {"apiVersion": kind.api_versions[0], "kind": kind.kind, "metadata": whose, "spec": named}
+    parsed = parse(kind.resource, resolved(kind.resource, job, manifest.raw))
+    if isinstance(parsed, InvalidJob):
+        of = f"{companion.kind} {manifest.name}"
+        for wrong in parsed.errors:
+            path = "spec" if wrong.path.startswith("spec.runtimeRef") else wrong.path.removeprefix(f"{of}: ")
+            found.append(FieldError(path, wrong.message.removeprefix(f"{of} ")))
     return found
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.indices import MAX_INDEX, parse_indices
-from tjworker.api.model import Role, TrainingJob
+from tjworker.api.model import FieldError, Role, TrainingJob
 from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE, REPORT_REFUSED, Condition
 from tjworker.api.tenancy import tenancy
@@ -59,13 +59,15 @@ def describe(
     *,
     ill_nodes: Mapping[str, str] = NONE,
     obstacles: Mapping[str, str] = NONE,
+    errors: Sequence[FieldError] = (),
 ) -> list[Section]:
     """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `ill_nodes`: node ->
-    what is wrong with it; `obstacles`: role -> why it has no more replicas (see `room`)."""
+    what is wrong with it; `obstacles`: role -> why it has no more replicas (see `room`). `errors`: what of its spec
+    cannot be used."""
     waits = tuple(_waits(job, pods, now, ill_nodes))
     said = "\n".join((job.status.message, gist(job.status.message), *waits))
     found = [
-        Section("", (*_headline(job, now), *doubts(job, pods, now), *_older_pods(job, pods))),
+        Section("", (*_headline(job, now), *_unusable(job, errors), *doubts(job, pods, now), *_older_pods(job, pods))),
         Section("Replicas", tuple(_role(role, job, pods, now) for role in job.roles)),
         Section("Waits for", waits),
         Section("Progress", tuple(_progress(job, now))),
@@ -82,21 +84,30 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
     status, name = job.status, job.name.name
     kind = f"{job.kind} {name} in namespace {job.name.namespace}"
     made = f"made {rows.age(job.created_at, now)} ago"
-    if not status.phase:
+    phase = rows.job_phase(status.to_json())
+    if not phase:
         yield f"{kind}, {made}: {UNTAKEN}"
         return
-    told = next((c for c in status.conditions if c.type == _CONDITION_OF.get(status.phase, status.phase)), None)
+    told = next((c for c in status.conditions if c.type == _CONDITION_OF.get(phase, phase)), None)
     for_ = f" for {rows.age(told.last_transition_time, now)}" if told and told.status == "True" else ""
     if status.refused:
         yield f"{kind} was refused and has no pods; {made}. It starts once its spec is mended."
     elif status.ended:
         yield f"{kind} has ended: {status.phase}, {rows.age(status.completion_time, now)} ago; {made}."
     else:
-        yield f"{kind} is {status.phase}{for_}, {made}."
+        yield f"{kind} is {phase}{for_}, {made}."
     if status.message:
         yield f"{status.message.removesuffix('.')}."
     if whose := tenancy(job.annotations):
         yield f"It is for {whose}."
+
+
+def _unusable(job: TrainingJob, errors: Sequence[FieldError]) -> Iterator[str]:
+    """What the status does not say yet, or of a job that no operator serves will not."""
+    said = (job.status.message, job.status.unusable_spec)
+    new = [str(error) for error in errors if not any(str(error) in one for one in said)]
+    if new:
+        yield f"! Its spec cannot be used: {'; '.join(new)}"
 
 
 SHOWN_METRICS = 8

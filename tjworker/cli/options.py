@@ -22,11 +22,11 @@ in_namespace = click.option("-n", "--namespace", help="Namespace; default: the c
 def job_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The jobs that begin like that, with their phases; none when the cluster does not answer soon: a shell that
     completes has no place for a message."""
-    from tjworker.api.kinds.base import seen_status
     from tjworker.base import OperatorError
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.errors import UserError
     from tjworker.cli.jobs import list_jobs
+    from tjworker.cli.rows import job_phase
 
     try:
         with user_cluster(request_timeout_seconds=COMPLETES_WITHIN_SECONDS, quiet=True) as cluster:
@@ -34,7 +34,7 @@ def job_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     except (OperatorError, UserError, OSError):
         return []
     return [
-        CompletionItem(name, help=seen_status(job.raw).get("phase"))
+        CompletionItem(name, help=job_phase(job.status) or None)
         for job in found
         if (name := str(job.raw["metadata"]["name"])).startswith(incomplete)
     ]

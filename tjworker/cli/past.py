@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tjworker.api.kinds import KNOWN_KINDS, parse
-from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.kinds import KNOWN_KINDS
+from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource, OperatorError, printable
 from tjworker.cli import narrative, rows
 from tjworker.cli.chart import Chart, chart
 from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
+from tjworker.cli.jobs import FoundJob, readable
 from tjworker.cli.narrative import Section
 from tjworker.history.records import GONE_AT, Story, Summary
 
@@ -92,8 +93,8 @@ class Past:
 
 def past(story: Story) -> Past:
     one = story.summary
-    job = parse(GroupResource(one.resource), dict(story.job)) if story.job and one.resource in KNOWN_KINDS else None
-    model = job.rest if isinstance(job, InvalidJob) else job
+    known = bool(story.job) and one.resource in KNOWN_KINDS
+    model = readable(FoundJob(GroupResource(one.resource), dict(story.job)))[0] if known else None
     about = f"{one.kind.lower()}/{one.name}"
     seen = [Happening(m.at, m.at, 1, "Normal", m.phase, about, m.message) for m in story.moments]
     at = rows.parse_time(one.deleted_at or one.ended_at) or rows.utc_now()

@@ -20,6 +20,8 @@ from tjworker.store.work_queue import QueueStats
 JOB_HEADER = ("NAME", "PHASE", "ACTIVE", "RESTARTS", "AGE")
 POD_HEADER = ("POD", "PHASE", "READY", "ATTEMPT", "NODE", "AGE")
 
+WAITING = "Waiting"
+"""A condition, shown as the phase of a job that has none."""
 SHOWN_FAILURES = 3
 SHOWN_LOG_LINES = 5
 LONG_MESSAGE = 30
@@ -30,7 +32,7 @@ _COLOURS = {
     **dict.fromkeys(("Running", "Succeed", "Succeeded"), "green"),
     **dict.fromkeys(("Failed", "Timeout", "Preempted", "NodeFail", "Error", "OOMKilled", "Evicted"), "red"),
     **dict.fromkeys(("ImagePullBackOff", "ErrImagePull", "CreateContainerError", "CrashLoopBackOff"), "red"),
-    **dict.fromkeys(("Restarting", "Scaling", "Terminating", "Suspended"), "yellow"),
+    **dict.fromkeys(("Restarting", "Scaling", "Terminating", "Suspended", WAITING), "yellow"),
 }
 _PHASE_CELL = re.compile(rf"(?<=   )({'|'.join(_COLOURS)})(?=$| )")
 
@@ -70,6 +72,15 @@ def duration(seconds: float) -> str:
     if hours < 48:
         return f"{hours}h{minutes}m" if hours < 8 and minutes else f"{hours}h"
     return f"{hours // 24}d"
+
+
+def job_phase(status: Mapping[str, Any]) -> str:
+    """Of our own status: the phase. `Waiting` for a job without one that waits for an object that its spec names, such
+    as a runtime; '' for a job that the operator has not taken up."""
+    listed = status.get("conditions")
+    conditions = (c for c in listed if isinstance(c, Mapping)) if isinstance(listed, list) else ()
+    waits = any((c.get("type"), c.get("status")) == (WAITING, "True") for c in conditions)
+    return str(status.get("phase") or (WAITING if waits else ""))
 
 
 def job_message(raw: Mapping[str, Any]) -> str:
@@ -115,19 +126,12 @@ def job_row(raw: Mapping[str, Any], now: datetime, *, wide: bool = False) -> tup
     status, metadata = seen_status(raw), raw["metadata"]
     row = (
         str(metadata["name"]),
-        str(status.get("phase") or ("Waiting" if is_waiting(status) else "<none>")),
+        job_phase(status) or "<none>",
         str(status.get("active") or "-"),
         str(status.get("restarts", 0)),
         age(metadata.get("creationTimestamp"), now),
     )
     return (*row, str(raw.get("kind", "")), job_message(raw)) if wide else row
-
-
-def is_waiting(status: Mapping[str, Any]) -> bool:
-    """A job that has no phase yet waits for what it names, such as a runtime."""
-    listed = status.get("conditions")
-    told = (c for c in listed if isinstance(c, Mapping)) if isinstance(listed, list) else ()
-    return any((c.get("type"), c.get("status")) == ("Waiting", "True") for c in told)
 
 
 def pod_phase(pod: Mapping[str, Any]) -> str:

@@ -37,11 +37,15 @@ def submit(files: tuple[str, ...], wait: bool, no_logs: bool, output: str | None
     """
     from tjworker.cli import others
     from tjworker.cli.cluster import user_cluster
+    from tjworker.cli.errors import UserError
+    from tjworker.cli.jobs import with_named
     from tjworker.cli.manifests import hints, read, refuse_the_wrong
 
     manifests = read(files)
-    jobs = [manifest for manifest in manifests if not manifest.is_other] or manifests
-    refuse_the_wrong(jobs)
+    jobs = [manifest for manifest in manifests if not manifest.is_other]
+    refuse_the_wrong([manifest for manifest in manifests if manifest in jobs or manifest.companion] or manifests)
+    if not jobs:
+        raise UserError(f"{manifests[0].source} has no job; `kubectl apply -f` takes what stands in it")
     with user_cluster() as cluster:
         refuse_kinds_that_are_off(cluster, jobs)
         places = [_namespace(cluster, manifest, namespace) for manifest in manifests]
@@ -56,13 +60,15 @@ def submit(files: tuple[str, ...], wait: bool, no_logs: bool, output: str | None
                 made.append(create(cluster, manifest, places[number], output))
             else:
                 _tell_other(other.what, others.apply(cluster, other), output)
-        for job in made:
+        found = [with_named(cluster.api, job) for job in made]
+        for job in found:
+            _warn_of_spec(job)
             _warn_of_lost_logs(job)
         for manifest in jobs:
             for hint in hints(manifest):
                 complain(f"{manifest.name}: {hint}")
-        _warn_of_no_room(cluster, made)
-        return follow(cluster, made, logs=not (no_logs or output)) if wait else 0
+        _warn_of_no_room(cluster, found)
+        return follow(cluster, found, logs=not (no_logs or output)) if wait else 0
 
 
 def _tell_other(what: str, done: str, output: str | None) -> None:
@@ -120,11 +126,23 @@ def create(cluster: Cluster, manifest: Manifest, namespace: str, output: str | N
     return made
 
 
+def _warn_of_spec(job: FoundJob) -> None:
+    """What its runtime makes of a job is known only in the cluster: that it is not there yet, or does not suit it."""
+    from tjworker.api.kinds import parse
+    from tjworker.api.model import InvalidJob
+
+    model = parse(job.resource, job.raw)
+    if isinstance(model, InvalidJob):
+        why = "it waits" if model.missing is not None else "its spec cannot be used"
+        complain(f"{job.name}: {why}: {'; '.join(map(str, model.errors))}")
+
+
 def _warn_of_lost_logs(job: FoundJob) -> None:
     """Whoever submits a first job looks for its output after its end."""
-    from tjworker.cli.jobs import parsed
+    from tjworker.cli.jobs import readable
 
-    if parsed(job).clean_pod_policy == "All":
+    model, _ = readable(job)
+    if model.roles and model.clean_pod_policy == "All":
         name = job.raw["metadata"]["name"]
         complain(
             f"{name}: its pods go at its end, and their logs with them; spec.cleanPodPolicy Running keeps those that "
@@ -137,7 +155,7 @@ def _warn_of_no_room(cluster: Cluster, made: list[FoundJob]) -> None:
     Silent where the user may not look at nodes."""
     from tjworker.api.resources import NODES
     from tjworker.base import OperatorError
-    from tjworker.cli.jobs import list_all, parsed
+    from tjworker.cli.jobs import list_all, readable
     from tjworker.cli.room import too_large
 
     try:
@@ -145,7 +163,7 @@ def _warn_of_no_room(cluster: Cluster, made: list[FoundJob]) -> None:
     except OperatorError:
         return
     for job in made:
-        for said in too_large(parsed(job), nodes):
+        for said in too_large(readable(job)[0], nodes):
             complain(f"{job.raw['metadata']['name']}: {said}")
 
 
@@ -189,7 +207,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
                 raise change
             kind, raw = change
             uid = str(raw["metadata"]["uid"])
-            phase = _GONE if kind == "DELETED" else str(seen_status(raw).get("phase") or "")
+            phase = _GONE if kind == "DELETED" else rows.job_phase(seen_status(raw))
             if uid in phases and phase not in ("", phases[uid]) and phases[uid] not in END_PHASES:
                 phases[uid] = phase
                 if (reader := output.get(uid)) is not None and (phase in END_PHASES or phase == _GONE):

@@ -33,7 +33,7 @@ def timeline(job: str, output: str, namespace: str | None) -> int:
     from tjworker.cli.chart import chart
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.errors import NoSuchJob, UserError
-    from tjworker.cli.jobs import find_job, job_events, job_pods, parsed
+    from tjworker.cli.jobs import find_job, job_events, job_pods, readable, with_named
     from tjworker.cli.past import past_instead
 
     with user_cluster() as cluster:
@@ -46,7 +46,8 @@ def timeline(job: str, output: str, namespace: str | None) -> int:
                 raise UserError(f"the history has no object of {job} that can be drawn; see `tj describe`") from None
             drawn = of_past
         else:
-            drawn = chart(parsed(found), job_pods(cluster.api, found), job_events(cluster.api, found), rows.utc_now())
+            model, _ = readable(with_named(cluster.api, found))
+            drawn = chart(model, job_pods(cluster.api, found), job_events(cluster.api, found), rows.utc_now())
     if output in ("json", "yaml"):
         dump(_as_object(drawn), output)
     elif output == "svg":

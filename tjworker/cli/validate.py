@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 @click.command(short_help="Check manifests, without a cluster.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
 def validate(files: tuple[str, ...]) -> int:
-    """Check each job in FILE (`-`: stdin) without a cluster: its fields, the rules of its kind, and Kubernetes' rules
-    for the pod templates. What only a cluster knows is not checked: quotas, admission policies, whether the image
-    exists, whether there is room.
+    """Check each job, and each runtime of TrainJobs, in FILE (`-`: stdin) without a cluster: its fields, the rules of
+    its kind, and Kubernetes' rules for the pod templates. What only a cluster knows is not checked: quotas, admission
+    policies, whether the image exists, whether there is room.
 
     \b
     tj validate job.yaml
@@ -26,7 +26,7 @@ def validate(files: tuple[str, ...]) -> int:
 
     manifests = read(files)
     # A file of nothing but other objects is the wrong file; beside jobs they are left alone.
-    jobs = [m for m in manifests if m.kind or m.is_misspelt] or manifests
+    jobs = [m for m in manifests if m.kind or m.companion or m.is_misspelt] or manifests
     refuse_the_wrong(jobs)
     for manifest in manifests:
         if manifest in jobs:

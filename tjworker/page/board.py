@@ -22,7 +22,7 @@ from tjworker.api.observed import ENDED_PHASES, NodeRecord, PodRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import GroupResource, Invalid, JobKey, OperatorError, Terminal, parse_key
-from tjworker.cli.rows import job_message
+from tjworker.cli.rows import job_message, job_phase
 from tjworker.history.records import Summary
 from tjworker.history.store import HistoryStore, ended
 from tjworker.page.shared import Shared
@@ -318,7 +318,7 @@ def _job_row(key: JobKey, fields: Mapping[bytes, bytes], mark: int) -> JobRow | 
         name=name.name,
         kind=kind,
         uid=name_of(uid),
-        phase=text(status.get("phase")),
+        phase=job_phase(status),
         created_at=text(mapping(raw.get("metadata")).get("creationTimestamp")),
         ended_at=text(status.get("completionTime")),
         replicas=_replicas(status),

@@ -17,14 +17,14 @@ import orjson
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler, StaticFileHandler
 
-from tjworker.api.kinds import KNOWN_KINDS, parse
-from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.kinds import KNOWN_KINDS
+from tjworker.api.model import TrainingJob
 from tjworker.api.resources import EVENTS, NODES
 from tjworker.base import GroupResource, OperatorError, Transient
 from tjworker.cli import happenings, narrative, rows
 from tjworker.cli.chart import chart
 from tjworker.cli.chartsvg import svg
-from tjworker.cli.jobs import FoundJob, job_pods, list_all, role_names
+from tjworker.cli.jobs import FoundJob, job_pods, list_all, readable, role_names, with_named
 from tjworker.cli.past import past
 from tjworker.history.records import Summary
 from tjworker.history.store import HistoryStore
@@ -158,19 +158,15 @@ class Job(View):
         raw, now = found.raw, self.site.now()
         pods = job_pods(viewer.api, found)
         seen = _events(viewer, found)
-        model = parse(found.resource, raw)
-        job = model.rest if isinstance(model, InvalidJob) else model
-        sections = [] if job is None else narrative.describe(raw, job, pods, seen, now)
-        if isinstance(model, InvalidJob):
-            wrong = "; ".join(map(str, model.errors))
-            sections.insert(0, narrative.Section("", (f"! Its spec cannot be used: {wrong}",)))
+        job, errors = readable(with_named(viewer.api, found))
+        sections = narrative.describe(raw, job, pods, seen, now, errors=errors)
         trainer_status = found.status.get("trainerStatus") or {}
         resource, namespace, name = path
         return self.html(
             "job.html",
             name=views.shown(name),
             namespace=namespace,
-            phase=views.shown(found.status.get("phase") or views.NEW, 40),
+            phase=views.shown(rows.job_phase(found.status) or views.NEW, 40),
             progress=trainer_status.get("progressPercentage"),
             blocks=views.section_blocks(sections),
             log_link=f"/logs/{resource}/{namespace}/{name}",
@@ -179,7 +175,7 @@ class Job(View):
             watch=f"{resource}/{namespace}/{name}",
             lives=True,
             # A lane for each of thousands of pods would take seconds to draw, at each change of the job.
-            **_parts(job, pods, now, None if job is None else svg(chart(job, pods[: views.SHOWN_PODS], seen, now))),
+            **_parts(job, pods, now, svg(chart(job, pods[: views.SHOWN_PODS], seen, now))),
         )
 
 
