@@ -263,13 +263,14 @@ def test_of_a_job_of_many_pods_some_are_shown_and_drawn_and_a_note_names_the_res
     assert f"{1_000 - views.SHOWN_PODS} more pods" in body
 
 
-def test_a_spec_that_cannot_be_used_is_said_first(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_that_a_spec_cannot_be_used_follows_the_headline(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     made = page.add(DIGITS.status(phase="Running", message="all run"))
     spoilt = {**made, "spec": {**made["spec"], "timeLimit": "soon"}}  # as an older schema of the CRD took it
     monkeypatch.setattr(server, "find_job", lambda *_: FoundJob(AITRAININGJOBS, spoilt))
     story = page.get(f"/jobs/{JOB_PATH}").body.partition('id="story"')[2]
-    first, *others = (text_of(one) for one in re.findall(r"<p[^>]*>(.*?)</p>", story, re.DOTALL))
-    assert first.startswith("Its spec cannot be used: spec.timeLimit")
+    headline, second, *others = (text_of(one) for one in re.findall(r"<p[^>]*>(.*?)</p>", story, re.DOTALL))
+    assert headline.startswith("AITrainingJob digits in namespace default is Running")
+    assert second.startswith("Its spec cannot be used: spec.timeLimit")
     assert any("all run" in one for one in others)
 
 
