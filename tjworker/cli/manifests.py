@@ -170,9 +170,9 @@ def _companion_errors(manifest: Manifest, companion: Companion) -> list[FieldErr
     parsed = parse(kind.resource, resolved(kind.resource, job, manifest.raw))
     if isinstance(parsed, InvalidJob):
         of = f"{companion.kind} {manifest.name}"
-        for error in parsed.errors:
-            path = "spec" if error.path.startswith("spec.runtimeRef") else error.path.removeprefix(f"{of}: ")
-            found.append(FieldError(path, error.message.removeprefix(f"{of} ")))
+        for one in parsed.errors:
+            path = "spec" if one.path.startswith("spec.runtimeRef") else one.path.removeprefix(f"{of}: ")
+            found.append(FieldError(path, one.message.removeprefix(f"{of} ")))
     return found
 
 
