@@ -95,10 +95,10 @@ def chart_files() -> dict[str, str]:
         )
     files["files/monitoring/dashboard.json"] = (K8S / "monitoring" / "dashboard.json").read_text(encoding="utf-8")
     files["files/defaults.yaml"] = files["values.yaml"]
-    for path in files:
-        if path.startswith("templates/") and not path.endswith(".tpl"):
+    for name in files:
+        if name.startswith("templates/") and not name.endswith(".tpl"):
             # In each: Helm promises no order of templates.
-            files[path] = f'{{{{- include "trainingjob-operator.defaults" . }}}}\n{files[path]}'
+            files[name] = f'{{{{- include "trainingjob-operator.defaults" . }}}}\n{files[name]}'
     return files
 
 

@@ -140,3 +140,8 @@ def _configure_logging(**_: Any) -> None:
 
 
 app = make_app(settings_or_exit())
+if page_url := settings_or_exit().page_url:
+    # Imported on demand: tornado is for Flower alone.
+    from tjworker.telemetry.flower_link import link_flower
+
+    link_flower(page_url)

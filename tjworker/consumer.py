@@ -20,7 +20,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
-from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -222,25 +221,31 @@ def read_before_killing(pool: Any) -> None:
     pool._on_hard_timeout = read_and_kill
 
 
-def ask(redis: Any, queue: str) -> int:
-    """The number of waiting messages. Raises RedisError while Redis does not answer or takes no writes: then no message
-    can be taken, and a restart cures nothing."""
+SIGN_IN = """
+-- By Redis' clock: those of the machines differ. Keys  workers
+local now = tonumber(redis.call('TIME')[1])
+for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now, ARGV[i]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ARGV[1])
+redis.call('EXPIRE', KEYS[1], ARGV[1])
+"""
+
+
+def ask(redis: Any, queue: str, processes: Sequence[str] = ()) -> int:
+    """The number of waiting messages. Says at the same time that `processes` run passes, which the page lists. Raises
+    RedisError while Redis does not answer or takes no writes: then no message can be taken, and a restart cures
+    nothing."""
     pipe = redis.pipeline(transaction=False)
     pipe.llen(queue)
     pipe.rpop(f"{queue}.nothing")  # a write without effect
-    return int(pipe.execute()[0])
-
-
-def sign_in(redis: Any, prefix: str, processes: Sequence[str]) -> None:
-    """Say in Redis that these processes run passes, for the page. Raises RedisError."""
-    key = BY_NAME["workers"].of(prefix)
-    # By Redis' clock: those of the machines differ.
-    now, _ = redis.time()
-    pipe = redis.pipeline(transaction=False)
-    pipe.zadd(key, dict.fromkeys(processes, now))
-    pipe.zremrangebyscore(key, "-inf", now - WORKERS_TTL_SECONDS)
-    pipe.expire(key, WORKERS_TTL_SECONDS)
-    pipe.execute()
+    if processes:
+        # The queue has the prefix of the keys for its name.
+        pipe.eval(SIGN_IN, 1, BY_NAME["workers"].of(queue), WORKERS_TTL_SECONDS, *processes)
+    waiting, written, *_ = pipe.execute(raise_on_error=False)
+    # Not the third answer: the page's list is no reason to call Redis away.
+    for answer in (waiting, written):
+        if isinstance(answer, Exception):
+            raise answer
+    return int(waiting)
 
 
 Leave = Callable[[int], object]
@@ -328,17 +333,13 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         useless, stopping = Lasting(LOOP_GAP_SECONDS), Lasting(LOOP_GAP_SECONDS)
         wait = threading.Event().wait
         while True:
-            self.look(monotonic(), lambda: ask(redis, queue))
+            self.look(monotonic(), lambda: ask(redis, queue, self._processes()))
             now = monotonic()
             stops = any(flag is not None and flag is not False for flag in (state.should_stop, state.should_terminate))
             if end := self._find_end_of_stop(stopping.look(now, stops), settings.task_soft_time_limit_seconds):
                 return self._end(*end)
             report = self.report()
             takes_nothing = not stops and self._answers.seconds(now) > 0 and not report.ready
-            if not stops and self._answers.seconds(now):
-                # A page without idle workers is no reason to do anything.
-                with suppress(RedisError):
-                    sign_in(redis, settings.key_prefix, self._processes())
             if useless.look(now, takes_nothing) > USELESS_LIMIT_SECONDS:
                 why = "; ".join(report.problems()) or "it has not begun to consume"
                 why = f"it takes no task, although Redis has answered for {USELESS_LIMIT_SECONDS:.0f} s: {why}"

@@ -282,6 +282,9 @@ class Settings(BaseSettings):
     page_flower_url: str = Field(
         "", pattern=r"^(https?://\S+)?$", description="address of Flower for the page's link; empty: no link"
     )
+    page_url: str = Field(
+        "", pattern=r"^(https?://[^\s{}]+)?$", description="address of the page for Flower's link; empty: no link"
+    )
 
     health_host: str = Field(
         "0.0.0.0",  # noqa: S104  the kubelet must reach it

@@ -54,6 +54,21 @@ def test_while_the_server_is_away_the_page_keeps_what_it_had_and_says_how_old_it
     assert "digits" in str(tab.run("document.querySelector('tbody').textContent"))
 
 
+def test_a_view_that_is_refused_a_stream_is_read_again_and_is_live_once_there_is_a_place(
+    page: PageWorld, tab: Tab
+) -> None:
+    made = furnished(page)
+    page.site.watchers.most = 0
+    tab.open(page.url)
+    tab.run("AGAIN_MS")  # the script is loaded
+    until("it is refused", lambda: tab.run("events.readyState === EventSource.CLOSED"))
+    page.change(made, phase="Restarting")
+    until("it is read again", lambda: "Restarting" in str(tab.run("document.querySelector('tbody').textContent")))
+    assert "Live" not in str(tab.run("document.getElementById('freshness').textContent"))
+    page.site.watchers.most = 1
+    until("it is live", lambda: "Live" in str(tab.run("document.getElementById('freshness').textContent")))
+
+
 @pytest.mark.parametrize("path", ["/", f"/jobs/{KIND}/default/digits"])
 def test_texts_of_a_job_run_no_script(page: PageWorld, tab: Tab, path: str) -> None:
     page.add(make_job("digits").workers(2).status(phase="Running", message=HOSTILE))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.chaos.served import GUESTS, SETTINGS
-from tests.chaos.waves import RUNTIME, SCENARIOS
+from tests.chaos.waves import RUNTIMES, SCENARIOS
 from tests.scenarios.world import World
 from tests.support.kinds import collection_of, resource_of
 from tests.support.trainer import RUNTIME_PATH
@@ -23,7 +23,8 @@ def test_each_kind_that_is_served_has_a_life() -> None:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_life_ends_as_its_name_says(name: str) -> None:
     manifest, world = SCENARIOS[name], World(nodes=3, kinds=SETTINGS["TJ_KINDS"])
-    world.cluster.client.create(RUNTIME_PATH, RUNTIME)
+    for named in RUNTIMES:
+        world.cluster.client.create(RUNTIME_PATH, named)
     world.cluster.client.create(collection_of(manifest), manifest)
     world.run().advance(WITHIN_SECONDS, step_seconds=2)
     (job,) = world.cluster.client.get(collection_of(manifest))["items"]

@@ -19,7 +19,7 @@ from tests.e2e.control_plane.api import RefusedError, send
 from tests.scenarios.world import job, play, role, training_job
 from tests.support.guests import KIND_OF, guest_job
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, collection_of, resource_of
-from tests.support.trainer import RUNTIME_PATH, runtime, train_job
+from tests.support.trainer import RUNTIME_PATH, replicated, runtime, train_job
 from tjworker.api.kinds import KINDS
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.status import END_PHASES
@@ -39,14 +39,27 @@ def _guest(resource: GroupResource, plays: Mapping[str, Json], **spec: Any) -> J
     return made
 
 
-RUNTIME = runtime(name="chaos")
+DATA = "dataset-initializer"
+RUNTIMES = (
+    runtime(name="chaos"),
+    runtime(
+        replicated(DATA, step=DATA), replicated("node", step="trainer", after={DATA: "Complete"}), name="chaos-fetches"
+    ),
+)
 """Of the TrainJobs, for all namespaces."""
 
 
-def _train_job(annotations: Json) -> Json:
-    jobs = [{"name": "node", "template": {"spec": {"template": {"metadata": {"annotations": annotations}}}}}]
+def _train_job(named: str, **plays: Json) -> Json:
+    """Of two nodes; `plays`: of the pods of each replicated job, `data` for the initializer."""
+    jobs = [
+        {
+            "name": DATA if job == "data" else job,
+            "template": {"spec": {"template": {"metadata": {"annotations": told}}}},
+        }
+        for job, told in plays.items()
+    ]
     patch = {"manager": "example.com/chaos", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
-    made = train_job("chaos", trainer={"numNodes": 2}, runtimePatches=[patch])
+    made = train_job(named, trainer={"numNodes": 2}, runtimePatches=[patch])
     del made["metadata"]["namespace"]
     return made
 
@@ -81,7 +94,8 @@ SCENARIOS: Mapping[str, Json] = {
     # One role ends each of them, and the others run on: which of two is done first would be chance.
     "pytorch-restarts": _guest(PYTORCH, {"Master": _FLAKY}),
     "mpi-succeeds": _guest(MPI, {"Launcher": play(run_seconds=5)}),
-    "trainjob-restarts": _train_job(_FLAKY),
+    "trainjob-restarts": _train_job("chaos", node=_FLAKY),
+    "trainjob-fetches": _train_job("chaos-fetches", data=play(run_seconds=3), node=play(run_seconds=4)),
     "tf-fails": _guest(TF, {"PS": play(run_seconds=4, exit_code=1)}),
 }
 MADE_BY_OTHERS = {
@@ -106,6 +120,7 @@ STANDS: Mapping[str, Json] = {
     **{f"stands-{n}": TEST_KINDS[AITRAININGJOBS].standing() for n in range(2)},
     **{f"stands-{KINDS[resource].short_name}": one.standing() for resource, one in TEST_KINDS.items()},
     "stands-pytorch": guest_job(PYTORCH),
+    "stands-trainjob": _train_job("chaos"),
 }
 _ONE_OF_EACH_KIND = (
     *(one.standing() for one in TEST_KINDS.values()),
@@ -146,7 +161,8 @@ class Wave:
     # -- the user's hands --------------------------------------------------------------------------
     def begin(self) -> None:
         self.send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-        self.insist(lambda: self.send("POST", RUNTIME_PATH, RUNTIME))
+        for named in RUNTIMES:
+            self.insist(lambda named=named: self.send("POST", RUNTIME_PATH, named))
         for name, manifest in STANDS.items():
             self.apply(manifest, name)
 

@@ -351,10 +351,11 @@ def test_a_drain_moves_the_operator_and_redis_brings_its_data(installed: Install
     cluster.kubectl("uncordon", NAME)
 
 
-def test_uninstalling_leaves_nothing(installed: Installation) -> None:
+def test_uninstalling_leaves_nothing_but_the_kinds_of_other_operators(installed: Installation) -> None:
     """The last one: the other files install an operator of their own."""
     installed.uninstall()
     kubectl = installed.cluster.kubectl
     assert "tj-" not in kubectl("get", "namespaces,clusterroles,clusterrolebindings,priorityclasses", "-o", "name")
     assert "elasticdeeplearning.ai" not in kubectl("get", "crds", "-o", "name")
+    assert "pytorchjobs.kubeflow.org" in kubectl("get", "crds", "-o", "name"), "its jobs may be another operator's"
     assert kubectl("get", "pods", "-l", "job-name", "-o", "name") == ""

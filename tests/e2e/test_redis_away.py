@@ -25,7 +25,6 @@ from benchmarks.support.valkey import Valkey, free_port
 from tests.support import waiting
 from tests.support.black_hole import BlackHole
 from tests.support.kubeconfig import make_kubeconfig
-from tests.support.tiers import one_in
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
@@ -197,7 +196,8 @@ OUTAGES = {
 }
 
 
-@pytest.mark.parametrize("sentence", one_in(len(OUTAGES), OUTAGES))
+@pytest.mark.long
+@pytest.mark.parametrize("sentence", OUTAGES)
 def test_a_redis_that_is_away_for_longer_than_a_task_may_take(sentence: str, stack: Stack) -> None:
     outage = OUTAGES[sentence]
     stack.server.start()

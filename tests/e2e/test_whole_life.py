@@ -332,6 +332,7 @@ def test_a_second_tj_up_in_the_same_folder_says_who_runs_there(stack: LocalStack
     assert f"a stack already runs in {stack.paths.root} (pid {stack.process.pid})" in second.stderr
 
 
+@pytest.mark.long  # `make test` plays test_supervisor.py's Ctrl-C, and the kill -9 below
 def test_ctrl_c_leaves_nothing_and_the_next_start_goes_on_with_the_job(
     stack: LocalStack, steady: tuple[str, Path]
 ) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +34,18 @@ def kubectl(*arguments: str, kubeconfig: Path | str = os.devnull, stdin: str = "
 
 
 def render(folder: Path) -> list[Json]:
+    """Each caller has documents of its own; a folder of k8s/ is rendered once a process."""
+    found: list[Json] = pickle.loads(_kept(folder) if folder.is_relative_to(K8S) else _rendered(folder))  # noqa: S301  our own
+    return found
+
+
+def _rendered(folder: Path) -> bytes:
     done = kubectl("kustomize", str(folder))
     assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return pickle.dumps(list(yaml.safe_load_all(done.stdout)))
+
+
+_kept = cache(_rendered)
 
 
 def names(documents: list[Json], kind: str) -> set[str]:

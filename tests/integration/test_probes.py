@@ -165,7 +165,7 @@ PAGES = ("/", "/workers", "/tasks", "/broker", "/api/tasks", "/api/task/types")
 def test_flower_shows_and_changes_nothing_and_its_probes_need_no_password(real_redis: RealRedis, flower: Json) -> None:
     port = free_port()
     command = [part.replace("5555", str(port)).replace("0.0.0.0", "127.0.0.1") for part in flower["command"][1:]]
-    told = {**values(flower), "FLOWER_BASIC_AUTH": "a:b"}
+    told = {**values(flower), "FLOWER_BASIC_AUTH": "a:b", "TJ_PAGE_URL": "https://jobs.example.com/?a=1&b=2"}
     env = {**os.environ, **told, "TJ_REDIS_URL": real_redis.url, "TJ_KEY_PREFIX": real_redis.prefix}
     process = subprocess.Popen([sys.executable, "-m", "celery", *command], env=env, cwd=ROOT, stderr=subprocess.DEVNULL)
     here = f"http://127.0.0.1:{port}"
@@ -176,6 +176,8 @@ def test_flower_shows_and_changes_nothing_and_its_probes_need_no_password(real_r
         assert code_of(f"{here}/") == 401, "all else is behind it"
         known = {"Authorization": f"Basic {base64.b64encode(b'a:b').decode()}"}
         assert {page: code_of(f"{here}{page}", known) for page in PAGES} == dict.fromkeys(PAGES, 200)
+        with urllib.request.urlopen(urllib.request.Request(f"{here}/workers", headers=known)) as answer:  # noqa: S310
+            assert 'href="https://jobs.example.com/?a=1&amp;b=2"' in answer.read().decode(), "it links to the page"
         said = {what: code_of(f"{here}{path}", known, b"{}") for what, path in WRITES.items()}
         assert said == dict.fromkeys(WRITES, 403)
     finally:

@@ -69,6 +69,7 @@ def test_the_message_says_what_has_changed(case: str) -> None:
 
 @same_python
 @pytest.mark.skipif(not (shutil.which("git") and (ROOT / ".git").exists()), reason="no checkout")
+@pytest.mark.long
 def test_the_tree_that_wrote_the_record_gives_its_answers() -> None:
     told = tell_change(QUESTION, recorded()["life-0"].split(), lambda _: show_old("life-0"))
     assert '-  "own status"' in told, told

@@ -345,12 +345,24 @@ def test_many_jobs_at_once_read_their_runtime_once() -> None:
     assert asked["update trainjobs/status"] <= 40
 
 
+def no_queue() -> Json:
+    made = runtime()
+    made["spec"] |= {"podGroupPolicy": {"volcano": {}}}
+    made["spec"]["template"]["metadata"] = {"annotations": {"scheduling.volcano.sh/queue-name": ""}}
+    return made
+
+
 WRONG_RUNTIMES: Mapping[str, tuple[Json, str]] = {
     "without a labelled step": (
         runtime(replicated("node")),
         "has no replicated job with the label trainer.kubeflow.org/trainjob-ancestor-step: trainer",
     ),
     "of flux": (runtime(policy={"flux": {}}), "the runtime has the policy flux, which is not supported"),
+    "with a queue of no name": (
+        no_queue(),
+        "ClusterTrainingRuntime torch-distributed: spec.template.metadata.annotations[scheduling.volcano.sh/queue-name]"
+        ": '': must not be empty; name a queue of Volcano, or remove it",
+    ),
     "that waits for nothing it has": (
         runtime(replicated("node", step="trainer", after={"data": "Complete"})),
         "data: no replicated job before it has that name",
@@ -385,6 +397,15 @@ def test_a_refused_job_stays_so_until_its_runtime_is_mended(made: Json) -> None:
     for i in range(3):
         w.patch_job("digits", {"metadata": {"labels": {"looked-at": str(i)}}}).run().advance(5)
     assert (w.requests()["update trainjobs/status"], pods(w)) == (writes, {})
+    w.cluster.client.delete(f"{RUNTIME_PATH}/torch-distributed")
+    w.run().advance(70)
+    assert conditions(w)[0][2:] == [
+        "ClusterTrainingRuntimeNotFound",
+        "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed does not exist; create it, and the job starts",
+    ]
+    w.cluster.client.create(RUNTIME_PATH, made)
+    w.run().advance(70)
+    assert conditions(w)[0][0] == "Failed"
     w.cluster.client.patch(f"{RUNTIME_PATH}/torch-distributed", {"spec": RUNTIMES["torch-distributed"]["spec"]})
     w.run().advance(5)
     assert set(pods(w)) == {N0, N1}
@@ -589,7 +610,8 @@ SPOILT: dict[str, Spoilt] = {
     ),
     "a reserved variable": Spoilt(
         train_job(trainer={"env": [{"name": "PET_NNODES", "value": "9"}]}),
-        "spec.trainer.env: must not have reserved envs, invalid envs configured: PET_NNODES; remove them",
+        "spec.trainer.env: must not have reserved envs, invalid envs configured: PET_NNODES; create the job"
+        " again without them",
     ),
     "a dataset for a runtime that fetches none": Spoilt(
         train_job(initializer={"dataset": {"storageUri": "hf://x"}}),
@@ -604,7 +626,9 @@ SPOILT: dict[str, Spoilt] = {
     "Open MPI without its launcher": Spoilt(
         train_job("no-launcher", trainer={"numNodes": 2}), "spec.trainer.numNodes: must have 1 when MPI trainingRuntime"
     ),
-    "no pods at all": Spoilt(train_job(trainer={"numNodes": 0}), "the job has no pods; suspend it to let it wait"),
+    "no pods at all": Spoilt(
+        train_job(trainer={"numNodes": 0}), "the job has no pods; suspend it, or create it again with at least 1"
+    ),
     "more pods than a job may have": Spoilt(
         train_job("wide", trainer={"numNodes": 10_000}), "the job has 60000 pods: they must be at most 50000"
     ),

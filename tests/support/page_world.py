@@ -41,6 +41,7 @@ from tjworker.page.board import Reader
 from tjworker.page.server import PageServer
 from tjworker.page.shared import Shared
 from tjworker.page.site import Site
+from tjworker.store import users
 from tjworker.store.connect import client, open_store
 from tjworker.store.projection import Change
 from tjworker.store.redis_commands import RedisCommands
@@ -108,11 +109,18 @@ class PageWorld:
         self.store.projection.lead(1)
         self.store.projection.mark_synced(1)
         self.history = MemoryHistory(Bounds(7 * 86_400.0, 1_000))
-        commands = RedisCommands(client(self.redis.url), self.redis.prefix, where="redis://here")
+        commands = RedisCommands(client(self._url_of_page_user()), self.redis.prefix, where="redis://here")
         self.reader = Reader(commands, self.history)
         configuration = Configuration()
         viewers = Viewers(configuration, own=self.own, password=self.password, connect=self._connect)
         self.site = Site(self.reader, self.history, viewers, history_seconds=7 * 86_400.0, flower="http://127.0.0.1:1")
+
+    def _url_of_page_user(self) -> str:
+        """The page reads as the user that an installation gives it, which may do little."""
+        _, _, *rules = users.PAGE.rule(">password", self.redis.prefix).split()
+        with self.redis.client() as admin:
+            admin.execute_command("ACL", "SETUSER", self.redis.prefix, *rules)
+        return self.redis.url.replace("redis://", f"redis://{self.redis.prefix}:password@")
 
     def _connect(self, configuration: Configuration) -> TokenTransport:
         given = (configuration.api_key or {}).get("authorization", "Bearer all")
@@ -174,7 +182,7 @@ class PageWorld:
             url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0"
             commands = RedisCommands(client(url), self.redis.prefix, where=url)
             reader._redis, reader._client = commands, commands.client
-            reader._shared = Shared(reader._refresh, "Redis", wait_seconds=0.01)
+            reader._shared = Shared(reader._refresh, "Redis", first_seconds=0.01)
             reader._now = lambda: time.time() + 3600
             yield
         reader._redis, reader._client, reader._shared = before

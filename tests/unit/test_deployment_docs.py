@@ -11,7 +11,7 @@ import pytest
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker import settings
-from tjworker.api.kinds import KNOWN_KINDS
+from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES, Process
 from tjworker.settings import Settings
@@ -64,6 +64,18 @@ def test_the_variables_of_compose_are_those_of_the_file() -> None:
     file = Path(ROOT / "docker-compose.yml").read_text(encoding="utf-8")
     wanted = set(re.findall(r"\$\{([A-Z_]+)", file))
     assert {name for name in wanted if name not in PAGE} == set()
+
+
+def test_uninstalling_deletes_no_crd_but_the_operators_own_and_these_by_name() -> None:
+    """A CRD takes all jobs of its kind along, also those that another operator runs."""
+    whole, by_name = re.findall(r"kubectl delete (?:-k|crd) .*", PAGE[PAGE.index("### Uninstalling") :])
+    assert "-l 'app.kubernetes.io/component!=crd'" in whole
+    assert set(re.findall(r"[a-z]+\.[a-z]+\.[a-z]+", by_name)) == set(KINDS)
+    for path in (ROOT / "k8s").glob("**/*.yaml"):
+        for document in path.read_text(encoding="utf-8").split("\n---\n"):
+            if "\nkind: CustomResourceDefinition\n" in document:
+                head = document.partition("\nspec:\n")[0]
+                assert "\n  labels:\n    app.kubernetes.io/component: crd" in head, path
 
 
 PAGES = (

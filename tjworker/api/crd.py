@@ -30,6 +30,10 @@ COLUMNS: tuple[dict[str, Any], ...] = (
 """A column is one JSONPath: what needs a sum is summed up in the status (`JobStatus.summarised`)."""
 
 
+LABELS = {"app.kubernetes.io/component": "crd"}
+"""By it an uninstallation leaves CRDs out: to delete one is to delete all jobs of its kind, whoever serves them."""
+
+
 def columns(job_kind: JobKind) -> tuple[dict[str, Any], ...]:
     return job_kind.guest.columns if job_kind.guest else COLUMNS
 
@@ -38,7 +42,7 @@ def build(job_kind: JobKind) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": job_kind.resource},
+        "metadata": {"name": job_kind.resource, "labels": dict(LABELS)},
         "spec": {
             "group": job_kind.group,
             "names": {
@@ -73,7 +77,7 @@ def build_companion(kind: Companion) -> dict[str, Any]:
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": kind.resource},
+        "metadata": {"name": kind.resource, "labels": dict(LABELS)},
         "spec": {
             "group": kind.group,
             "names": names,

@@ -55,6 +55,11 @@ class Reference:
         """Of the condition of a job that waits for it."""
         return f"{self.kind}{'Forbidden' if self.forbidden else 'NotFound'}"
 
+    @property
+    def absent(self) -> FieldError:
+        """What a job says that waits for it."""
+        return FieldError(self.path, f"{self} does not exist; create it, and the job starts")
+
 
 @dataclass(frozen=True, slots=True)
 class After:

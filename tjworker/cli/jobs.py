@@ -153,8 +153,10 @@ def parsed(job: FoundJob) -> TrainingJob:
     object that its spec names."""
     model = parse(job.resource, job.raw)
     if isinstance(model, InvalidJob):
-        what = f"{job.name} waits" if model.missing is not None else f"the spec of {job.name} cannot be used"
-        raise UserError(f"{what}: {'; '.join(map(str, model.errors))}")
+        why = "; ".join(map(str, model.errors))
+        if model.missing is not None and not model.status.refused:
+            raise UserError(f"{job.name} waits: {why}")
+        raise UserError(f"the spec of {job.name} cannot be used: {why}")
     return model
 
 
@@ -204,7 +206,8 @@ def _without_roles(model: InvalidJob, job: FoundJob) -> TrainingJob:
 
 
 def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
-    """Why a job has no phase; '' for one that has. `operator`: its settings, see `Cluster.operator`."""
+    """Why a job has no phase; '' for one that has, or that waits, as its message says. `operator`: its settings, see
+    `Cluster.operator`."""
     from tjworker.cli.narrative import UNTAKEN
 
     if job_phase(job.status):

@@ -170,9 +170,9 @@ def _companion_errors(manifest: Manifest, companion: Companion) -> list[FieldErr
     parsed = parse(kind.resource, resolved(kind.resource, job, manifest.raw))
     if isinstance(parsed, InvalidJob):
         of = f"{companion.kind} {manifest.name}"
-        for one in parsed.errors:
-            path = "spec" if one.path.startswith("spec.runtimeRef") else one.path.removeprefix(f"{of}: ")
-            found.append(FieldError(path, one.message.removeprefix(f"{of} ")))
+        for wrong in parsed.errors:
+            path = "spec" if wrong.path.startswith("spec.runtimeRef") else wrong.path.removeprefix(f"{of}: ")
+            found.append(FieldError(path, wrong.message.removeprefix(f"{of} ")))
     return found
 
 

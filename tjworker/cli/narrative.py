@@ -34,12 +34,13 @@ SHOWN_WAITING = 3
 SHOWN_RECORDS = 3
 SHOWN_WARNINGS = 5
 _TROUBLES = (POD_NOT_GONE, FAILED_CREATE, FAILED_DELETE)
-_CAUSES = {
+CAUSES = {
     "application": "because its program failed",
     "node": "because of a node or a GPU",
     "preemption": "because a pod of higher priority took its place",
     "user": "because its pod was deleted",
 }
+"""Cause of a restart, as `status.restartCounts` names it -> in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,7 +310,7 @@ def _rests(job: TrainingJob, now: datetime) -> Iterator[str]:
 def _restarts(job: TrainingJob) -> Iterator[str]:
     for role in job.roles:
         counts = job.status.restart_counts.get(role.name)
-        told = [f"{n} {why}" for cause, why in _CAUSES.items() if (n := getattr(counts, cause, 0))]
+        told = [f"{n} {why}" for cause, why in CAUSES.items() if (n := getattr(counts, cause, 0))]
         if not told:
             continue
         limit = ""

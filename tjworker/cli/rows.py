@@ -77,7 +77,8 @@ def duration(seconds: float) -> str:
 def job_phase(status: Mapping[str, Any]) -> str:
     """Of our own status: the phase. `Waiting` for a job without one that waits for an object that its spec names, such
     as a runtime; '' for a job that the operator has not taken up."""
-    conditions = status.get("conditions") or ()
+    listed = status.get("conditions")
+    conditions = (c for c in listed if isinstance(c, Mapping)) if isinstance(listed, list) else ()
     waits = any((c.get("type"), c.get("status")) == (WAITING, "True") for c in conditions)
     return str(status.get("phase") or (WAITING if waits else ""))
 

@@ -210,7 +210,9 @@ def _parse(
             raise
         log.warning("cannot read an object that a job names", job=job.name.key, error=error.message)
         return _with_missing_permission(job, job.missing, error)
-    return job if reference is None else kinds.parse(resource, kinds.resolved(resource, raw, reference))
+    if reference is None:
+        return replace(job, errors=(job.missing.absent,))
+    return kinds.parse(resource, kinds.resolved(resource, raw, reference))
 
 
 def _with_missing_permission(job: InvalidJob, missing: Reference, error: Terminal) -> InvalidJob:

@@ -277,7 +277,7 @@ class Reader:
         def read() -> list[Any]:
             pipe = self._client.pipeline(transaction=False)
             pipe.time()
-            pipe.zrange(self._redis.key("workers"), 0, MOST_WORKERS - 1, desc=True, withscores=True)
+            pipe.zrange(self._redis.key("workers"), 0, MOST_WORKERS - 1, withscores=True)
             return list(pipe.execute())
 
         try:

@@ -173,7 +173,9 @@ class Job(View):
             roles=role_names(found),
             events=views.event_rows(seen, now),
             watch=f"{resource}/{namespace}/{name}",
-            **_parts(job, pods, now, svg(chart(job, pods, seen, now))),
+            lives=True,
+            # A lane for each of thousands of pods would take seconds to draw, at each change of the job.
+            **_parts(job, pods, now, svg(chart(job, pods[: views.SHOWN_PODS], seen, now))),
         )
 
 
@@ -266,6 +268,7 @@ class Past(View):
             state=views.past_tone(story.summary),
             deleted=bool(story.summary.deleted_at),
             blocks=views.section_blocks(gone.sections()),
+            lives=False,
             **_parts(gone.job, gone.pods_then(), now, None if drawn is None else svg(drawn)),
         )
 

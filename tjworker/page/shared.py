@@ -1,7 +1,8 @@
 """A value that is read from a store for all who ask at the same time, in a thread of its own.
 
 A store that is silent holds up this one thread. A caller is answered within WAIT_SECONDS of the beginning of the
-reading, with the value or with an error, and can show what was read before.
+reading, with the value or with an error, and can show what was read before. Until there is a value, callers wait for up
+to FIRST_SECONDS.
 """
 
 from __future__ import annotations
@@ -16,17 +17,26 @@ from typing import Generic, TypeVar
 from tjworker.base import Transient
 
 T = TypeVar("T")
-WAIT_SECONDS = 2.0
+WAIT_SECONDS, FIRST_SECONDS = 2.0, 10.0
 
 
 class Shared(Generic[T]):
     """Thread-safe."""
 
-    def __init__(self, read: Callable[[], T], store: str, *, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self,
+        read: Callable[[], T],
+        store: str,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+        first_seconds: float = FIRST_SECONDS,
+    ) -> None:
         """`read` may raise OperatorError. `store` begins the sentence about its silence."""
         self._read = read
         self._store = store
         self._wait_seconds = wait_seconds
+        self._first_seconds = first_seconds
+        self._has_read = False
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, "read")
         self._under_way: Future[T] | None = None
@@ -37,8 +47,13 @@ class Shared(Generic[T]):
         with self._lock:
             if self._under_way is None or self._under_way.done():
                 self._began = time.monotonic()
-                self._under_way = self._thread.submit(self._read)
+                self._under_way = self._thread.submit(self._read_once)
             return self._under_way
+
+    def _read_once(self) -> T:
+        value = self._read()
+        self._has_read = True
+        return value
 
     def wait(self) -> T:
         """The value. Raises the OperatorError of the reading, or Transient if it takes too long."""
@@ -58,8 +73,12 @@ class Shared(Generic[T]):
             raise self._silence() from None
 
     def _left_seconds(self) -> float:
-        return max(0.0, self._began + self._wait_seconds - time.monotonic())
+        return max(0.0, self._began + self._longest_seconds - time.monotonic())
+
+    @property
+    def _longest_seconds(self) -> float:
+        return self._wait_seconds if self._has_read else self._first_seconds
 
     def _silence(self) -> Transient:
-        seconds = time.monotonic() - self._began
-        return Transient(f"{self._store} has not answered for {seconds:.0f} s; trying again")
+        # Always the same words: a stream of changes sends words that differ.
+        return Transient(f"{self._store} has not answered within {self._longest_seconds:g} s; trying again")

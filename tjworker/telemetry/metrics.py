@@ -154,7 +154,8 @@ PAGE_REQUESTS = Counter(
     {
         "view": "`jobs`, `job`, `cluster`, `history` (its JSON, too), `events` (streams of changes), `logs` (followed),"
         " `other`",
-        "result": "`ok`; `refused`: no such address, or a token that may not; `failed`: Redis, the API server, a bug",
+        "result": "`ok`; `refused`: no such address, a token that may not, too many streams of one viewer; `failed`:"
+        " Redis, the API server, a bug",
     },
     ("page",),
     known={"view": PAGE_VIEWS, "result": ("ok", "refused", "failed")},

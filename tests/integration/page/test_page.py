@@ -20,7 +20,7 @@ from tests.support.page_world import PageWorld
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.status import Failure
 from tjworker.base import JobKey, Terminal
-from tjworker.consumer import sign_in
+from tjworker.consumer import ask
 from tjworker.history.records import Entry, Summary
 from tjworker.page import access, server
 from tjworker.page.__main__ import site_of
@@ -248,7 +248,7 @@ def test_who_works_on_what_is_of_now_though_no_object_has_changed_since_the_last
         return "worker-7" in page.get("/cluster").body
 
     with page.redis.client() as redis:
-        sign_in(redis, page.redis.prefix, ["host/1", "host/2"])
+        assert ask(redis, page.redis.prefix, ["host/1", "host/2"]) == 0
         redis.zadd(f"{page.redis.prefix}:workers", {"host/3": time.time() - WORKER_SECONDS - 5})
     assert not works(0)
     assert [(row[""], row["Reconciles now"]) for row in cells(page.get("/cluster").body, "workers")] == [
@@ -280,7 +280,7 @@ def test_while_redis_is_silent_more_viewers_than_there_are_threads_are_answered_
     with page.silent_redis(), ThreadPoolExecutor(THREADS + 4) as viewers:
         answers = list(viewers.map(lambda _: page.get("/"), range(THREADS + 4)))
         assert {(answer.code, "digits" in answer.body) for answer in answers} == {(200, True)}
-        assert all(" old: Redis has not answered for" in answer.body for answer in answers)
+        assert all(" old: Redis has not answered within" in answer.body for answer in answers)
     assert "old: Redis" not in page.get("/").body
 
 

@@ -243,13 +243,34 @@ def test_the_view_of_a_job_has_its_pods_its_events_and_its_roles(page: PageWorld
     assert f'data-log="/logs/{JOB_PATH}"' in body
 
 
-def test_a_spec_that_cannot_be_used_is_said_first(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_job_of_many_pods_some_are_shown_and_drawn_and_a_note_names_the_rest(
+    page: PageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = page.add(DIGITS.status(phase="Running"))
+    pods = []
+    for number in range(1_000):
+        pods.append(one := a_pod(made, f"p{number}"))
+        one["metadata"] |= {
+            "name": f"digits-trainer-{number}",
+            "creationTimestamp": made["metadata"]["creationTimestamp"],
+        }
+        one["metadata"]["labels"][labels.REPLICA_INDEX] = str(number)
+    monkeypatch.setattr(server, "job_pods", lambda *_: pods)
+    body = page.get(f"/jobs/{JOB_PATH}").body
+    assert len(cells(body.partition("<h2>Pods</h2>")[2])) == views.SHOWN_PODS
+    assert f">trainer-{views.SHOWN_PODS - 1}<" in body
+    assert f">trainer-{views.SHOWN_PODS}<" not in body
+    assert f"{1_000 - views.SHOWN_PODS} more pods" in body
+
+
+def test_that_a_spec_cannot_be_used_follows_the_headline(page: PageWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     made = page.add(DIGITS.status(phase="Running", message="all run"))
     spoilt = {**made, "spec": {**made["spec"], "timeLimit": "soon"}}  # as an older schema of the CRD took it
     monkeypatch.setattr(server, "find_job", lambda *_: FoundJob(AITRAININGJOBS, spoilt))
     story = page.get(f"/jobs/{JOB_PATH}").body.partition('id="story"')[2]
-    first, *others = (text_of(one) for one in re.findall(r"<p[^>]*>(.*?)</p>", story, re.DOTALL))
-    assert first.startswith("Its spec cannot be used: spec.timeLimit")
+    headline, second, *others = (text_of(one) for one in re.findall(r"<p[^>]*>(.*?)</p>", story, re.DOTALL))
+    assert headline.startswith("AITrainingJob digits in namespace default is Running")
+    assert second.startswith("Its spec cannot be used: spec.timeLimit")
     assert any("all run" in one for one in others)
 
 

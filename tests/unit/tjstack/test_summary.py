@@ -71,7 +71,7 @@ def test_the_story_names_phases_restarts_by_cause_failures_and_scaling() -> None
     for part in (
         "phases       0.2s  Pending",
         "3.0s  Running",
-        "trainer: 1 application",
+        "trainer: 1 because its program failed",
         "digits-trainer-1, exit code 137, Error",
         "trainer 2 -> 5 at 50s   autoscaler: room for 3 more",
         "replacement ran 2.5 s later",

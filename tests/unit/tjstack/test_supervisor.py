@@ -198,6 +198,7 @@ def test_the_result_of_the_body_is_the_result_of_the_stack(toy: Callable[..., To
     assert stack.left() == []
 
 
+@pytest.mark.long  # `make test` kills a whole stack so: tests/e2e/test_whole_life.py
 def test_kill_9_of_the_supervisor_leaves_nothing(toy: Callable[..., Toy]) -> None:
     stack = toy("stubborn")
     stack.says("READY")

@@ -28,6 +28,7 @@ from tjworker.app import make_app
 from tjworker.broker import Channel
 from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer
 from tjworker.settings import Settings
+from tjworker.store import users
 from tjworker.store.connect import client
 from tjworker.telemetry.redis_outage import RedisOutage
 from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, USELESS_LIMIT_SECONDS, Ignored, Lasting
@@ -302,9 +303,11 @@ def test_the_watchdog(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(consumer, "state", tasks)
     monkeypatch.setattr(consumer, "monotonic", lambda: now[0])
     codes: list[int] = []
+    signed_in: list[list[str]] = []
     one.leave = codes.append
 
-    def ask(*_: Any) -> int:
+    def ask(_redis: Any, _queue: str, processes: list[str]) -> int:
+        signed_in.append(processes)
         one._give_sign()
         if not case.redis_answers:
             raise RedisError
@@ -315,14 +318,11 @@ def test_the_watchdog(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if now[0] > 1300:
             raise Ended
 
-    signed_in: list[Any] = []
     monkeypatch.setattr(consumer, "ask", ask)
-    monkeypatch.setattr(consumer, "sign_in", lambda *given: signed_in.append(given[1:]))
     monkeypatch.setattr(threading.Event, "wait", wait)
     with capture_logs() as logs, suppress(Ended):
         one._look_on(Settings())
-    lives = case.redis_answers and not case.told_to_stop
-    assert set(map(str, signed_in)) == ({str(("tj", [f"{socket.gethostname()}/{os.getpid()}"]))} if lives else set())
+    assert signed_in[0] == [f"{socket.gethostname()}/{os.getpid()}"]
     assert codes == ([case.want_exit_code] if case.want_end else [])
     if case.want_end:
         assert case.want_end in logs[-1]["event"]
@@ -336,6 +336,20 @@ def test_only_the_command_celery_worker_has_a_process_to_end() -> None:
     one._end(1, "it is a test")
     receivers = [one() for _, one in celeryd_after_setup.receivers]
     assert consumer.own_process in receivers
+
+
+def test_a_list_of_workers_that_other_software_has_spoilt_keeps_no_worker_from_its_messages(own_valkey: Valkey) -> None:
+    _, name, *rules = users.OPERATOR.rule(">password", "tj").split()
+    with client(own_valkey.url) as admin:
+        admin.execute_command("ACL", "SETUSER", name, *rules)
+    with client(own_valkey.url.replace("redis://", f"redis://{name}:password@")) as redis:
+        redis.lpush("tj", "a message")
+        redis.set("tj:workers", "a string")
+        assert consumer.ask(redis, "tj", ["host/1"]) == 1
+        redis.delete("tj:workers")
+        assert consumer.ask(redis, "tj", ["host/1", "host/2"]) == 1
+        assert redis.zrange("tj:workers", 0, -1) == [b"host/1", b"host/2"]
+        assert 0 < redis.ttl("tj:workers") <= 60
 
 
 @pytest.mark.parametrize("told", ["REPLICAOF 127.0.0.1 1", ""])

@@ -104,6 +104,7 @@ ARRIVES: Mapping[str, Set[str]] = {
     "page_access": {"page: page.Viewers"},
     "page_basic_auth": {"page: page.Viewers"},
     "page_flower_url": {"page: page.Site"},
+    "page_url": set(),
     # Processes open these ports and set up their log before they make anything.
     **dict.fromkeys(("health_host", "health_port", "metrics_host", "metrics_port"), frozenset()),
     "metrics_jobs": {"watcher: gauges.Gauges"},

@@ -121,6 +121,7 @@ TABLE: dict[str, Row] = {
     "page_access": Row("token", ("kubeconfig",), ("", "none", "Token")),
     "page_basic_auth": Row("", ("me:12345678",), ("me", "me:1234567", ":12345678", "me:1234 5678")),
     "page_flower_url": Row("", ("http://127.0.0.1:5555", "https://flower.example.com"), ("flower", "ftp://a")),
+    "page_url": Row("", ("http://127.0.0.1:8088", "https://jobs.example.com"), ("jobs", "https://{{a}}")),
     "health_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
     "health_port": PORT,
     "metrics_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),

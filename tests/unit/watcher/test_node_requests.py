@@ -161,7 +161,7 @@ def recount(pods: list[Json]) -> dict[str, NodeRequests]:
     return sums
 
 
-@pytest.mark.parametrize("seed", [*range(3), None])
+@pytest.mark.parametrize("seed", [None, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(3))])
 def test_whatever_happens_the_sums_are_those_of_a_recount(seed: int | None) -> None:
     """Pods come, are bound, run, end and go; watches break, watchers are replaced, Redis is emptied."""
     seed = the_seed() if seed is None else seed

@@ -28,7 +28,7 @@ def demo(plain: bool, **options: Any) -> int:
     ending: list[str] = []
 
     def body(stack: Stack) -> int:
-        return _tell(stack, reporter, ending)
+        return _run_story(stack, reporter, ending)
 
     code = run(StackOptions(**options), reporter.say, body)
     if not ending:
@@ -38,7 +38,7 @@ def demo(plain: bool, **options: Any) -> int:
     return code
 
 
-def _tell(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
+def _run_story(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
     from tjstack import summary
     from tjstack.live import looking_on
     from tjstack.paths import DEMO, words
@@ -82,7 +82,7 @@ def _tell(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
 
 
 def _log_tails(stack: Stack) -> dict[str, list[str]]:
-    """Of the processes that most often know why."""
+    """Log lines of the processes that most often show the reason, by process."""
     from tjstack import logfile
 
     cluster = ("control-plane", "kubelet") if stack.plan.options.control_plane == "real" else ("localcluster",)

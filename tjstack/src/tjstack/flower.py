@@ -9,38 +9,22 @@ Flower has no setting for that.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from flower import command
 from flower.app import Flower
-from tornado.template import Loader, Template
 from tornado.web import ErrorHandler
 
 from tjworker.settings import settings_or_exit
+from tjworker.telemetry.flower_link import WithJobs
 
-FIRST_ENTRY = '<li class="nav-item">'
 NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-
-
-class _WithJobs(Loader):
-    """Flower's templates, with the page of jobs first in the navigation. Flower has no setting for that."""
-
-    def __init__(self, root: str, page: str) -> None:
-        super().__init__(root)
-        self._entry = f'<li class="nav-item"><a class="nav-link" href="{page}" rel="noreferrer">Jobs</a></li>'
-
-    def _create_template(self, name: str) -> Template:
-        if name != "navbar.html":
-            return super()._create_template(name)
-        text = (Path(self.root) / name).read_text(encoding="utf-8")
-        return Template(text.replace(FIRST_ENTRY, f"{self._entry}{FIRST_ENTRY}", 1), name=name, loader=self)
 
 
 class LocalFlower(Flower):  # type: ignore[misc,unused-ignore]
     def __init__(self, **options: Any) -> None:
         page = f"http://127.0.0.1:{settings_or_exit().page_port}"
-        super().__init__(**options, template_loader=_WithJobs(options["template_path"], page))
+        super().__init__(**{**options, "template_loader": WithJobs(options["template_path"], page)})
 
     def find_handler(self, request: Any, **kwargs: Any) -> Any:
         if request.host_name in NAMES:

@@ -35,11 +35,13 @@ def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
     """Shows jobs and pods while the block runs; yields a client for the stack's cluster."""
     with ExitStack() as opened:
         cluster = opened.enter_context(open_cluster(stack.plan.paths.kubeconfig))
-        tell_jobs, tell_pods = _changes(reporter, _job_state), _changes(reporter, _pod_state)
+        report_job, report_pod = _changes(reporter, _job_state), _changes(reporter, _pod_state)
         kinds = chosen_kinds()
         informers = {
-            resource: opened.enter_context(Informer(cluster.api, resource, on_change=tell if reporter.plain else None))
-            for resource, tell in (*((kind, tell_jobs) for kind in kinds), (PODS, tell_pods))
+            resource: opened.enter_context(
+                Informer(cluster.api, resource, on_change=report if reporter.plain else None)
+            )
+            for resource, report in (*((kind, report_job) for kind in kinds), (PODS, report_pod))
         }
         if not reporter.plain:
             view = _View(stack, [informers[kind] for kind in kinds], informers[PODS])

@@ -31,7 +31,7 @@ API_PORT = 6443
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """A running stack, as `body` sees it."""
+    """What `body` knows of a running stack."""
 
     plan: StackPlan
     handle: Handle
@@ -74,7 +74,7 @@ def _make_plan(options: StackOptions, paths: StatePaths, say: Say, claims: ports
     version = _check_redis(given) if given else ""
     for folder in (paths.logs, paths.redis_data, paths.cluster_data, paths.reports_tls):
         folder.mkdir(parents=True, exist_ok=True)
-    paths.kubeconfig.unlink(missing_ok=True)  # its appearance tells that the cluster serves
+    paths.kubeconfig.unlink(missing_ok=True)  # when it appears, the cluster serves
 
     def port(what: str, option: str, asked: int | None, preferred: int) -> int:
         number, note = claims.choose(what, option, asked, preferred)
@@ -150,8 +150,8 @@ def _check_control_plane(root: Path) -> None:
 
 
 def _check_settings() -> None:
-    """Every process of the operator would refuse a wrong variable: say so once, before anything starts. Of a name that
-    is none each warns in its log, where nobody who has just started a stack looks."""
+    """Refuse a wrong variable once, before the processes of the operator would, and warn here of a name that is no
+    setting: each process warns in its log, where the user of a new stack does not look."""
     from tjworker.cli.kinds import chosen_kinds
     from tjworker.settings import settings_or_exit, unknown_variables
 
@@ -165,8 +165,8 @@ def _check_settings() -> None:
 
 
 def _check_redis(redis_url: str) -> str:
-    """Its address as it may be shown. A Redis that does not answer would only show as workers that never become
-    ready."""
+    """Return the address without its password. Raises UserError where Redis does not answer: without this check,
+    workers would never become ready, and their log alone would say why."""
     import redis
 
     from tjworker.store.connect import client

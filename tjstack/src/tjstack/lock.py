@@ -1,5 +1,5 @@
-"""Who owns a state folder: the holder of a lock in it, which the kernel gives back when its holders die, however they
-die. The warden holds it beside `tj up`, so that no other stack starts before the warden has cleaned up."""
+"""A stack owns its state folder while it holds a lock in it. The kernel releases the lock when its holders die, even by
+kill -9. The warden holds it as well as `tj up`, so that no other stack starts before the warden has cleaned up."""
 
 from __future__ import annotations
 

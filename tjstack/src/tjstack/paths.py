@@ -1,4 +1,4 @@
-"""Where a local stack keeps its files: one state folder, every name in it decided here. Touches no disk."""
+"""The files of a local stack: one state folder, and every name in it. Touches no disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class StatePaths:
 
     @property
     def gitignore(self) -> Path:
-        """Of everything here: credentials and logs belong into no repository, wherever the folder is."""
+        """Ignores the whole folder: credentials and logs belong in no repository."""
         return self.root / ".gitignore"
 
     @property
@@ -39,7 +39,7 @@ class StatePaths:
 
     @property
     def scrape_targets(self) -> Path:
-        """Where each process shows its metrics, as Prometheus' `file_sd_configs` reads it."""
+        """The address of each process' metrics, as Prometheus' `file_sd_configs` reads it."""
         return self.root / "metrics.json"
 
     @property

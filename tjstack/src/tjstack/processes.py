@@ -1,4 +1,4 @@
-"""The processes of a stack: found by what they carry, told apart from strangers by psutil (pid and start time).
+"""The processes of a stack: found by marks in their environment, and identified by psutil (pid and start time).
 
 Each service carries MARKER with the stack's state folder, and its children inherit it. Pods have an environment of
 their own and outlive the local cluster on purpose; the kubelet marks each process of a container, and starts the

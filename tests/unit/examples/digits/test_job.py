@@ -48,6 +48,7 @@ class Played:
         return float(last.split()[1])
 
 
+@pytest.mark.long
 def test_a_killed_trainer_is_made_up_for_and_new_ones_join_and_leave_at_once() -> None:
     play = Played("--epochs=9", "--target=0.94")
     with play.job as job:

@@ -15,6 +15,7 @@ from tests.support import fast_yaml as yaml
 from tests.support.builders import JobBuilder, make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.seeds import the_seed
+from tests.support.tiers import drawn
 from tjworker.api.kinds import KINDS, parse
 from tjworker.api.model import GangPolicy, InvalidJob, RestartPolicy, TrainingJob
 from tjworker.api.status import END_PHASES
@@ -245,10 +246,11 @@ JUNK: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.wide
 def test_garbage_anywhere_never_raises() -> None:
     seed = the_seed()
     rng = random.Random(seed)
-    for i in range(2000):
+    for i in range(drawn(2000)):
         raw = _full().object()
         for _ in range(rng.randint(1, 3)):
             _spoil(raw, rng)

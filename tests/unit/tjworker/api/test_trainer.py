@@ -347,29 +347,29 @@ REFUSED_TUNES: dict[str, tuple[str, Json, list[str]]] = {
     "several nodes for a small model": (
         "torchtune-llama3.2-3b",
         {"numNodes": 2},
-        ["spec.trainer.numNodes: 2: must be 1 for the model llama3_2/3B"],
+        ["spec.trainer.numNodes: 2: must be 1 for the model llama3_2/3B; create the job again"],
     ),
     "several nodes for a large one": ("torchtune-llama3.3-70b", {"numNodes": 2}, []),
     "LoRA on several nodes": (
         "torchtune-llama3.3-70b",
         {"numNodes": 2, "args": [LORA]},
         [
-            "spec.trainer.numNodes: 2: LoRA fine-tuning is not supported for multi-node training in torchtune; set it"
-            " to 1"
+            "spec.trainer.numNodes: 2: LoRA fine-tuning is not supported for multi-node training in torchtune;"
+            " create the job again with 1"
         ],
     ),
     "QLoRA of a Qwen": (
         "torchtune-qwen2.5-1.5b",
         {"numProcPerNode": 1, "args": [LORA, QLORA]},
-        ["spec.trainer.args: QLoRA is not supported for the model qwen2_5/1.5B; use another method"],
+        ["spec.trainer.args: QLoRA is not supported for the model qwen2_5/1.5B; create the job again without it"],
     ),
     "DoRA of a Qwen": ("torchtune-qwen2.5-1.5b", {"args": [LORA, QLORA, "model.use_dora=True"]}, []),
     "QLoRA on several devices": (
         "torchtune-llama3.2-1b",
         {"numProcPerNode": 2, "args": [LORA, QLORA]},
         [
-            "spec.trainer: QLoRA of the model llama3_2/1B runs on one device: set numProcPerNode to 1, or give"
-            " resourcesPerNode one gpu"
+            "spec.trainer: QLoRA of the model llama3_2/1B runs on one device: create the job again with"
+            " numProcPerNode 1, or with one gpu"
         ],
     ),
     "QLoRA on one GPU": (
@@ -380,12 +380,15 @@ REFUSED_TUNES: dict[str, tuple[str, Json, list[str]]] = {
     "a folder that is the runtime's": (
         "torchtune-llama3.2-1b",
         {"args": ["epochs=1", "output_dir=/mine"]},
-        ["spec.trainer.args[1]: output_dir is managed by the runtime; remove it"],
+        ["spec.trainer.args[1]: output_dir is managed by the runtime; create the job again without it"],
     ),
     "a reserved variable": (
         "torchtune-llama3.2-1b",
         {"env": [{"name": "PET_NNODES", "value": "9"}]},
-        ["spec.trainer.env: must not have reserved envs, invalid envs configured: PET_NNODES; remove them"],
+        [
+            "spec.trainer.env: must not have reserved envs, invalid envs configured: PET_NNODES; create the job"
+            " again without them"
+        ],
     ),
 }
 """`validateTorchTune` of Trainer 2.3, with the cases of its torch_test.go."""
@@ -508,6 +511,13 @@ def test_what_is_no_spec_is_refused(odd: Any) -> None:
     made = read({**train_job(), "spec": {"runtimeRef": {"name": "plain"}}}, {"spec": odd})
     assert isinstance(made, InvalidJob)
     assert made.errors
+
+
+@pytest.mark.parametrize("odd", [None, 7, "x", [], {}, [[]]])
+def test_a_replicated_job_that_is_no_object_is_refused(odd: Any) -> None:
+    made = read(train_job(), runtime(odd, replicated("node", step="trainer")))
+    assert isinstance(made, InvalidJob)
+    assert "spec.template.spec.replicatedJobs[0].name: required value" in str(made.errors[0])
 
 
 def test_a_runtime_too_large_for_a_status_is_refused() -> None:

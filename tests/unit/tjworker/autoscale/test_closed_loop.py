@@ -154,6 +154,7 @@ def test_no_plan_promises_room_that_its_holder_keeps(policy: str) -> None:
 
 def test_jobs_come_and_one_leaves_and_the_cluster_stays_full(policy: str) -> None:
     loop = Loop(arrive={0: "a", 60: "b", 180: "c"}, leave={400: "a"}).play(600)
+    keeps_the_cool_down(loop)
     assert sum(job.target for job in loop.jobs.values()) == CPUS
     assert loop.idle_cpu_seconds <= 200, "of 9,600"
     assert len(loop.moves) <= 14, loop.moves
@@ -161,11 +162,12 @@ def test_jobs_come_and_one_leaves_and_the_cluster_stays_full(policy: str) -> Non
         assert {job.target for job in loop.jobs.values()} == {8}
 
 
-@pytest.mark.parametrize("arrive", [{0: "a", 15: "b", 20: "c"}, {0: "a", 60: "b", 180: "c"}], ids=["soon", "late"])
-def test_a_role_is_not_moved_back_within_the_cool_down_unless_room_is_needed(
-    policy: str, arrive: Mapping[int, str]
-) -> None:
-    loop = Loop(arrive, leave={400: "a"}).play(600)
+def test_jobs_that_come_soon_after_one_another_are_not_moved_to_and_fro(policy: str) -> None:
+    keeps_the_cool_down(Loop({0: "a", 15: "b", 20: "c"}, leave={400: "a"}).play(600))
+
+
+def keeps_the_cool_down(loop: Loop) -> None:
+    """A role is not moved back within it unless room is needed."""
     for name in "abc":
         mine = [(at, to > from_) for at, moved, from_, to in loop.moves if moved == name]
         for (before, grew), (after, grows) in pairwise(mine):

@@ -53,6 +53,9 @@ class JobCase:
 
 JOBS: dict[str, JobCase] = {
     "a job that no pass has seen yet": JobCase({}, ("digits", "<none>", "-", "0", "30s")),
+    "a job whose runtime is not there": JobCase(
+        {"conditions": [{"type": "Waiting", "status": "True"}]}, ("digits", "Waiting", "-", "0", "30s")
+    ),
     "a running job": JobCase(
         {"phase": "Running", "active": "5/5", "restarts": 1}, ("digits", "Running", "5/5", "1", "30s")
     ),

@@ -62,7 +62,7 @@ def _merged_list(into: Sequence[Any], patch: Sequence[Any], key: str) -> list[An
 
 def with_patches(jobs: Sequence[Json], patches: Sequence[Json]) -> list[dict[str, Any]]:
     """The replicated jobs of a runtime with what the patches of a job change, in their order."""
-    made = [dict(job) for job in jobs]
+    made = [dict(mapping(job)) for job in jobs]
     for _, one in changes(patches):
         for job in made:
             if job.get("name") == one.get("name"):

@@ -70,7 +70,9 @@ def reserved_errors(setting: Setting, policy: MLPolicy | None) -> Iterator[Field
     named = sorted({one.name for one in (trainer.env if trainer else None) or ()} & made.reserved)
     if named:
         yield FieldError(
-            "spec.trainer.env", f"must not have reserved envs, invalid envs configured: {', '.join(named)}; remove them"
+            "spec.trainer.env",
+            f"must not have reserved envs, invalid envs configured: {', '.join(named)}; create the job again without"
+            " them",
         )
 
 
@@ -292,7 +294,7 @@ def _mpi_errors(setting: Setting, policy: MLPolicy, steps: Sequence[Step]) -> It
         yield FieldError(
             "spec.trainer.numNodes",
             "must have 1 when MPI trainingRuntime with enabled runLauncherAsNode does not have either launcher and"
-            " node",
+            " node; create the job again with 1",
         )
 
 
@@ -301,7 +303,7 @@ def _mpi_errors(setting: Setting, policy: MLPolicy, steps: Sequence[Step]) -> It
 
 def _unsupported(setting: Setting, policy: MLPolicy, steps: Sequence[Step]) -> Iterator[FieldError]:
     yield FieldError(
-        "spec.runtimeRef", "the runtime has the policy flux, which is not supported; name a runtime with another policy"
+        "spec.runtimeRef", "the runtime has the policy flux, which is not supported; create the job again with another"
     )
 
 

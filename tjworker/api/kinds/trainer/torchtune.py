@@ -82,21 +82,27 @@ def tune_errors(spec: TrainJobSpec, gpus: int) -> Iterator[FieldError]:
         )
     nodes = (trainer.num_nodes if trainer else None) or 1
     if nodes > 1 and model not in SEVERAL_NODES:
-        yield FieldError("spec.trainer.numNodes", f"{nodes}: must be 1 for the model {model}")
+        yield FieldError("spec.trainer.numNodes", f"{nodes}: must be 1 for the model {model}; create the job again")
     if nodes > 1 and _uses_lora(spec):
         yield FieldError(
             "spec.trainer.numNodes",
-            f"{nodes}: LoRA fine-tuning is not supported for multi-node training in torchtune; set it to 1",
+            f"{nodes}: LoRA fine-tuning is not supported for multi-node training in torchtune; create the job"
+            " again with 1",
         )
     told = trainer.num_proc_per_node if trainer else None
     _, config = _recipe(spec, Devices(nodes, "auto" if told is None else str(told), gpus))
     if "_qlora" in config and model in WITHOUT_QLORA:
-        yield FieldError("spec.trainer.args", f"QLoRA is not supported for the model {model}; use another method")
+        yield FieldError(
+            "spec.trainer.args", f"QLoRA is not supported for the model {model}; create the job again without it"
+        )
     if config == "_qlora" and model in QLORA_ON_ONE_DEVICE:
         yield FieldError(
             "spec.trainer",
-            f"QLoRA of the model {model} runs on one device: set numProcPerNode to 1, or give resourcesPerNode one gpu",
+            f"QLoRA of the model {model} runs on one device: create the job again with numProcPerNode 1, or with one"
+            " gpu",
         )
     for i, argument in enumerate(_args(spec)):
         if (name := argument.partition("=")[0]) in _PATHS:
-            yield FieldError(f"spec.trainer.args[{i}]", f"{name} is managed by the runtime; remove it")
+            yield FieldError(
+                f"spec.trainer.args[{i}]", f"{name} is managed by the runtime; create the job again without it"
+            )

@@ -246,10 +246,11 @@ def _reference_errors(ref: RuntimeRef) -> Iterator[FieldError]:
 
 
 def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
-    runtime = RUNTIMES[ref.kind]
+    """A job without its runtime. One that was refused says why, for those who do not read the runtime again."""
+    runtime, status = RUNTIMES[ref.kind], head["status"]
     missing = Reference(runtime.resource, ref.kind, ref.name, "spec.runtimeRef.name")
-    told = f"{missing} does not exist; create it, and the job starts"
-    return InvalidJob(**head, errors=(FieldError(missing.path, told),), missing=missing)
+    path, _, told = (status.message if status.refused else "").partition(": ")
+    return InvalidJob(**head, errors=(FieldError(path, told) if told else missing.absent,), missing=missing)
 
 
 def _errors(read: _Reading) -> Iterator[FieldError]:
@@ -269,12 +270,13 @@ def _errors(read: _Reading) -> Iterator[FieldError]:
         else ()
     )
     yield from claim_errors(read.of, read.claim_policies)
+    yield from _gang_errors(read)
     yield from _elastic_errors(read)
     total = sum(step.pods * step.job.replicas for step in read.steps)
     if total > MAX_PODS:
         yield FieldError("spec.trainer.numNodes", f"the job has {total} pods: they must be at most {MAX_PODS}")
     elif not total and by_name:
-        yield FieldError("spec.trainer.numNodes", "the job has no pods; suspend it to let it wait without pods")
+        yield FieldError("spec.trainer.numNodes", "the job has no pods; suspend it, or create it again with at least 1")
     for step, replica, _ in child_jobs(read.steps):
         longest = naming.longest_pod_name(name, role_name(step.name, replica), max(step.pods, *(read.bounds or (0,))))
         if len(longest) > naming.MAX_NAME_LENGTH:
@@ -458,9 +460,7 @@ def _elastic(read: _Reading, role: Role, batch_size: Any) -> Role:
 
 def _gang(read: _Reading) -> GangPolicy:
     """What the runtime and the patches ask of a gang scheduler (plugins coscheduling and volcano of Trainer)."""
-    policy = read.runtime.pod_group_policy
-    template = {"metadata": _metadata(read)}
-    told = added_metadata(template, read.patches, "annotations")
+    policy, told = read.runtime.pod_group_policy, _jobset_annotations(read)
     coscheduling = policy.coscheduling if policy else None
     return GangPolicy(
         queue=str(told.get(QUEUE_ANNOTATION, "")),
@@ -469,9 +469,20 @@ def _gang(read: _Reading) -> GangPolicy:
     )
 
 
-def _metadata(read: _Reading) -> dict[str, Any]:
+def _jobset_annotations(read: _Reading) -> dict[str, Any]:
     given = read.runtime.template.metadata
-    return {"annotations": dict(given.annotations or {})} if given else {}
+    metadata = {"annotations": dict(given.annotations or {})} if given else {}
+    return added_metadata({"metadata": metadata}, read.patches, "annotations")
+
+
+def _gang_errors(read: _Reading) -> Iterator[FieldError]:
+    """`Validate` of Trainer's volcano plugin. Whether a PriorityClass exists the API server says."""
+    policy = read.runtime.pod_group_policy
+    if policy is not None and policy.volcano is not None and _jobset_annotations(read).get(QUEUE_ANNOTATION) == "":
+        yield FieldError(
+            f"{read.of}: spec.template.metadata.annotations[{QUEUE_ANNOTATION}]",
+            "'': must not be empty; name a queue of Volcano, or remove it",
+        )
 
 
 def _ignored(read: _Reading) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 from tests.support.builders import make_job, make_pod, observe
 from tests.support.builders.job import JobBuilder
 from tests.support.seeds import the_seed
+from tests.support.tiers import drawn
 from tests.unit.tjworker.reconcile.passes import NOW, RULES, World, condition, decide, status_of
 from tjworker.api.kinds.base import read_status
 
@@ -71,11 +72,12 @@ def test_a_limit_ends_the_job_then(case: Case) -> None:
     play(case.limit, case.life)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("limit", LIMITS)
 def test_a_limit_ends_the_job_then_in_any_life(limit: str) -> None:
     seed = the_seed()
     draw = random.Random(seed)
-    for _ in range(60):
+    for _ in range(drawn(60)):
         life: list[tuple[Doing, int]] = []
         for _ in range(draw.randint(2, 8)):
             # Whole forties, so that no end comes within the seconds in which the passes of a change come to rest.
