@@ -23,7 +23,16 @@ from tjworker.api.resources import PODS
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.base import GroupResource, OperatorError
-from tjworker.history.records import MOST_WORDS_CHARS, Entry, Moment, Summary, kept_job, kept_pod, summary_of
+from tjworker.history.records import (
+    MOST_WORDS_CHARS,
+    Entry,
+    Moment,
+    Summary,
+    kept_job,
+    kept_pod,
+    summary_of,
+    told_to_go,
+)
 from tjworker.history.store import LIVE_SECONDS, HistoryStore, Left
 from tjworker.telemetry.metrics import HISTORY_ENTRIES
 from watcher.progress import namespace_of, resource_of
@@ -55,8 +64,8 @@ class _News:
     raw: Json | None = None
     deleted_at: str = ""
     moments: list[Moment] = field(default_factory=list)
-    pods: dict[str, tuple[Json, str]] = field(default_factory=dict)
-    """UID -> (the pod, when its deletion was seen; '' while it exists)."""
+    pods: dict[str, tuple[Json, str, str]] = field(default_factory=dict)
+    """UID -> (the pod, when its deletion was seen; '' while it exists, when it was told to end; '' if it was not)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +100,8 @@ class Historian:
         """(namespace, UID) -> each job that this process has seen, until it sees the deletion."""
         self._gone: OrderedDict[tuple[str, str], Summary] = OrderedDict()
         self._news: dict[tuple[str, str], _News] = {}
+        self._told: dict[str, str] = {}
+        """UID of a pod that is being deleted -> when it was told to end."""
         self._pods_waiting = 0
         self._moments_waiting = 0
         self._count = 0
@@ -218,6 +229,7 @@ class Historian:
         where = str(meta.get("namespace")), str((meta.get("labels") or {}).get(JOB_UID, ""))
         over = kind == DELETED or (obj.get("status") or {}).get("phase") in ENDED_PHASES
         live, gone = self._live.get(where), self._gone.get(where)
+        told = "" if live is None and gone is None else self._told_at(kind, obj)
         # A user who may create pods can label them with any UID, so pods of unknown jobs are not kept.
         if not over or (live is None and gone is None):
             return
@@ -228,7 +240,20 @@ class Historian:
         resource = live.resource if live is not None else GroupResource(gone.resource if gone else "")
         if (news := self._news_of(where, resource)) is not None:
             self._pods_waiting += not waits
-            news.pods[str(meta["uid"])] = obj, to_rfc3339(self._now()) if kind == DELETED else ""
+            news.pods[str(meta["uid"])] = obj, to_rfc3339(self._now()) if kind == DELETED else "", told
+
+    def _told_at(self, kind: str, pod: Json) -> str:
+        """When the pod was told to end; '' if it was not. The kubelet deletes a pod once more when its programs have
+        ended, and the API server then writes that moment in the place of the first."""
+        uid = str(pod["metadata"]["uid"])
+        told = self._told.get(uid) or told_to_go(pod)
+        if kind == DELETED:
+            self._told.pop(uid, None)
+        elif told:
+            self._told[uid] = told
+            if len(self._told) > MOST_WAITING_PODS:  # of pods whose deletion no watch has shown
+                del self._told[next(iter(self._told))]
+        return told
 
     def _news_of(self, where: tuple[str, str], resource: GroupResource) -> _News | None:
         if where not in self._news and len(self._news) >= MOST_WAITING_JOBS:
@@ -323,7 +348,9 @@ class Historian:
         else:
             summary = summary_of(news.resource, news.raw, deleted_at=news.deleted_at)
         pods = {
-            uid: kept for uid, (pod, gone_at) in news.pods.items() if (kept := _made(kept_pod, pod, gone_at=gone_at))
+            uid: kept
+            for uid, (pod, gone_at, told_at) in news.pods.items()
+            if (kept := _made(kept_pod, pod, gone_at=gone_at, told_at=told_at))
         }
         job = None if news.raw is None else _made(kept_job, news.raw)
         return Entry(

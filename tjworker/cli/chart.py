@@ -18,7 +18,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.status import END_PHASES, Failure
 from tjworker.cli.happenings import Happening
 from tjworker.cli.rows import job_phase, parse_time
-from tjworker.history.records import GONE_AT
+from tjworker.history.records import GONE_AT, was_killed
 
 Json = Mapping[str, Any]
 State = Literal["phase", "waits", "starts", "runs"]
@@ -212,9 +212,17 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
         ended=max(
             made, max((at for text in over if (at := parse_time(text))), default=end) if has_ended else gone or end
         ),
-        sign=("succeeded" if phase == "Succeeded" else "failed") if has_ended else "gone" if gone else None,
+        sign=_sign(pod, phase, gone=gone is not None),
         how=", ".join(part for part in (str(status.get("reason") or ""), codes) if part),
     )
+
+
+def _sign(pod: Json, phase: object, *, gone: bool) -> Sign | None:
+    if phase == "Succeeded":
+        return "succeeded"
+    if phase == "Failed" and not was_killed(pod):
+        return "failed"
+    return "gone" if gone or phase == "Failed" else None
 
 
 def _of_events(job: TrainingJob, name: str, told: Sequence[Happening], end: datetime, failures: list[Failure]) -> _Life:

@@ -98,12 +98,12 @@ def _refuse_others(manifests: list[Manifest], to: str) -> None:
     for manifest in manifests:
         group = str(manifest.raw.get("apiVersion")).partition("/")[0]
         strange = conversion.find(manifest.raw, to) is None and not _is_already(manifest, to)
-        if strange and (group in groups or len(manifests) == 1 or not manifest.raw.get("kind")):
+        is_job = manifest.kind is not None or manifest.is_misspelt or group in groups
+        if strange and (is_job or len(manifests) == 1 or not manifest.raw.get("kind")):
             known = ", ".join(f"{s.kind} ({', '.join(s.api_versions)})" for s in sources)
             into, why = "" if to == OWN else f" to a {to}", conversion.why_not(manifest.raw, to)
-            because = (
-                f": {why}; write the {to} by hand, or convert to an {OWN}" if why else f"; expected one of {known}"
-            )
+            instead = f"write the {to} by hand{'' if to == OWN else f', or convert to an {OWN}'}"
+            because = f": {why}; {instead}" if why else f"; expected one of {known}"
             raise UserError(f"{manifest.source}: {manifest.given} cannot be converted{into}{because}")
 
 

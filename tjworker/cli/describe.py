@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tjworker.api.model import TrainingJob
     from tjworker.autoscale.rules import AutoscaleRules
     from tjworker.cli.cluster import Cluster
-    from tjworker.cli.narrative import Section
+    from tjworker.cli.narrative import Around, Section
 
 
 @click.command(short_help="Explain the state of a job.")
@@ -46,10 +46,8 @@ def describe(job: str, namespace: str | None) -> int:
         pods = job_pods(cluster.api, found)
         seen = job_events(cluster.api, found)
         (model, errors), now = readable(with_named(cluster.api, found)), rows.utc_now()
-        ill, obstacles = _around(cluster, model, now)
-        sections = narrative.describe(
-            found.raw, model, pods, seen, now, ill_nodes=ill, obstacles=obstacles, errors=errors
-        )
+        around = _around(cluster, model, now)
+        sections = narrative.describe(found.raw, model, pods, seen, now, around=around, errors=errors)
         if (waits := untaken(found, cluster.operator)) not in ("", narrative.UNTAKEN):
             sections.append(narrative.Section("Switched off", (waits,)))
     _print(sections)
@@ -60,29 +58,29 @@ def _print(sections: Iterable[Section]) -> None:
     echo("\n\n".join("\n".join(_shown(section)) for section in sections))
 
 
-def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> tuple[dict[str, str], dict[str, str]]:
-    """Nodes that are ill, and why its roles have no more replicas; without a word on either where the user may not look
-    at the whole cluster."""
+def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> Around:
+    """Empty where the user may not look at the whole cluster."""
     from tjworker.api.kinds import parse
     from tjworker.api.model import TrainingJob
     from tjworker.api.resources import NODES, PODS
     from tjworker.base import OperatorError
     from tjworker.cli.jobs import list_all, list_jobs
-    from tjworker.cli.room import ill_nodes, obstacles, room
+    from tjworker.cli.narrative import Around
+    from tjworker.cli.room import ill_nodes, obstacles, room, too_large
 
     if job.status.ended:
-        return {}, {}
+        return Around()
     try:
         nodes = list(list_all(cluster.api, NODES, ""))
-        ill = ill_nodes(nodes)
+        ill, large = ill_nodes(nodes), list(too_large(job, nodes))
         if not any(role.autoscaled and role.replicas < (role.max_replicas or 0) for role in job.roles):
-            return ill, {}
+            return Around(ill, too_large=large)
         models = [parse(one.resource, one.raw) for one in list_jobs(cluster.api, "")]
         found = room(nodes, list_all(cluster.api, PODS, ""))
         jobs = [model for model in models if isinstance(model, TrainingJob)]
-        return ill, obstacles(job, jobs, found, now, environment_rules())
+        return Around(ill, obstacles(job, jobs, found, now, environment_rules()), large)
     except OperatorError:
-        return {}, {}
+        return Around()
 
 
 def environment_rules() -> AutoscaleRules:

@@ -42,6 +42,8 @@ MODULES = {
     "up": "tjstack.up",
     "demo": "tjstack.demo",
 }
+NO_COMMANDS = {"down": "the local stack ends with Ctrl-C in the terminal of `tj up`"}
+"""What users look for in vain -> what to do."""
 LOCAL_STACK = "tjstack"
 """A package of another distribution, `trainingjob-stack`, which the operator's image lacks."""
 
@@ -55,7 +57,9 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             close = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
+            hint = NO_COMMANDS.get(cmd_name) or (
+                f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(COMMANDS)}"
+            )
             ctx.fail(f"No such command {cmd_name!r}; {hint}")
         module = MODULES.get(cmd_name, f"tjworker.cli.{cmd_name}")
         try:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
 from tjworker.api import labels
@@ -30,8 +29,8 @@ STALE_SECONDS = 5.0
 """A pass answers a change of a pod within a fraction of this."""
 UNTAKEN = "the operator has not taken it up yet. `tj doctor` says whether it runs."
 """Of a job without a phase."""
+_NO_NODE = "has no node"
 SHOWN_WAITING = 3
-NONE: Mapping[str, str] = MappingProxyType({})
 SHOWN_RECORDS = 3
 SHOWN_WARNINGS = 5
 _TROUBLES = (POD_NOT_GONE, FAILED_CREATE, FAILED_DELETE)
@@ -50,6 +49,18 @@ class Section:
     lines: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What the cluster has to do with a job; empty where the user may not look at it. See `room`."""
+
+    ill_nodes: Mapping[str, str] = field(default_factory=dict)
+    """Node -> what is wrong with it."""
+    obstacles: Mapping[str, str] = field(default_factory=dict)
+    """Role -> why it has no more replicas."""
+    too_large: Sequence[str] = ()
+    """Of each role whose pods fit no node."""
+
+
 def describe(
     raw: Json,
     job: TrainingJob,
@@ -57,14 +68,15 @@ def describe(
     seen: Sequence[Happening],
     now: datetime,
     *,
-    ill_nodes: Mapping[str, str] = NONE,
-    obstacles: Mapping[str, str] = NONE,
+    around: Around | None = None,
     errors: Sequence[FieldError] = (),
 ) -> list[Section]:
-    """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `ill_nodes`: node ->
-    what is wrong with it; `obstacles`: role -> why it has no more replicas (see `room`). `errors`: what of its spec
-    cannot be used."""
-    waits = tuple(_waits(job, pods, now, ill_nodes))
+    """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `errors`: what of its
+    spec cannot be used."""
+    around = around or Around()
+    waits = tuple(_waits(job, pods, now, around.ill_nodes))
+    if any(why_pod_waits(pod).startswith(_NO_NODE) for pod in pods):
+        waits += tuple(around.too_large)
     said = "\n".join((job.status.message, gist(job.status.message), *waits))
     found = [
         Section("", (*_headline(job, now), *_unusable(job, errors), *doubts(job, pods, now), *_older_pods(job, pods))),
@@ -72,7 +84,7 @@ def describe(
         Section("Waits for", waits),
         Section("Progress", tuple(_progress(job, now))),
         Section("Restarts", tuple(_restarts(job))),
-        Section("Autoscaler", tuple(_autoscaler(job, now, obstacles))),
+        Section("Autoscaler" if job.autoscaled else "Scaling", tuple(_autoscaler(job, now, around.obstacles))),
         Section("Time", tuple(_times(job, now))),
         Section("Newest failures", tuple(rows.failure_lines(raw, now))),
         Section("Newest warnings", tuple(_warnings(seen, now, said))),
@@ -272,7 +284,7 @@ def why_pod_waits(pod: Json) -> str:
         return ""
     placed: Json = next((c for c in status.get("conditions") or [] if c.get("type") == "PodScheduled"), {})
     if placed.get("status") == "False":
-        return f"has no node: {' '.join(str(placed.get('message') or placed.get('reason') or 'unknown').split())}"
+        return f"{_NO_NODE}: {' '.join(str(placed.get('message') or placed.get('reason') or 'unknown').split())}"
     for container in (*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])):
         state = (container.get("state") or {}).get("waiting") or {}
         if state.get("reason") not in (None, "", "PodInitializing", "ContainerCreating"):
@@ -301,15 +313,19 @@ def _restarts(job: TrainingJob) -> Iterator[str]:
         told = [f"{n} {why}" for cause, why in CAUSES.items() if (n := getattr(counts, cause, 0))]
         if not told:
             continue
-        limit = (
-            f" (restartLimit {role.restart_limit} for failures of the program)"
-            if role.restart_limit is not None
-            else ""
-        )
+        limit = ""
+        if role.restart_limit is not None:
+            limit = f" (restartLimit {role.restart_limit} for failures of the program)"
+        elif counts is not None and counts.application and not job.status.ended and not _counts_for_backoff(job, role):
+            limit = " (no restartLimit: a program that fails is started again for ever)"
         yield f"{role.name}: {', '.join(told)}{limit}"
     used = sum(c.application for role, c in job.status.restart_counts.items() if job.counts_for_backoff(role))
     if job.backoff_limit is not None and used:
         yield f"backoffLimit: {used} of {job.backoff_limit} used"
+
+
+def _counts_for_backoff(job: TrainingJob, role: Role) -> bool:
+    return job.backoff_limit is not None and job.counts_for_backoff(role.name)
 
 
 def _autoscaler(job: TrainingJob, now: datetime, obstacles: Mapping[str, str]) -> Iterator[str]:

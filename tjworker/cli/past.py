@@ -20,7 +20,7 @@ from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
 from tjworker.cli.jobs import FoundJob, readable
 from tjworker.cli.narrative import Section
-from tjworker.history.records import GONE_AT, Story, Summary
+from tjworker.history.records import GONE_AT, TOLD_AT, Story, Summary, told_to_go, was_killed
 
 if TYPE_CHECKING:
     from tjworker.history.store import HistoryStore
@@ -68,8 +68,8 @@ class Past:
         return (f"{one.kind or one.resource} {one.name} in namespace {one.namespace}: {gone}. As of then:",)
 
     def pods_then(self) -> list[Json]:
-        """A pod that was killed because its job was deleted ran until then: that it failed is no news of the job."""
-        return [_running(pod) if self._went_with_it(pod) else pod for pod in self.pods]
+        """A pod that was killed because somebody deleted it, or its job, ran until then: that it failed is no news."""
+        return [_running(pod) if was_killed(pod) or self._went_with_it(pod) else pod for pod in self.pods]
 
     def _went_with_it(self, pod: Json) -> bool:
         ended = [state for one in _containers(pod) if (state := (one.get("state") or {}).get("terminated"))]
@@ -82,6 +82,9 @@ class Past:
         return bool(self.summary.deleted_at) and killed and soon
 
     def _was_there(self, pod: Json) -> bool:
+        told = rows.parse_time(told_to_go(pod))
+        if told is not None and (not self.summary.deleted_at or told < self._told_to_go):
+            return False  # before the job went: at its end, or to make room for another pod
         gone = rows.parse_time(pod["metadata"].get(GONE_AT))
         return gone is None or (self._told_to_go - gone).total_seconds() < SAME_MOMENT_SECONDS
 
@@ -121,7 +124,10 @@ def _running(pod: Json) -> Json:
 
 
 def _without_gone_at(pod: Json) -> Json:
-    return {**pod, "metadata": {name: value for name, value in pod["metadata"].items() if name != GONE_AT}}
+    return {
+        **pod,
+        "metadata": {name: value for name, value in pod["metadata"].items() if name not in (GONE_AT, TOLD_AT)},
+    }
 
 
 def row(one: Summary, now: datetime) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from tjworker.cli.console import complain
 from tjworker.cli.options import in_namespace, without_logs
 from tjworker.cli.output import as_object, dump
 
@@ -48,6 +49,8 @@ def run(wait: bool, no_logs: bool, dry_run: bool, output: str | None, namespace:
 
     manifest = Manifest("tj run", Asked(**asked).manifest())
     refuse_the_wrong([manifest])
+    if asked["command"][-1:] in (("--wait",), ("-w",)):
+        complain(f"{asked['command'][-1]} is behind `--` and goes to the program; put it in front for tj")
     if dry_run:
         dump(manifest.raw, "json" if output == "json" else "yaml")
         return 0

@@ -49,7 +49,6 @@ def _sources(kinds: Iterable[JobKind]) -> Iterable[ConvertibleKind]:
 
 
 SOURCES: tuple[ConvertibleKind, ...] = (
-    # What a TrainJob is stands in its runtime, which no manifest of it has.
     *_sources(kind for kind in GUEST_KINDS if not kind.companions),
     *_sources([trainingjob.JOB_KIND]),
     ConvertibleKind("Job", volcano.API_VERSIONS, volcano.convert),
@@ -64,7 +63,14 @@ TARGETS: Mapping[str, tuple[ConvertibleKind, ...]] = {
 
 def why_not(raw: Json, to: str) -> str:
     """Why jobs of this kind are not made into `to`; '' where there is no more to say than that they are not."""
-    return trainjob.NOT_MADE.get(str(raw.get("kind")), "") if to == TRAINJOB else ""
+    kind = str(raw.get("kind"))
+    return trainjob.NOT_MADE.get(kind, "") if to == TRAINJOB else _NOT_CONVERTED.get(kind, "")
+
+
+_NOT_CONVERTED: Mapping[str, str] = {
+    TRAINJOB: "its pods stand in its runtime, which its manifest only names; the operator serves it as it is"
+    " (docs/trainer.md)"
+}
 
 
 def find(raw: Json, to: str = OWN) -> ConvertibleKind | None:

@@ -69,7 +69,9 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
         *extra.left,
         *metadata_left(metadata),
     )
-    return Converted(made, left, (*extra.notes, *_labels(job)), {**_role_origins(raw, job), **extra.origins})
+    return Converted(
+        made, left, (*extra.notes, *_restarts(extra.job), *_labels(job)), {**_role_origins(raw, job), **extra.origins}
+    )
 
 
 def named(metadata: Json) -> dict[str, Any]:
@@ -175,6 +177,15 @@ def finalizers_left(metadata: Json) -> Iterator[Left]:
             "they are promises of other programs about the object that was read",
             "let the program that needs one set it",
         )
+
+
+def _restarts(job: TrainingJob) -> Iterator[str]:
+    for role in job.roles:
+        if role.restart_words == "OnFailure" and role.restart_policy == "Always":
+            yield (
+                f"restartPolicy OnFailure of {role.name} is Always: OnFailure of an AITrainingJob does not replace the"
+                " pod of a lost node. Neither starts a program again that has ended well"
+            )
 
 
 def _labels(job: TrainingJob) -> Iterator[str]:

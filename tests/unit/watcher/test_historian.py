@@ -20,7 +20,7 @@ from tjworker.api.resources import PODS
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, Transient
 from tjworker.clock import ClusterClock
-from tjworker.history.records import GONE_AT, MOST_WORDS_CHARS, Entry, Story
+from tjworker.history.records import GONE_AT, MOST_WORDS_CHARS, TOLD_AT, Entry, Story
 from tjworker.history.store import LIVE_SECONDS, MOST_PODS, Bounds, Left
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
@@ -46,8 +46,8 @@ class World:
         raw = job_object(phase, **status)
         self.historian.see(AITRAININGJOBS, kind, raw)
 
-    def pod(self, kind: str, uid: str = "p0", phase: str = "Running", job: str = "uid-digits") -> None:
-        meta = {"name": f"digits-trainer-{uid}", "namespace": "default", "uid": uid, "labels": {JOB_UID: job}}
+    def pod(self, kind: str, uid: str = "p0", phase: str = "Running", job: str = "uid-digits", **more: Any) -> None:
+        meta = {"name": f"digits-trainer-{uid}", "namespace": "default", "uid": uid, "labels": {JOB_UID: job}, **more}
         self.historian.see(PODS, kind, {"metadata": meta, "status": {"phase": phase}})
 
     def page(self, *objects: Any, rv: str = "8") -> None:
@@ -110,6 +110,15 @@ def test_a_job_that_is_deleted_leaves_its_status_its_phases_and_its_pods(world: 
     ]
     assert sorted(pod["metadata"]["uid"] for pod in story.pods) == ["p0", "p1"]
     assert story.job["metadata"]["name"] == "digits"
+
+
+def test_a_pod_that_was_deleted_keeps_the_time_at_which_it_was_told_to_end(world: World) -> None:
+    world.job("ADDED", "Running")
+    world.pod("MODIFIED", deletionTimestamp="2023-11-14T22:14:00Z", deletionGracePeriodSeconds=30)
+    # The kubelet's second deletion, without grace, has another time.
+    world.pod("DELETED", phase="Failed", deletionTimestamp="2023-11-14T22:13:32Z", deletionGracePeriodSeconds=0)
+    (pod,) = world.story.pods
+    assert pod["metadata"][TOLD_AT] == "2023-11-14T22:13:30Z"
 
 
 def test_a_job_that_ends_is_history_before_it_is_deleted(world: World) -> None:

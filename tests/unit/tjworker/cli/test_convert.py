@@ -79,6 +79,9 @@ CASES: dict[str, Case] = {
         ("TrainJob",),
         ("read PET_MASTER_ADDR, PET_MASTER_PORT, PET_NODE_RANK and PET_NNODES", "and it does not name torchrun"),
     ),
+    "a policy of restarts that has another word here": Case(
+        JAXJOB, want_says=("note: restartPolicy OnFailure of Worker is Always: OnFailure of an AITrainingJob does not",)
+    ),
     "JSON is YAML": Case('{"apiVersion": "v1", "kind": "List", "items": []}', want_code=0, want_kinds=()),
 }
 
@@ -120,7 +123,18 @@ def test_comments_of_what_moves_into_a_trainjob_come_along() -> None:
     assert "  suspend: true  # later\n" in out
 
 
+TRAINJOB = (ROOT / "examples/trainer/trainjob.yaml").read_text(encoding="utf-8")
 REFUSED: dict[str, tuple[str, str]] = {
+    "a TrainJob with its runtime": (
+        TRAINJOB,
+        "TrainJob (trainer.kubeflow.org/v1alpha1) cannot be converted: its pods stand in its runtime, which its"
+        " manifest only names; the operator serves it as it is (docs/trainer.md); write the AITrainingJob by hand",
+    ),
+    "and one without": (TRAINJOB.partition("---\n")[2], "cannot be converted: its pods stand in its runtime"),
+    "a misspelt version beside other objects": (
+        f"{CLAIM}---\n{OWN.replace('ai/v1', 'ai/v2')}",
+        "AITrainingJob (elasticdeeplearning.ai/v2) cannot be converted; expected one of PyTorchJob",
+    ),
     "another object": (
         "kind: Deployment\napiVersion: apps/v1\n",
         "Deployment (apps/v1) cannot be converted; expected one",

@@ -60,6 +60,7 @@ CASES: dict[str, Case] = {
         ("frobnicate",), 2, ("No such command 'frobnicate'; there are: up,",)
     ),
     "one that is misspelt is guessed": Case(("gte",), 2, ("No such command 'gte'; did you mean 'get'?",)),
+    "one that is looked for in vain is answered": Case(("down",), 2, ("ends with Ctrl-C in the terminal of `tj up`",)),
     "an option that does not exist is wrong usage": Case(("get", "--no"), 2, ("No such option", "--no")),
     "a number that is none is wrong usage": Case(("scale", "digits", "--replicas", "many"), 2, ("--replicas", "many")),
     "without any cluster the message says how to get one": Case(

@@ -387,6 +387,11 @@ def test_run(args: tuple[str, ...], code: int, says: str, typed_at: TypedAt) -> 
     assert len(typed_at.api.list_page(AITRAININGJOBS, "default").items) == ("created in" in done.stdout)
 
 
+def test_an_option_behind_the_command_is_the_programs_and_said_so(typed_at: TypedAt) -> None:
+    done = typed_at.tj("run", "--image", "x", "--dry-run", "--", "train", "--wait")
+    assert done.stderr == "--wait is behind `--` and goes to the program; put it in front for tj\n"
+
+
 def _told(name: str, phase: str, kind: str = "MODIFIED", uid: str = "") -> tuple[str, dict[str, Any]]:
     return kind, {"metadata": {"name": name, "uid": uid or f"uid-of-{name}"}, "status": {"phase": phase}}
 

@@ -27,7 +27,7 @@ from tjworker.api.status import (
 from tjworker.base import GroupResource
 from tjworker.cli import narrative
 from tjworker.cli.happenings import Happening
-from tjworker.cli.narrative import Section, describe, why_pod_waits
+from tjworker.cli.narrative import Around, Section, describe, why_pod_waits
 
 NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
 DIGITS = make_job("digits").workers(2)
@@ -69,6 +69,7 @@ class Case:
     pods: tuple[dict[str, Any], ...] = field(default=())
     ill_nodes: dict[str, str] = field(default_factory=dict)
     obstacles: dict[str, str] = field(default_factory=dict)
+    too_large: tuple[str, ...] = ()
 
 
 REPORTED = TrainerStatus(
@@ -258,6 +259,34 @@ CASES: dict[str, Case] = {
             "backoffLimit: 2 of 6 used",
         ),
     ),
+    "restarts that nothing limits": Case(
+        DIGITS.workers(2, restart="OnFailure").status(
+            phase="Running", restart_counts={"trainer": RestartCounts(application=8)}
+        ),
+        "Restarts",
+        ("trainer: 8 because its program failed (no restartLimit: a program that fails is started again for ever)",),
+    ),
+    "restarts that the job limits": Case(
+        DIGITS.workers(2, restart="OnFailure")
+        .run_policy(backoffLimit=9)
+        .status(phase="Running", restart_counts={"trainer": RestartCounts(application=8)}),
+        "Restarts",
+        ("trainer: 8 because its program failed", "backoffLimit: 8 of 9 used"),
+    ),
+    "a pod that fits no node, though it were empty": Case(
+        DIGITS.status(phase="Pending"),
+        "Waits for",
+        ("digits-trainer-0: has no node: no room", "Lower its resources.requests"),
+        pods=(pod(phase="Pending", conditions=[{"type": "PodScheduled", "status": "False", "message": "no room"}]),),
+        too_large=("a pod of role trainer fits no node. Lower its resources.requests",),
+    ),
+    "the size that a user sets": Case(
+        DIGITS.status(
+            phase="Running", scale_records=(ScaleRecord(role="trainer", from_=2, to=3, time=ago(20), reason="a user"),)
+        ),
+        "Scaling",
+        ("20s ago trainer 2 -> 3: a user",),
+    ),
     "a job that was never restarted has no such section": Case(DIGITS.status(phase="Running"), "Restarts", ()),
     "what the autoscaler wants stands beside what the spec says": Case(
         ELASTIC.status(
@@ -324,7 +353,7 @@ CASES: dict[str, Case] = {
 
 
 def _said(raw: dict[str, Any], job: TrainingJob, case: Case) -> list[Section]:
-    return describe(raw, job, case.pods, (), NOW, ill_nodes=case.ill_nodes, obstacles=case.obstacles)
+    return describe(raw, job, case.pods, (), NOW, around=Around(case.ill_nodes, case.obstacles, case.too_large))
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))

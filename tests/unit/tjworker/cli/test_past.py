@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_history import MemoryHistory
@@ -15,6 +17,7 @@ from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.api import labels
 from tjworker.api.status import Failure, ScaleRecord
 from tjworker.cli import past
+from tjworker.cli.chart import chart
 from tjworker.history.records import Entry, Moment, kept_job, kept_pod, summary_of
 from tjworker.history.store import Bounds
 
@@ -106,6 +109,33 @@ def test_which_pods_went_with_their_job(row: str, store: MemoryHistory, typed_at
     pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] = exit_code
     keep(store, pod, phase="Running", **when)
     assert said in typed_at.tj("describe", "digits").stdout
+
+
+TOLD = "2026-11-24T10:04:30Z"
+MARKS: dict[str, tuple[int, str, str]] = {
+    "it was killed because it was deleted at the job's end": (143, "2026-11-24T10:04:31Z", "gone"),
+    "it was killed within the second": (137, TOLD, "gone"),
+    "it heard of it and exited in its own way": (1, "2026-11-24T10:04:40Z", "gone"),
+    "it had failed before": (143, "2026-11-24T10:04:29Z", "failed"),
+    "it had failed within the second": (1, TOLD, "failed"),
+}
+
+
+@pytest.mark.parametrize(("code", "finished", "sign"), MARKS.values(), ids=MARKS.keys())
+def test_a_pod_that_was_deleted_has_the_same_mark_while_it_is_there_and_in_the_history(
+    code: int, finished: str, sign: str, store: MemoryHistory, typed_at: TypedAt
+) -> None:
+    pod = a_pod(killed=True)
+    pod["metadata"] |= {"deletionTimestamp": "2026-11-24T10:05:00Z", "deletionGracePeriodSeconds": 30}
+    pod["status"]["containerStatuses"][0]["state"]["terminated"] |= {"exitCode": code, "finishedAt": finished}
+    job = JOB.status(phase="Succeed", completion_time="2026-11-24T10:04:50Z")
+    now = datetime(2026, 11, 24, 10, 5, tzinfo=UTC)
+    ((there,),) = [lane.marks for lane in chart(job.build(), [pod], [], now).pods]
+    keep(store, pod, deleted_at="2026-11-24T10:20:00Z", phase="Succeed", completion_time="2026-11-24T10:04:50Z")
+    drawn = yaml.safe_load(typed_at.tj("timeline", "digits", "-o", "yaml").stdout)
+    ((kept,),) = [lane["marks"] for lane in drawn["pods"]]
+    assert (there.sign, kept["sign"]) == (sign, sign)
+    assert "0 of 2 run" in typed_at.tj("describe", "digits").stdout
 
 
 def test_a_pod_that_was_replaced_shortly_before_the_deletion_is_not_counted_beside_its_successor(

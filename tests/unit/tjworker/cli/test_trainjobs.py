@@ -200,14 +200,10 @@ def test_the_runtimes_of_trainer_are_valid(name: str) -> None:
     assert errors(Manifest("f", RUNTIMES[name])) == []
 
 
+SPOILT = spoilt(("spec", "mlPolicy", "numNodes"), "2")
 COMMANDS: dict[str, tuple[str, tuple[Json, ...], int, str]] = {
     "validate names a runtime that is valid": ("validate", (PLAIN,), 0, "ClusterTrainingRuntime plain is valid"),
-    "submit makes nothing of a wrong one": (
-        "submit",
-        (spoilt(*WRONG["a value is of another type"][:2]), JOB),
-        1,
-        "'2'",
-    ),
+    "submit makes nothing of a wrong one": ("submit", (SPOILT, JOB), 1, "spec.mlPolicy.numNodes: '2' is text"),
     "a runtime alone is nothing to submit": ("submit", (PLAIN,), 1, "has no job; `kubectl apply -f` takes what stands"),
 }
 
