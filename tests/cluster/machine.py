@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+import pytest
+
 from controlplane.process import Process
 from controlplane.releases import KUBELET, kubelet
 from tests.cluster.images import compile_program
@@ -44,10 +46,13 @@ class Machine:
     @contextmanager
     def logind(self) -> Iterator[Process]:
         """SIGUSR1 announces a shutdown, SIGUSR2 says that it is off. A kubelet that starts meanwhile listens."""
+        daemon = shutil.which("dbus-daemon")
+        if daemon is None:
+            pytest.skip("dbus-daemon not found: apt-get install dbus-daemon")
         address = self._node.bus
         config = self._folder / "bus.conf"
         config.write_text(_BUS.format(address=address), encoding="utf-8")
-        command = [str(shutil.which("dbus-daemon")), "--nofork", f"--config-file={config}"]
+        command = [daemon, "--nofork", f"--config-file={config}"]
         bus = Process("dbus-daemon", command, self._folder / "bus.log")
         env = {**os.environ, "DBUS_SYSTEM_BUS_ADDRESS": address}
         logind = Process("logind", [str(self._program), "logind"], self._folder / "logind.log", env)

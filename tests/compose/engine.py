@@ -75,10 +75,12 @@ def find_engine(*, compose_too: bool = True) -> str:
     except subprocess.CalledProcessError as error:
         raise NoEngineError(f"no container engine answers: start dockerd ({error.stderr.strip()[-200:]})") from None
     _refuse_older("Docker Engine", server, OLDEST_ENGINE)
-    if not compose_too:
-        return f"Docker Engine {server}"
-    if not (compose := _compose_version()):
+    compose = _compose_version()
+    if not compose and compose_too:
         raise NoEngineError("docker has no Compose: install the plug-in docker-compose, 2.24 or newer")
+    if not compose:
+        _refuse_without_buildkit()
+        return f"Docker Engine {server}"
     _refuse_older("Compose", compose, OLDEST_COMPOSE)
     return f"Docker Engine {server}, Compose {compose}"
 
@@ -86,6 +88,13 @@ def find_engine(*, compose_too: bool = True) -> str:
 def _refuse_older(name: str, version: str, oldest: tuple[int, ...]) -> None:
     if tuple(map(int, re.findall(r"\d+", version)[:2])) < oldest:
         raise NoEngineError(f"{name} {version} is too old: install {'.'.join(map(str, oldest))} or newer")
+
+
+def _refuse_without_buildkit() -> None:
+    try:
+        docker("build", "--help", environment={"DOCKER_BUILDKIT": "1"})
+    except subprocess.CalledProcessError:
+        raise NoEngineError("docker cannot build: install the plug-in docker-buildx, or docker-compose") from None
 
 
 def _compose_version() -> str:
