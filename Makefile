@@ -9,6 +9,7 @@ BENCH_ARGS ?=
 SHARE ?= 1
 BASE ?= main
 IMAGE ?=
+IMAGE_PYTHON ?=
 REDIS_IMAGE ?=
 # Empty: not set. Tests start hundreds of processes, and each would compile the product anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -86,8 +87,8 @@ test-sdk: setup  ## Kubeflow's own Python clients against a local stack (4 minut
 	done
 	@TJ_SDK=1 $(PY) -m pytest -q tests/sdk $(PYTEST_ARGS)
 
-test-compose: setup  ## docker-compose.yml on a real container engine, images included (about 8 minutes; skipped without an engine)
-	@TJ_COMPOSE=1 $(PY) -m pytest -q -s tests/compose $(PYTEST_ARGS)
+test-compose: setup  ## docker-compose.yml on a real container engine, images included (about 8 minutes; skipped without an engine; IMAGE_PYTHON=3.14: with that Python)
+	@TJ_COMPOSE=1 TJ_TEST_PYTHON="$(IMAGE_PYTHON)" $(PY) -m pytest -q -s tests/compose $(PYTEST_ARGS)
 
 test-cluster: control-plane  ## real kubelets beside the real control plane, and the installation on them (root on Linux, else skipped; the installation needs a container engine, too)
 	@$(PY) -m controlplane build --kubelet

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from controlplane import ControlPlane
 from controlplane.process import Process
 from tests.cluster.images import TOOL, Archive, build_tool, write_archive
+from tests.cluster.machine import Machine
 from tests.cluster.network import ADDRESS, PROXY, Network
 from tests.cluster.node import Node, user
 from tests.e2e.control_plane.install import kubectl
@@ -69,6 +71,11 @@ class Cluster:
     def second(self) -> Node:
         """Started when a test first asks for it."""
         return self.nodes[1] if len(self.nodes) > 1 else self.add_node()
+
+    @cached_property
+    def machine(self) -> Machine:
+        """Of the second node."""
+        return Machine(self.second, self.folder / "machine")
 
     def load(self, image: Archive) -> None:
         """To every node that there is or will be."""

@@ -28,11 +28,17 @@ class Archive:
 
 
 def build_tool(folder: Path) -> Path:
-    """The program of `image/main.go`, static. Raises CalledProcessError with the compiler's words."""
-    program = folder / "tool"
+    """The program of `image/main.go`."""
+    return compile_program(SOURCE / "main.go", folder / "tool", folder)
+
+
+def compile_program(source: Path, program: Path, module: Path) -> Path:
+    """`program`, static, of one Go file; `module`: the folder whose go.mod has what it imports. Raises
+    CalledProcessError with the compiler's words."""
     go = toolchain.find_go((1, 21), cache_root(), print)
     subprocess.run(
-        [str(go), "build", "-trimpath", "-ldflags", "-s -w", "-o", str(program), str(SOURCE / "main.go")],
+        [str(go), "build", "-mod=readonly", "-trimpath", "-ldflags", "-s -w", "-o", str(program), str(source)],
+        cwd=module,
         check=True,
         capture_output=True,
         text=True,

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from tests.cluster.cluster import NAME, SECOND, Cluster, Json
 from tests.cluster.images import Archive
-from tests.compose.engine import Images, base_images, build_image, docker
+from tests.compose.engine import REDIS as STAND_IN
+from tests.compose.engine import Images, base_images, build_image, default_images, docker, find_engine
 from tests.support.paths import ROOT
 from tjstack.services import kubectl_path
 
@@ -70,20 +71,32 @@ def _blocks(text: str, begin: str, end: str) -> list[list[str]]:
 
 @dataclass
 class Installation:
-    """`make`, use. Its objects go with the cluster."""
+    """`build`, which needs no cluster yet, `make`, use. Its objects go with the cluster."""
 
-    cluster: Cluster
     folder: Path
     page: Page = field(default_factory=read_page)
     said: dict[str, str] = field(default_factory=dict)
     """What each command printed."""
+    cluster: Cluster = field(init=False)
+    _operators: Archive = field(init=False)
+    _jobs: Archive = field(init=False)
 
-    def make(self, wanted: dict[str, str]) -> None:
-        """`wanted`: PYTHON_IMAGE and REDIS_IMAGE. Raises NoEngineError; AssertionError with a command's words."""
-        images = base_images(wanted)
+    def build(self) -> Installation:
+        """The images. Raises NoEngineError; CommandError."""
+        find_engine(compose_too=False)
+        images = base_images(default_images())
         self._copy_the_tree()
-        made = [image for line in self.page.build for image in self._make_image(line, images)]
-        self._carry([*made, self._make_addons(images)], images.redis)
+        operator, *jobs = (image for line in self.page.build for image in self._make_image(line, images))
+        self._operators = self._save("operators", operator, images.redis)
+        self._jobs = self._save("jobs", *jobs, self._make_addons(images))
+        return self
+
+    def make(self, cluster: Cluster) -> None:
+        """Raises AssertionError with a command's words."""
+        self.cluster = cluster
+        cluster.load(self._operators)
+        # No job runs on the second node.
+        cluster.nodes[0].load(self._jobs)
         self._offer_a_volume()
         (self.own / "kustomization.yaml").write_text(self.page.kustomization, encoding="utf-8")
         for line in self.page.install:
@@ -188,11 +201,10 @@ class Installation:
         build_image(ADDONS, tree, images)
         return ADDONS
 
-    def _carry(self, images: list[str], redis: str) -> None:
-        """From the engine to every node, in one archive: they share most of their layers."""
-        archive = self.folder / "images.tar"
-        docker("save", "--output", str(archive), *images, redis, timeout_seconds=COMMAND_SECONDS)
-        self.cluster.load(Archive(archive, {redis: REDIS} if redis.startswith("localhost/") else {}))
+    def _save(self, name: str, *images: str) -> Archive:
+        file = self.folder / f"{name}.tar"
+        docker("save", "--output", str(file), *images, timeout_seconds=COMMAND_SECONDS)
+        return Archive(file, {image: REDIS for image in images if image == STAND_IN})
 
     def _offer_a_volume(self) -> None:
         folder = self.folder / "redis"

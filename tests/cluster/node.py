@@ -89,7 +89,10 @@ class Node:
         options = ["--hostname-override", self.name, "--node-ip", self.address, "--root-dir", str(folder / "kubelet")]
         options += ["--kubeconfig", str(plane.kubeconfig_for(user(self.name).name)), "--config", str(self._config)]
         options += ["--cert-dir", str(folder / "pki")]
-        self.kubelet = Process("kubelet", [str(kubelet), *options], folder / "kubelet.log")
+        self.bus = f"unix:path={folder}/bus"
+        """Where the kubelet looks for logind, instead of at this machine's."""
+        env = {**os.environ, "DBUS_SYSTEM_BUS_ADDRESS": self.bus}
+        self.kubelet = Process("kubelet", [str(kubelet), *options], folder / "kubelet.log", env)
 
     def start(self, images: Sequence[Archive]) -> None:
         """Returns when the node is Ready. `images`: those that its pods may use; one holds PAUSE."""
@@ -140,7 +143,8 @@ class Node:
         for link in LOGS.glob("*") if LOGS.is_dir() else ():
             if link.is_symlink() and link.readlink().is_relative_to(self._folder):
                 link.unlink(missing_ok=True)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        # Some 100,000 files of images.
+        self._run("rm", "-rf", str(self._folder))
 
     def is_ready(self) -> bool:
         done = self._kubectl("get", "node", self.name, "-o", "json")
@@ -290,7 +294,7 @@ class Node:
 
     @staticmethod
     def _run(*words: str) -> bool:
-        return subprocess.run(words, capture_output=True, check=False, timeout=60).returncode == 0
+        return subprocess.run(words, capture_output=True, check=False, timeout=300).returncode == 0
 
 
 def _hierarchies() -> list[Path]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.cluster.cluster import SECOND, Cluster, Json, disruption, state
+from tests.cluster.images import TOOL
 from tests.cluster.test_jobs import apply, phase, role
+
+GPU = "example.com/gpu"
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +123,65 @@ def test_a_node_that_is_deleted_takes_its_pods_with_a_condition(cluster: Cluster
     cluster.second.kubelet.start()
 
 
+def test_a_node_that_shuts_down_ends_its_pods_and_turns_others_away(cluster: Cluster) -> None:
+    with cluster.machine.logind() as logind:
+        cluster.second.restart_kubelet(shutdownGracePeriod="20s", shutdownGracePeriodCriticalPods="5s")
+        begin_on_the_second(cluster, "shuts")
+        start(cluster, "shut", "stubborn")
+        before = uid(cluster, "shuts-trainer-0")
+        os.kill(logind.pid, signal.SIGUSR1)
+        cluster.until("its pod has ended", lambda: cluster.status("shut")["phase"] == "Failed")
+        assert seen(cluster, "shut") == ("Failed", "Terminated", "TerminationByKubelet")
+        cluster.until("it is not Ready", lambda: readiness(cluster) == ("False", "KubeletNotReady"))
+        cluster.run("late", "pause", spec={"nodeName": SECOND})
+        cluster.until("a pod is turned away", lambda: cluster.status("late")["phase"] == "Failed")
+        assert seen(cluster, "late") == ("Failed", "NodeShutdown", "")
+        assert cluster.status("late")["message"].startswith("Pod was rejected: ")
+        cluster.until("the job's pod is given up", lambda: uid(cluster, "shuts-trainer-0") != before)
+        os.kill(logind.pid, signal.SIGUSR2)
+        # The program of its pod ended with 0 when it was told to: that is no success.
+        runs_again(cluster, "shuts", "node")
+    cluster.second.restart_kubelet()
+
+
+def test_devices_are_away_while_their_plugin_is_and_containers_run_on(cluster: Cluster) -> None:
+    def devices() -> tuple[str, str]:
+        status = cluster.node(cluster.second.name)["status"]
+        return status["capacity"].get(GPU, ""), status["allocatable"].get(GPU, "")
+
+    def health() -> list[Json]:
+        return [c.get("allocatedResourcesStatus", []) for c in cluster.status("uses")["containerStatuses"]]
+
+    with cluster.machine.plugin(GPU, 2):
+        cluster.until("there are devices", lambda: devices() == ("2", "2"))
+        start(cluster, "uses", resources={"limits": {GPU: "1"}})
+        before = health()
+    cluster.until("they are away", lambda: devices() == ("2", "0"))
+    assert (seen(cluster, "uses"), health()) == (("Running", "", ""), before)
+    with cluster.machine.plugin(GPU, 2):
+        cluster.until("they are back", lambda: devices() == ("2", "2"))
+    assert seen(cluster, "uses") == ("Running", "", "")
+
+
+def test_a_static_pod_runs_on_when_it_is_deleted_and_ends_with_its_file(cluster: Cluster) -> None:
+    node = cluster.second
+    main = {"name": "main", "image": TOOL, "args": ["pause"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "fixed"}, "spec": {"containers": [main]}}
+    file = node.static_pods / "fixed.json"
+    file.write_text(json.dumps(pod), encoding="utf-8")
+    name = f"fixed-{node.name}"
+    cluster.until("it runs", lambda: found(cluster, name).get("status", {}).get("phase") == "Running")
+    first = found(cluster, name)
+    assert [owner["kind"] for owner in first["metadata"]["ownerReferences"]] == ["Node"]
+    cluster.kubectl("delete", "pod", name, "--wait=false")
+    cluster.until("it is shown again", lambda: uid(cluster, name) not in ("", first["metadata"]["uid"]))
+    cluster.until("with its end", lambda: found(cluster, name).get("status", {}).get("phase") == "Running")
+    ids = [[c["containerID"] for c in p["status"]["containerStatuses"]] for p in (first, found(cluster, name))]
+    assert ids[0] == ids[1]
+    file.unlink()
+    cluster.until("it is gone", lambda: not found(cluster, name))
+
+
 # -- jobs on the second node -----------------------------------------------------------------------
 def begin_on_the_second(cluster: Cluster, name: str) -> None:
     trainer = {**role(["pause"]), "restartPolicy": "OnNodeFail", "restartScope": "Pod"}
@@ -135,15 +199,16 @@ def runs_again(cluster: Cluster, name: str, cause: str) -> None:
 
 
 def readiness(cluster: Cluster) -> tuple[str, str]:
-    (found,) = [c for c in cluster.node(SECOND)["status"]["conditions"] if c["type"] == "Ready"]
-    return found["status"], found["reason"]
+    (ready,) = [c for c in cluster.node(SECOND)["status"]["conditions"] if c["type"] == "Ready"]
+    return ready["status"], ready["reason"]
 
 
-def pod(cluster: Cluster, name: str) -> Json:
-    found: Json = json.loads(cluster.kubectl("get", "pod", name, "--ignore-not-found", "-o", "json") or "{}")
-    return found
+def found(cluster: Cluster, name: str) -> Json:
+    """The pod; {} while there is none."""
+    pod: Json = json.loads(cluster.kubectl("get", "pod", name, "--ignore-not-found", "-o", "json") or "{}")
+    return pod
 
 
 def uid(cluster: Cluster, name: str) -> str:
     """'' while there is no such pod."""
-    return str(pod(cluster, name).get("metadata", {}).get("uid", ""))
+    return str(found(cluster, name).get("metadata", {}).get("uid", ""))

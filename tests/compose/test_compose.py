@@ -250,37 +250,92 @@ def test_other_passwords_in_env_count_from_the_next_up_on(project: Project) -> N
     run_job(project, "after-other-passwords")
 
 
-def test_without_env_nothing_starts_and_the_message_names_the_file(project: Project, tmp_path: Path) -> None:
-    bare = Project(copy_of_the_tree(tmp_path), f"{project.name}bare", {})
-    with pytest.raises(subprocess.CalledProcessError) as refused:
-        bare.compose("up", "--detach")
-    assert "set it in .env, as the first lines of docker-compose.yml show" in refused.value.stderr
+# -- bad input: what docs/operations.md says that the stack answers ------------------------------------
+def refusal(command: Callable[..., str], *words: str, **options: Any) -> str:
+    """Everything that a command says which must fail."""
+    with pytest.raises(CommandError) as refused:
+        command(*words, **options)
+    return f"{refused.value.stdout}{refused.value.stderr}"
 
 
-def test_a_port_in_use_is_named(project: Project) -> None:
+def without_an_engine(project: Project, folder: Path) -> str:
+    return refusal(project.compose, "up", "--detach", environment={"DOCKER_HOST": f"unix://{folder}/no.sock"})
+
+
+def without_env(project: Project, folder: Path) -> str:
+    return refusal(Project(copy_of_the_tree(folder), f"{project.name}bare", {}).compose, "up", "--detach")
+
+
+def with_a_port_in_use(project: Project, folder: Path) -> str:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        with pytest.raises(subprocess.CalledProcessError) as refused:
-            project.compose("up", "--detach", "flower", environment={"FLOWER_PUBLISHED_PORT": port})
-        assert re.search(rf"127\.0\.0\.1:{port}.*address already in use", refused.value.stderr, re.DOTALL)
+        said = refusal(project.compose, "up", "--detach", "flower", environment={"FLOWER_PUBLISHED_PORT": port})
+    assert f"127.0.0.1:{port}" in said
     project.compose("up", "--detach", "flower")
+    return said
 
 
-def test_a_password_that_would_break_the_url_is_refused_by_its_name(project: Project) -> None:
-    with pytest.raises(subprocess.CalledProcessError):
-        project.compose("run", "--rm", "--no-deps", "-e", "REDIS_PASSWORD=p@ss", "setup")
-    lines = docker(
-        *("run", "--rm", "-e", "REDIS_PASSWORD=p@ss", "localhost/trainingjob-operator:0.1.0"),
-        *("sh", "-c", "python -m tjworker.store.users 2>&1 || true"),
-    )
-    assert lines.strip() == "REDIS_PASSWORD holds other characters: set it in .env, to letters and digits only"
+def with_a_password_that_breaks_the_url(project: Project, folder: Path) -> str:
+    return refusal(project.compose, "run", "--rm", "-T", "--no-deps", "-e", "REDIS_PASSWORD=p@ss", "setup")
 
 
-def test_doctor_names_the_setting_of_a_wrong_password(project: Project) -> None:
-    url = "rediss://tj:wrong@redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt"
-    with pytest.raises(CommandError) as refused:
-        project.compose("run", "--rm", "-T", "--no-deps", "-e", f"TJ_REDIS_URL={url}", "worker", "tj", "doctor")
-    assert "refuses the user of TJ_REDIS_URL" in refused.value.stdout
+def with_a_wrong_password(project: Project, folder: Path) -> str:
+    url = redis_url("wrong")
+    return refusal(project.compose, "exec", "-T", "-e", f"TJ_REDIS_URL={url}", "worker", "tj", "doctor")
+
+
+FULL = {"volumes": {"redis": {"driver_opts": {"type": "tmpfs", "device": "tmpfs", "o": "size=4m,uid=999,gid=1000"}}}}
+
+
+def with_a_full_disk(project: Project, folder: Path) -> str:
+    """Of Redis, in a stack of its own. Compose would build the image for `run` once more."""
+    override = folder / "full.yml"
+    override.write_text(yaml.safe_dump(FULL), encoding="utf-8")
+    full = Project(project.folder, f"{project.name}full", project.env, (*project.profiles, "-f", str(override)))
+    doctor = ["run", "--rm", "--network", f"{full.name}_default", "--volume", f"{full.name}_redis-ca:/etc/redis-ca:ro"]
+    doctor += ["--env", f"TJ_REDIS_URL={redis_url(project.env['REDIS_PASSWORD'])}"]
+    doctor += ["localhost/trainingjob-operator:0.1.0", "tj", "doctor"]
+    said = ""
+
+    def is_named() -> bool:
+        nonlocal said
+        said = refusal(docker, *doctor)
+        return "disk is full" in said
+
+    try:
+        full.compose("up", "--detach", "redis")
+        full.until("Redis is healthy", lambda: full.are_healthy("redis"))
+        with contextlib.suppress(CommandError):
+            full.compose("exec", "-T", "redis", "sh", "-c", "cat /dev/zero > /data/full")
+        full.until("it is named", is_named)
+    finally:
+        full.compose("down", "--volumes", "--timeout", "5")
+    return said
+
+
+def redis_url(password: str) -> str:
+    return f"rediss://tj:{password}@redis:6379/0?ssl_ca_certs=/etc/redis-ca/ca.crt"
+
+
+CAUSES = {
+    "Cannot connect to the Docker daemon": without_an_engine,
+    "set it in .env, as the first lines of docker-compose.yml show": without_env,
+    "address already in use": with_a_port_in_use,
+    "REDIS_PASSWORD holds other characters": with_a_password_that_breaks_the_url,
+    "refuses the user of TJ_REDIS_URL": with_a_wrong_password,
+    "most often the disk is full": with_a_full_disk,
+}
+
+
+def answers_of_the_page() -> list[str]:
+    """The first column of its table."""
+    table = (ROOT / "docs/operations.md").read_text(encoding="utf-8").partition("\n| compose says | do |\n")[2]
+    return re.findall(r"(?m)^\| `([^`]+)`", table.partition("\n\n")[0])
+
+
+@pytest.mark.parametrize("words", answers_of_the_page())
+def test_bad_input_is_answered_with(words: str, project: Project, tmp_path: Path) -> None:
+    assert words in CAUSES[words](project, tmp_path)
 
 
 @contextlib.contextmanager

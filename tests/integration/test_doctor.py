@@ -1,4 +1,4 @@
-"""Twelve faults, each really made: in a real Redis, at an API server behind HTTP, of a real worker. `tj doctor` finds
+"""Faults, each really made: in a real Redis, at an API server behind HTTP, of a real worker. `tj doctor` finds
 each, says where and what to do, and finds nothing wrong without it.
 """
 
@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import orjson
 import pytest
 import redis
 from celery.utils.nodenames import default_nodename
+from kombu.exceptions import OperationalError
 
 from benchmarks.support.valkey import Valkey
 from localcluster.apiserver import ApiServer
@@ -190,6 +192,12 @@ def _told(world: World, *command: str, user: str = "") -> Iterator[None]:
         yield
 
 
+def full_disk(world: World) -> AbstractContextManager[object]:
+    """As Celery tells of it when its broadcast is the first write. `make test-compose` fills a real disk."""
+    refused = OperationalError("MISCONF Errors writing to the AOF file: No space left on device")
+    return patch("celery.app.control.Inspect.active_queues", side_effect=refused)
+
+
 def replace_url(settings: Settings, url: str) -> Settings:
     return settings.model_copy(update={"redis_url": url})
 
@@ -296,6 +304,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "Redis' memory is full": Fault(full_memory, "Redis: takes writes", "no memory left", "free its memory"),
     "the user of Redis may only read": Fault(a_reader, "Redis: takes writes", "refuses the user", "docs/redis.md"),
+    "Redis' disk is full": Fault(full_disk, "operator: Redis", "No space left", "most often the disk is full"),
     "there is no CRD": Fault(no_crd, f"cluster: CRD {AITRAININGJOBS}", "is not installed", "kubectl apply"),
     "the CRD is old": Fault(old_crd, f"cluster: CRD {AITRAININGJOBS}", "runPolicy differs", "kubectl apply"),
     "RBAC has a hole": Fault(rbac_hole, "cluster: may use pods", "may not create", "apply k8s/base/rbac.yaml"),

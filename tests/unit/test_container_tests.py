@@ -41,6 +41,17 @@ def test_an_engine_that_will_not_do(
     assert "\n" not in str(refused.value)
 
 
+def test_an_engine_whose_client_cannot_build_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(*words: str, environment: object = None) -> str:
+        if words[0] != "version":
+            raise NO_COMPOSE
+        return "28.2.2"
+
+    monkeypatch.setattr(engine, "docker", answer)
+    with pytest.raises(engine.NoEngineError, match=r"docker cannot build: install the plug-in docker-buildx, or "):
+        engine.find_engine(compose_too=False)
+
+
 def test_a_full_disk_is_named_before_a_node_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")

@@ -138,9 +138,11 @@ def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callabl
 
 def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
     import redis
+    from kombu.exceptions import OperationalError
 
     from tjworker.app import make_app
     from tjworker.cli.checks import operator
+    from tjworker.cli.checks.redis import DISK
     from tjworker.store.connect import client, open_store
 
     if of_redis[0].state == "failed":
@@ -157,8 +159,10 @@ def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
         yield operator.clocks(lambda: ask_time() or (), store.queue.time)
         with client(settings.redis_url) as connection:
             yield operator.beat(settings, lambda key: bool(connection.exists(key)))
-    except (OperatorError, redis.RedisError, OSError) as error:
-        yield operator.SUBJECT.failed("Redis", " ".join(str(error).split()), "see the checks of Redis")
+    except (OperatorError, OperationalError, redis.RedisError, OSError) as error:
+        words = " ".join(str(error).split())
+        # Redis notices a full disk at the first write that it has to keep, and the checks of Redis make none.
+        yield operator.SUBJECT.failed("Redis", words, DISK if "MISCONF" in words else "see the checks of Redis")
 
 
 def setting_rows(settings: Settings, of_stack: Mapping[str, str]) -> Iterator[tuple[str, Any, str]]:

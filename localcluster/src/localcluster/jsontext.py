@@ -28,7 +28,9 @@ def loads(data: bytes | str) -> Any:
             raise
     text = data if isinstance(data, str) else data.decode()
     with room():
-        return json.loads(text, parse_constant=_no_number)
+        value = json.loads(text, parse_constant=_no_number)
+    _refuse_deeper(value)
+    return value
 
 
 def dumps(value: Any) -> bytes:
@@ -53,6 +55,21 @@ def room() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+def _refuse_deeper(value: Any) -> None:
+    """From Python 3.14 on json counts no calls: it reads as deep as the stack of the machine allows."""
+    level = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(_CALLS):
+        level = [
+            v
+            for outer in level
+            for v in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(v, (dict, list))
+        ]
+        if not level:
+            return
+    raise RecursionError
 
 
 def _no_number(text: str) -> Any:
