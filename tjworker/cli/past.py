@@ -20,7 +20,7 @@ from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
 from tjworker.cli.jobs import FoundJob, readable
 from tjworker.cli.narrative import Section
-from tjworker.history.records import GONE_AT, TOLD_AT, Story, Summary, told_to_go, was_killed
+from tjworker.history.records import DELETION_AT, GONE_AT, Story, Summary, deletion_time, was_killed
 
 if TYPE_CHECKING:
     from tjworker.history.store import HistoryStore
@@ -74,22 +74,22 @@ class Past:
     def _went_with_it(self, pod: Json) -> bool:
         ended = [state for one in _containers(pod) if (state := (one.get("state") or {}).get("terminated"))]
         at = max(filter(None, (rows.parse_time(state.get("finishedAt")) for state in ended)), default=None)
-        if at is None or at >= self._told_to_go:
+        if at is None or at >= self._deletion_time:
             return at is not None
         # The watcher hears of a deletion a moment after the kubelet has begun to kill.
         killed = all(state.get("exitCode") in KILLED and state.get("reason") != "OOMKilled" for state in ended)
-        soon = (self._told_to_go - at).total_seconds() < SAME_MOMENT_SECONDS
+        soon = (self._deletion_time - at).total_seconds() < SAME_MOMENT_SECONDS
         return bool(self.summary.deleted_at) and killed and soon
 
     def _was_there(self, pod: Json) -> bool:
-        told = rows.parse_time(told_to_go(pod))
-        if told is not None and (not self.summary.deleted_at or told < self._told_to_go):
+        told = rows.parse_time(deletion_time(pod))
+        if told is not None and (not self.summary.deleted_at or told < self._deletion_time):
             return False  # before the job went: at its end, or to make room for another pod
         gone = rows.parse_time(pod["metadata"].get(GONE_AT))
-        return gone is None or (self._told_to_go - gone).total_seconds() < SAME_MOMENT_SECONDS
+        return gone is None or (self._deletion_time - gone).total_seconds() < SAME_MOMENT_SECONDS
 
     @property
-    def _told_to_go(self) -> datetime:
+    def _deletion_time(self) -> datetime:
         """Deleted in the foreground, a job goes after its pods, which may take their grace period."""
         return rows.parse_time((self.raw.get("metadata") or {}).get("deletionTimestamp")) or self.at
 
@@ -126,7 +126,7 @@ def _running(pod: Json) -> Json:
 def _without_gone_at(pod: Json) -> Json:
     return {
         **pod,
-        "metadata": {name: value for name, value in pod["metadata"].items() if name not in (GONE_AT, TOLD_AT)},
+        "metadata": {name: value for name, value in pod["metadata"].items() if name not in (GONE_AT, DELETION_AT)},
     }
 
 
