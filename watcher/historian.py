@@ -243,8 +243,8 @@ class Historian:
             news.pods[str(meta["uid"])] = obj, to_rfc3339(self._now()) if kind == DELETED else "", requested
 
     def _deletion_time(self, kind: str, pod: Json) -> str:
-        """When the pod's deletion was requested; '' if it was not. The kubelet deletes a pod once more when its programs
-        have ended, and the API server then writes that moment in the place of the first."""
+        """When the pod's deletion was requested; '' if it was not. The kubelet deletes a pod once more when its
+        programs have ended, and the API server then writes that moment in the place of the first."""
         uid = str(pod["metadata"]["uid"])
         requested = self._deletions.get(uid) or deletion_time(pod)
         if kind == DELETED:

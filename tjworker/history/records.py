@@ -247,8 +247,8 @@ _KILLED = frozenset({128 + 9, 128 + 15})
 
 
 def was_killed(pod: Json) -> bool:
-    """The pod ended because it was deleted: its programs ran until the deletion was requested. Times have whole seconds,
-    and a pod that has failed is deleted at once: in that second the exit code decides."""
+    """The pod ended because it was deleted: its programs ran until the deletion was requested. Times have whole
+    seconds, and a pod that has failed is deleted at once: in that second the exit code decides."""
     requested = from_rfc3339(deletion_time(pod))
     statuses = mapping(pod.get("status")).get("containerStatuses") or ()
     ended = [mapping(mapping(mapping(one).get("state")).get("terminated")) for one in statuses]
