@@ -293,7 +293,9 @@ def with_a_full_disk(project: Project, folder: Path) -> str:
     override.write_text(yaml.safe_dump(FULL), encoding="utf-8")
     full = Project(project.folder, f"{project.name}full", project.env, (*project.profiles, "-f", str(override)))
     doctor = ["run", "--rm", "--network", f"{full.name}_default", "--volume", f"{full.name}_redis-ca:/etc/redis-ca:ro"]
-    doctor += ["--env", f"TJ_REDIS_URL={redis_url(project.env['REDIS_PASSWORD'])}"]
+    # Not `project.env`: another test has changed the passwords since.
+    (password,) = re.findall(r"(?m)^REDIS_PASSWORD=(\w+)$", (project.folder / ".env").read_text(encoding="utf-8"))
+    doctor += ["--env", f"TJ_REDIS_URL={redis_url(password)}"]
     doctor += ["localhost/trainingjob-operator:0.1.0", "tj", "doctor"]
     said = ""
 
