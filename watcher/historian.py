@@ -28,10 +28,10 @@ from tjworker.history.records import (
     Entry,
     Moment,
     Summary,
+    deletion_began,
     kept_job,
     kept_pod,
     summary_of,
-    told_to_go,
 )
 from tjworker.history.store import LIVE_SECONDS, HistoryStore, Left
 from tjworker.telemetry.metrics import HISTORY_ENTRIES
@@ -65,7 +65,7 @@ class _News:
     deleted_at: str = ""
     moments: list[Moment] = field(default_factory=list)
     pods: dict[str, tuple[Json, str, str]] = field(default_factory=dict)
-    """UID -> (the pod, when its deletion was seen; '' while it exists, when it was told to end; '' if it was not)."""
+    """UID -> (the pod, when its deletion was seen; '' while it exists, when its deletion began; '' before)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ class Historian:
         """(namespace, UID) -> each job that this process has seen, until it sees the deletion."""
         self._gone: OrderedDict[tuple[str, str], Summary] = OrderedDict()
         self._news: dict[tuple[str, str], _News] = {}
-        self._told: dict[str, str] = {}
-        """UID of a pod that is being deleted -> when it was told to end."""
+        self._deleting: dict[str, str] = {}
+        """UID of a pod that is being deleted -> when the deletion began."""
         self._pods_waiting = 0
         self._moments_waiting = 0
         self._count = 0
@@ -229,7 +229,7 @@ class Historian:
         where = str(meta.get("namespace")), str((meta.get("labels") or {}).get(JOB_UID, ""))
         over = kind == DELETED or (obj.get("status") or {}).get("phase") in ENDED_PHASES
         live, gone = self._live.get(where), self._gone.get(where)
-        told = "" if live is None and gone is None else self._told_at(kind, obj)
+        began = "" if live is None and gone is None else self._deletion_began(kind, obj)
         # A user who may create pods can label them with any UID, so pods of unknown jobs are not kept.
         if not over or (live is None and gone is None):
             return
@@ -240,20 +240,20 @@ class Historian:
         resource = live.resource if live is not None else GroupResource(gone.resource if gone else "")
         if (news := self._news_of(where, resource)) is not None:
             self._pods_waiting += not waits
-            news.pods[str(meta["uid"])] = obj, to_rfc3339(self._now()) if kind == DELETED else "", told
+            news.pods[str(meta["uid"])] = obj, to_rfc3339(self._now()) if kind == DELETED else "", began
 
-    def _told_at(self, kind: str, pod: Json) -> str:
-        """When the pod was told to end; '' if it was not. The kubelet deletes a pod once more when its programs have
-        ended, and the API server then writes that moment in the place of the first."""
+    def _deletion_began(self, kind: str, pod: Json) -> str:
+        """When the deletion of the pod began; '' before that. The kubelet deletes a pod once more when its programs
+        have ended, and the API server then writes that moment in the place of the first."""
         uid = str(pod["metadata"]["uid"])
-        told = self._told.get(uid) or told_to_go(pod)
+        began = self._deleting.get(uid) or deletion_began(pod)
         if kind == DELETED:
-            self._told.pop(uid, None)
-        elif told:
-            self._told[uid] = told
-            if len(self._told) > MOST_WAITING_PODS:  # of pods whose deletion no watch has shown
-                del self._told[next(iter(self._told))]
-        return told
+            self._deleting.pop(uid, None)
+        elif began:
+            self._deleting[uid] = began
+            if len(self._deleting) > MOST_WAITING_PODS:  # of pods whose deletion no watch has shown
+                del self._deleting[next(iter(self._deleting))]
+        return began
 
     def _news_of(self, where: tuple[str, str], resource: GroupResource) -> _News | None:
         if where not in self._news and len(self._news) >= MOST_WAITING_JOBS:
@@ -349,8 +349,8 @@ class Historian:
             summary = summary_of(news.resource, news.raw, deleted_at=news.deleted_at)
         pods = {
             uid: kept
-            for uid, (pod, gone_at, told_at) in news.pods.items()
-            if (kept := _made(kept_pod, pod, gone_at=gone_at, told_at=told_at))
+            for uid, (pod, gone_at, began_at) in news.pods.items()
+            if (kept := _made(kept_pod, pod, gone_at=gone_at, began_at=began_at))
         }
         job = None if news.raw is None else _made(kept_job, news.raw)
         return Entry(

@@ -20,7 +20,7 @@ from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
 from tjworker.cli.jobs import FoundJob, readable
 from tjworker.cli.narrative import Section
-from tjworker.history.records import GONE_AT, TOLD_AT, Story, Summary, told_to_go, was_killed
+from tjworker.history.records import DELETION_AT, GONE_AT, Story, Summary, deletion_began, was_killed
 
 if TYPE_CHECKING:
     from tjworker.history.store import HistoryStore
@@ -82,7 +82,7 @@ class Past:
         return bool(self.summary.deleted_at) and killed and soon
 
     def _was_there(self, pod: Json) -> bool:
-        told = rows.parse_time(told_to_go(pod))
+        told = rows.parse_time(deletion_began(pod))
         if told is not None and (not self.summary.deleted_at or told < self._told_to_go):
             return False  # before the job went: at its end, or to make room for another pod
         gone = rows.parse_time(pod["metadata"].get(GONE_AT))
@@ -126,7 +126,7 @@ def _running(pod: Json) -> Json:
 def _without_gone_at(pod: Json) -> Json:
     return {
         **pod,
-        "metadata": {name: value for name, value in pod["metadata"].items() if name not in (GONE_AT, TOLD_AT)},
+        "metadata": {name: value for name, value in pod["metadata"].items() if name not in (GONE_AT, DELETION_AT)},
     }
 
 

@@ -32,8 +32,8 @@ _SECRETIVE = frozenset({"env", "envs", "envFrom", "imagePullSecrets", "volumes"}
 """Fields of kinds whose roles are not pod specs."""
 GONE_AT = "historyGoneAt"
 """A field in the metadata of a kept pod: when its deletion was seen. Kubernetes has no such field."""
-TOLD_AT = "historyToldAt"
-"""Likewise: when the pod was told to end, as somebody deleted it."""
+DELETION_AT = "historyDeletionBegan"
+"""Likewise: when the deletion of the pod began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +204,9 @@ def _container(container: Json) -> dict[str, Any]:
     return kept
 
 
-def kept_pod(raw: Json, *, gone_at: str = "", told_at: str = "") -> dict[str, Any]:
+def kept_pod(raw: Json, *, gone_at: str = "", began_at: str = "") -> dict[str, Any]:
     """The part of a pod that a chart of its life needs, in the shape of the object. `gone_at`: when its deletion was
-    seen; `told_at`: when it was told to end, where the object does not say so. Both RFC 3339."""
+    seen; `began_at`: when its deletion began, where the object does not say so. Both RFC 3339."""
     meta, status = mapping(raw.get("metadata")), mapping(raw.get("status"))
     marks = {name: value for name, value in mapping(meta.get("labels")).items() if name in labels.OURS}
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "creationTimestamp") if name in meta}
@@ -215,7 +215,7 @@ def kept_pod(raw: Json, *, gone_at: str = "", told_at: str = "") -> dict[str, An
         for condition in status.get("conditions") or ()
         if isinstance(condition, Mapping) and condition.get("type") == "PodScheduled"
     ]
-    times = {name: time for name, time in ((GONE_AT, gone_at), (TOLD_AT, told_at or told_to_go(raw))) if time}
+    times = {name: time for name, time in ((GONE_AT, gone_at), (DELETION_AT, began_at or deletion_began(raw))) if time}
     return {
         "metadata": {**kept, "labels": marks, **times},
         "spec": {"nodeName": text(mapping(raw.get("spec")).get("nodeName"))},
@@ -231,13 +231,13 @@ def kept_pod(raw: Json, *, gone_at: str = "", told_at: str = "") -> dict[str, An
     }
 
 
-def told_to_go(pod: Json) -> str:
-    """When a pod, kept or not, was told to end, RFC 3339; '' for one that was not deleted. The API server writes the
-    time at which its grace period is over."""
+def deletion_began(pod: Json) -> str:
+    """When the deletion of a pod, kept or not, began, RFC 3339; '' for one that was not deleted. The API server writes
+    the time at which its grace period is over."""
     meta = mapping(pod.get("metadata"))
     by = from_rfc3339(text(meta.get("deletionTimestamp")))
-    told = "" if by is None else to_rfc3339(by - number(meta.get("deletionGracePeriodSeconds")))
-    return text(meta.get(TOLD_AT)) or told
+    began = "" if by is None else to_rfc3339(by - number(meta.get("deletionGracePeriodSeconds")))
+    return text(meta.get(DELETION_AT)) or began
 
 
 _KILLED = frozenset({128 + 9, 128 + 15})
@@ -245,16 +245,16 @@ _KILLED = frozenset({128 + 9, 128 + 15})
 
 
 def was_killed(pod: Json) -> bool:
-    """The pod ended because it was deleted: its programs ran until it was told to go. Times have whole seconds, and a
-    pod that has failed is deleted at once: in that second the exit code decides."""
-    told = from_rfc3339(told_to_go(pod))
+    """The pod ended because it was deleted: its programs ran until then. Times have whole seconds, and a pod that has
+    failed is deleted at once: in that second the exit code decides."""
+    began = from_rfc3339(deletion_began(pod))
     statuses = mapping(pod.get("status")).get("containerStatuses") or ()
     ended = [mapping(mapping(mapping(one).get("state")).get("terminated")) for one in statuses]
     times = [(from_rfc3339(text(one.get("finishedAt"))), one) for one in ended if one]
     last = max((at for at, _ in times if at is not None), default=None)
-    if told is None or last is None or last < told:
+    if began is None or last is None or last < began:
         return False
-    return last > told or all(
+    return last > began or all(
         one.get("exitCode") in _KILLED and one.get("reason") != "OOMKilled" for at, one in times if at == last
     )
 

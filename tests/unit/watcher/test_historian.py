@@ -20,7 +20,7 @@ from tjworker.api.resources import PODS
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, Transient
 from tjworker.clock import ClusterClock
-from tjworker.history.records import GONE_AT, MOST_WORDS_CHARS, TOLD_AT, Entry, Story
+from tjworker.history.records import DELETION_AT, GONE_AT, MOST_WORDS_CHARS, Entry, Story
 from tjworker.history.store import LIVE_SECONDS, MOST_PODS, Bounds, Left
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
@@ -118,7 +118,7 @@ def test_a_pod_that_was_deleted_keeps_the_time_at_which_it_was_told_to_end(world
     # The kubelet's second deletion, without grace, has another time.
     world.pod("DELETED", phase="Failed", deletionTimestamp="2023-11-14T22:13:32Z", deletionGracePeriodSeconds=0)
     (pod,) = world.story.pods
-    assert pod["metadata"][TOLD_AT] == "2023-11-14T22:13:30Z"
+    assert pod["metadata"][DELETION_AT] == "2023-11-14T22:13:30Z"
 
 
 def test_a_job_that_ends_is_history_before_it_is_deleted(world: World) -> None:
