@@ -23,7 +23,7 @@ help:  ## this list
 demo: setup  ## a real elastic training run on this machine, from start to end (about 2 minutes)
 	@$(PY) -m tjworker.cli demo $(if $(PLAIN),--plain)
 
-test: setup  ## the default test suite (6 to 7 minutes on 2 cores)
+test: setup  ## the default test suite (5 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
 
 test-changed: setup  ## the tests of what differs from main (BASE=HEAD~1: from another commit), in seconds
