@@ -25,7 +25,7 @@ from tjworker.history.records import Entry, Summary
 from tjworker.page import access, server
 from tjworker.page.__main__ import site_of
 from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS, WORKER_SECONDS
-from tjworker.page.site import THREADS
+from tjworker.page.site import PAST_THREADS, THREADS
 from tjworker.settings import Settings
 from tjworker.store.work_queue import NOTHING_WRITTEN
 from tjworker.telemetry import metrics
@@ -294,6 +294,24 @@ def test_while_the_history_is_away_its_list_is_that_of_before_and_a_program_gets
     answer = page.get("/history")
     assert (answer.code, "gone-a" in answer.body, "old: the history store" in answer.body) == (200, True, True)
     assert [page.get(path).code for path in ("/api/history", "/history/team-a/uid-gone")] == [503, 503]
+
+
+def test_a_history_that_has_never_answered_holds_no_other_view_up(
+    page: PageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def summaries() -> list[Summary]:
+        answers.wait(PATIENCE_SECONDS)
+        return []
+
+    monkeypatch.setattr(page.history, "summaries", summaries)
+    with ThreadPoolExecutor(THREADS) as viewers:
+        waiting = [viewers.submit(page.get, "/history") for _ in range(THREADS)]
+        until("they wait", lambda: page.site.past._work_queue.qsize() == THREADS - PAST_THREADS)
+        code = page.get("/").code
+        answers.set()
+        assert (code, {one.result().code for one in waiting}) == (200, {200})
 
 
 def test_a_view_that_waits_for_too_long_is_refused_with_what_it_waits_for(
