@@ -69,6 +69,15 @@ def test_a_view_that_is_refused_a_stream_is_read_again_and_is_live_once_there_is
     until("it is live", lambda: "Live" in str(tab.run("document.getElementById('freshness').textContent")))
 
 
+def test_after_a_reading_a_view_rests_and_then_shows_what_has_changed_meanwhile(page: PageWorld, tab: Tab) -> None:
+    furnished(page)
+    tab.open(page.url)
+    until("it is live", lambda: "Live" in str(tab.run("document.getElementById('freshness').textContent")))
+    tab.run("window.reads = 0; window.read = fetch; fetch = (...given) => { reads += 1; return read(...given); }; 0")
+    assert tab.run("reload().then(() => { reload(); reload(); return reads; })") == 1
+    until("it is read again", lambda: tab.run("reads") == 2)
+
+
 @pytest.mark.parametrize("path", ["/", f"/jobs/{KIND}/default/digits"])
 def test_texts_of_a_job_run_no_script(page: PageWorld, tab: Tab, path: str) -> None:
     page.add(make_job("digits").workers(2).status(phase="Running", message=HOSTILE))

@@ -81,13 +81,13 @@ class RedisHistory:
             pipe.execute()
         return Left(parts=left_out)
 
-    def _ask_each(self, command: str, keys: Sequence[str]) -> list[Any]:
+    def _ask_each(self, command: str, keys: Sequence[str], *arguments: str) -> list[Any]:
         """The answer for each key; None for a key that other software has made something else than a hash."""
 
         def ask() -> list[Any]:
             pipe = self._client.pipeline(transaction=False)
             for key in keys:
-                pipe.execute_command(command.upper(), key)
+                pipe.execute_command(command.upper(), key, *arguments)
             return list(pipe.execute(raise_on_error=False))
 
         answers = self._redis.read(ask) if keys else []
@@ -115,22 +115,17 @@ class RedisHistory:
         members: list[bytes] = self._redis.read(lambda: list(client.zrange(index, 0, -1)))
         summaries: list[Summary] = []
         for part in batches(members, KEYS_PER_CALL):
-
-            def read(part: Sequence[bytes] = part) -> list[Any]:
-                pipe = client.pipeline(transaction=False)
-                for member in part:
-                    pipe.hget(self._redis.key("history", text(member)), "summary")
-                return list(pipe.execute())
-
-            for member, data in zip(part, self._redis.read(read), strict=True):
+            keys = [self._redis.key("history", text(member)) for member in part]
+            for member, data in zip(part, self._ask_each("hget", keys, "summary"), strict=True):
                 summary = read_summary(data) if data else None
                 if summary is not None and _member(summary.namespace, summary.uid) == text(member):
                     summaries.append(summary)
         return summaries
 
     def story(self, namespace: str, uid: str) -> Story | None:
-        key = self._key(namespace, uid)
-        fields = self._redis.read(lambda: self._client.hgetall(key))
+        (fields,) = self._ask_each("hgetall", [self._key(namespace, uid)])
+        if fields is None:
+            return None
         summary = read_summary(fields.get(b"summary", b""))
         if summary is None or (summary.namespace, summary.uid) != (namespace, uid):
             return None

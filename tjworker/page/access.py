@@ -238,4 +238,4 @@ def readable_error(error: OperatorError) -> tuple[int, str]:
         return 403, f"your token may not do that: {error.message}; ask who manages the namespace for the role `view`"
     if error.status == 404:
         return 404, error.message
-    return 503, f"{error.message}; this page tries again by itself, and `tj doctor` says what is wrong"
+    return 503, f"{error.message}; reload the page in a moment, and `tj doctor` says what is wrong"

@@ -240,12 +240,15 @@ class Reader:
             self._past_at, self._asking = self._now(), self.ended_jobs.begin()
         if self._asking is not None:
             # Most histories answer at once. A board does not wait for one that is silent: the next one has its answer.
-            with suppress(OperatorError, TimeoutError):
-                jobs = self._asking.result(HISTORY_WAIT_SECONDS)
-                self._past = {s.uid: s for s in jobs.jobs if s.uid in lacking}
-                self._past_asked = {uid: self._past_asked.get(uid, 0) + 1 for uid in lacking - self._past.keys()}
-            if self._asking.done():
-                self._asking = None
+            try:
+                with suppress(OperatorError, TimeoutError):
+                    jobs = self._asking.result(HISTORY_WAIT_SECONDS)
+                    self._past = {s.uid: s for s in jobs.jobs if s.uid in lacking}
+                    self._past_asked = {uid: self._past_asked.get(uid, 0) + 1 for uid in lacking - self._past.keys()}
+            finally:
+                # After a bug, too: else every later board would meet it again.
+                if self._asking.done():
+                    self._asking = None
         return {key: _complete(row, self._past.get(row.uid)) for key, (_, row) in rows.items()}
 
     def _queue(self) -> QueueStats | None:
@@ -277,7 +280,7 @@ class Reader:
         def read() -> list[Any]:
             pipe = self._client.pipeline(transaction=False)
             pipe.time()
-            pipe.zrange(self._redis.key("workers"), 0, MOST_WORKERS - 1, withscores=True)
+            pipe.zrange(self._redis.key("workers"), -MOST_WORKERS, -1, withscores=True)
             return list(pipe.execute())
 
         try:

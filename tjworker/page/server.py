@@ -221,7 +221,11 @@ class Cluster(View):
 
 
 class History(View):
-    here, watch, counted = "History", "history", "history"
+    here, watch, counted, slow = "History", "history", "history", "the history"
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        return _list_threads(self.site)
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         filters, ended_jobs, notes = self.filters(), _ended_jobs(self.site), []
@@ -288,6 +292,13 @@ def _ended_jobs(site: Site) -> EndedJobs:
     return site.reader.ended_jobs
 
 
+def _list_threads(site: Site) -> ThreadPoolExecutor:
+    """For the views of the history's list."""
+    # A first list is waited for as long as a job of the past, and any later one for a moment.
+    jobs = site.reader.ended_jobs
+    return site.past if jobs is not None and jobs.last is None else site.threads
+
+
 def _visible(site: Site, viewer: Viewer, ended: Sequence[Summary], namespace: str) -> tuple[list[Summary], list[str]]:
     """(ended jobs that the viewer may list, notes about what is left out)."""
     known = {(GroupResource(one.resource), one.namespace) for one in ended if one.resource in KNOWN_KINDS}
@@ -298,7 +309,11 @@ def _visible(site: Site, viewer: Viewer, ended: Sequence[Summary], namespace: st
 class HistoryRows(View):
     """`/api/history`: the rows that the viewer may list, as JSON, for `tj history` without the operator's Redis."""
 
-    counted = "history"
+    counted, slow = "history", "the history"
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        return _list_threads(self.site)
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         # A program must not take old rows for new ones, so there is an error instead of a note.

@@ -86,6 +86,16 @@ def test_a_summary_that_somebody_else_has_written_is_left_out(real_redis: RealRe
     assert store.story("team-a", "uid-1") is None
 
 
+def test_a_job_that_other_software_has_made_something_else_hides_no_other_job(real_redis: RealRedis) -> None:
+    store = history(real_redis.url, real_redis.prefix)
+    other = replace(A, uid="uid-2")
+    store.put([entry(A), entry(other)], NOW)
+    with real_redis.client() as redis:
+        redis.set(f"{real_redis.prefix}:history:job:team-a/uid-1", "a string")
+    assert store.summaries() == [other]
+    assert store.story("team-a", "uid-1") is None
+
+
 def test_keys_that_other_software_has_made_something_else_are_written_anew(real_redis: RealRedis) -> None:
     store = history(real_redis.url, real_redis.prefix)
     other = replace(A, uid="uid-2")

@@ -25,7 +25,7 @@ from tjworker.history.records import Entry, Summary
 from tjworker.page import access, server
 from tjworker.page.__main__ import site_of
 from tjworker.page.board import AGE_SECONDS, HISTORY_SECONDS, MESSAGE_CHARS, WORKER_SECONDS
-from tjworker.page.site import THREADS
+from tjworker.page.site import PAST_THREADS, THREADS
 from tjworker.settings import Settings
 from tjworker.store.work_queue import NOTHING_WRITTEN
 from tjworker.telemetry import metrics
@@ -239,7 +239,11 @@ def test_a_job_says_why_it_waits_or_failed_as_tj_describe_does(page: PageWorld) 
     assert 'aria-label="Replicas"' in body
 
 
-def test_who_works_on_what_is_of_now_though_no_object_has_changed_since_the_last_look(page: PageWorld) -> None:
+def test_who_works_on_what_is_of_now_though_no_object_has_changed_since_the_last_look(
+    page: PageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A process that is gone takes no place in the list.
+    monkeypatch.setattr("tjworker.page.board.MOST_WORKERS", 2)
     page.add(DIGITS.status(phase="Running"))
     key, queue, clock = JobKey(f"{KIND}/default/digits"), page.store.queue, page.reader._now
 
@@ -294,6 +298,25 @@ def test_while_the_history_is_away_its_list_is_that_of_before_and_a_program_gets
     answer = page.get("/history")
     assert (answer.code, "gone-a" in answer.body, "old: the history store" in answer.body) == (200, True, True)
     assert [page.get(path).code for path in ("/api/history", "/history/team-a/uid-gone")] == [503, 503]
+
+
+def test_a_history_that_has_never_answered_holds_no_other_view_up(
+    page: PageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = threading.Event()
+
+    def summaries() -> list[Summary]:
+        answers.wait(PATIENCE_SECONDS)
+        return []
+
+    monkeypatch.setattr(page.history, "summaries", summaries)
+    with ThreadPoolExecutor(THREADS) as viewers:
+        waiting = [viewers.submit(page.get, "/history") for _ in range(THREADS)]
+        queued, threads = page.site.past._work_queue, page.site.threads._threads
+        until("they wait", lambda: queued.qsize() == THREADS - PAST_THREADS or len(threads) == THREADS)
+        held, code = len(threads) == THREADS, page.get("/").code
+        answers.set()
+        assert (held, code, {one.result().code for one in waiting}) == (False, 200, {200})
 
 
 def test_a_view_that_waits_for_too_long_is_refused_with_what_it_waits_for(

@@ -5,6 +5,7 @@
 const freshness = document.getElementById("freshness");
 const readAt = document.getElementById("read-at");
 let busy = false;
+let rests = false;
 let again = false;
 let events = null;
 
@@ -38,12 +39,13 @@ const REFUSED = {
 };
 
 async function reload() {
-  if (busy) {
+  if (busy || rests) {
     again = true;
     return;
   }
   busy = true;
   const began = Date.now();
+  let rest = 1000;
   try {
     const answer = await fetch(location.href, { credentials: "same-origin" });
     if (!answer.ok) {
@@ -59,15 +61,22 @@ async function reload() {
     }
     readAt.dateTime = next.getElementById("read-at").dateTime;
     fresh();
+    // A view of thousands of pods takes long to read: it is then read more rarely.
+    rest = Math.max(rest, 5 * (Date.now() - began));
   } catch (error) {
     stale("the server does not answer");
   } finally {
     busy = false;
-    if (again) {
-      again = false;
-      // A view of thousands of pods takes long to read: it is then read more rarely.
-      setTimeout(reload, Math.max(1000, 5 * (Date.now() - began)));
-    }
+    rests = true;
+    setTimeout(end, rest);
+  }
+}
+
+function end() {
+  rests = false;
+  if (again) {
+    again = false;
+    reload();
   }
 }
 

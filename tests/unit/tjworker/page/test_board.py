@@ -12,10 +12,10 @@ import pytest
 from tests.support.memory_history import MemoryHistory
 from tjworker.api.observed import PodRecord
 from tjworker.api.records_json import encode
-from tjworker.base import Transient
+from tjworker.base import GroupResource, JobKey, Transient
 from tjworker.history.records import Entry, Summary
 from tjworker.history.store import Bounds
-from tjworker.page.board import AGE_SECONDS, Board, EndedJobs, Reader, _pods
+from tjworker.page.board import AGE_SECONDS, Board, EndedJobs, JobRow, Reader, _pods
 from tjworker.store import packing
 from tjworker.store.redis_commands import RedisCommands
 from tjworker.store.seal import SEAL_BYTES
@@ -86,3 +86,14 @@ def test_a_list_of_the_history_is_good_for_a_moment_and_kept_while_the_history_i
     assert jobs.last is first
     history.away = False
     assert jobs.read().read_at == now[0]
+
+
+def test_a_bug_of_the_history_is_met_once_and_not_by_every_later_board() -> None:
+    history = MemoryHistory(Bounds(1e9, 10))
+    history.summaries = lambda: [] + None  # type: ignore[method-assign,operator]
+    reader = Reader(cast(RedisCommands, BrokenRedis()), history, now=lambda: 1e9)
+    ended_at = "2026-01-01T00:00:00Z"
+    row = JobRow(JobKey("jobs/ns/one"), GroupResource("jobs"), "ns", "one", "Job", uid="u1", ended_at=ended_at)
+    with pytest.raises(TypeError):
+        reader._with_history({row.key: (1, row)})
+    assert reader._with_history({row.key: (1, row)}) == {row.key: row}

@@ -182,8 +182,8 @@ def test_the_longest_token_is_one() -> None:
 ERRORS: dict[str, tuple[OperatorError, int, str]] = {
     "it may not": (Terminal("no", status=403), 403, "your token may not do that: no; ask"),
     "there is none": (Conflict("gone", status=404), 404, "gone"),
-    "a bug": (Terminal("bad", status=400), 503, "bad; this page tries again by itself, and `tj doctor`"),
-    "the API server is away": (Transient("away"), 503, "away; this page tries again by itself, and `tj doctor`"),
+    "a bug": (Terminal("bad", status=400), 503, "bad; reload the page in a moment, and `tj doctor`"),
+    "the API server is away": (Transient("away"), 503, "away; reload the page in a moment, and `tj doctor`"),
 }
 
 
