@@ -77,6 +77,14 @@ def test_etcd_restored_from_a_backup(tmp_path: Path, new_watcher: bool) -> None:
     world.until("a job of a lost name runs", lambda: world.phase("lost") == "Running", within_seconds=30)
 
 
+def test_a_change_whose_history_is_gone_is_seen() -> None:
+    world = World().apply(job({"trainer": role(1)}, name="digits")).run()
+    world.scale("digits", 2)
+    store = world.cluster.apiserver.store
+    store.compact_to(store.revision)
+    world.until("it is scaled", lambda: len(world.pods()) == 2, within_seconds=30)
+
+
 def _shown(world: World) -> dict[str, str]:
 
     view = world.store.projection.view(JobKey("aitrainingjobs.elasticdeeplearning.ai/default/kept"))

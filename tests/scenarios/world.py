@@ -182,9 +182,10 @@ class World:
         )
 
     def newest(self, resource: GroupResource) -> int:
-        """resourceVersion of the newest change of that resource."""
-        history = self.cluster.apiserver.store._history[BUCKETS[resource]]
-        return history[-1].revision if history else 0
+        """resourceVersion of the newest change of that resource. An empty history may have lost one."""
+        store = self.cluster.apiserver.store
+        history = store._history[BUCKETS[resource]]
+        return history[-1].revision if history else store.compacted
 
     # -- time --------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@ others by a pattern of pyproject.toml. The distributions belong together: one ve
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from pathlib import Path
 
@@ -27,6 +28,21 @@ def test_there_is_some() -> None:
 @pytest.mark.parametrize("path", DATA, ids=lambda path: str(path.relative_to(ROOT)))
 def test_data_of_a_package_goes_into_the_wheel(path: Path) -> None:
     assert any(map(path.match, PATTERNS)), PATTERNS
+
+
+OFFERING = [
+    ".".join(path.relative_to(ROOT).parent.parts)
+    for package in PACKAGES
+    for path in sorted((ROOT / package).rglob("__init__.py"))
+    if "\n__all__ = " in path.read_text()
+]
+
+
+@pytest.mark.parametrize("package", OFFERING)
+def test_a_package_has_what_it_offers(package: str) -> None:
+    """ruff and mypy do not look at `__all__` of a package."""
+    module = importlib.import_module(package)
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
 PROJECTS = {

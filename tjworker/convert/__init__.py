@@ -20,7 +20,18 @@ from tjworker.convert import edl, known, kubedl, kubeflow, mpijob, trainjob, vol
 from tjworker.convert.known import Special
 from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused, printed
 
-__all__ = ["SOURCES", "Converted", "Left", "Origins", "Path", "Refused", "Source", "find", "printed", "why_not"]
+__all__ = [
+    "SOURCES",
+    "Converted",
+    "ConvertibleKind",
+    "Left",
+    "Origins",
+    "Path",
+    "Refused",
+    "find",
+    "printed",
+    "why_not",
+]
 
 
 @dataclass(frozen=True, slots=True)

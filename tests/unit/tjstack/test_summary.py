@@ -107,11 +107,13 @@ def test_the_next_steps_can_be_typed_in_a_checkout_and_where_the_wheel_is_instal
     steps = summary.next_steps(paths.words(paths.project_root()))
     assert "  make up                                    the same stack, until Ctrl-C; in it:" in steps
     assert "  kubectl apply -f examples/digits/job.yaml  train again; while it runs:" in steps
-    monkeypatch.setattr(paths, "_PACKED", tmp_path)
-    assert paths.project_root() == tmp_path
-    steps = summary.next_steps(paths.words(tmp_path))
+    packed = tmp_path / "with a blank"
+    packed.mkdir()
+    monkeypatch.setattr(paths, "_PACKED", packed)
+    assert paths.project_root() == packed
+    steps = summary.next_steps(paths.words(packed))
     assert "  tj up                                      the same stack, until Ctrl-C; in it:" in steps
-    assert f"  kubectl apply -f {tmp_path}/examples/digits/job.yaml  train again; while it runs:" in steps
+    assert f"  kubectl apply -f '{packed}/examples/digits/job.yaml'  train again; while it runs:" in steps
 
 
 def test_a_failure_says_why_with_the_jobs_message_its_failures_logs_and_where_the_rest_is() -> None:

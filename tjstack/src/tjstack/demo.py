@@ -39,6 +39,8 @@ def demo(plain: bool, **options: Any) -> int:
 
 
 def _run_story(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
+    from shlex import quote
+
     from tjstack import summary
     from tjstack.live import looking_on
     from tjstack.paths import DEMO, words
@@ -47,7 +49,7 @@ def _run_story(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
 
     reporter.line()
     reporter.line(f"  Flower (tasks)   {stack.flower_url}")
-    reporter.line(f"  kubectl          export KUBECONFIG={stack.plan.paths.kubeconfig}")
+    reporter.line(f"  kubectl          export KUBECONFIG={quote(str(stack.plan.paths.kubeconfig))}")
     reason = ""
     with looking_on(stack, reporter) as cluster:
         story = Story(stack, cluster, reporter, stack.plan.root / DEMO)

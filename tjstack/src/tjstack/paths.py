@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from tjworker.cli.cluster import STACK_SETTINGS
 
@@ -93,4 +94,4 @@ class Words:
 
 def words(root: Path) -> Words:
     """`root`: see `project_root`."""
-    return Words("tj up", str(root / DEMO)) if root == _PACKED else Words("make up", DEMO)
+    return Words("tj up", quote(str(root / DEMO))) if root == _PACKED else Words("make up", DEMO)

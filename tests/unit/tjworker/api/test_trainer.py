@@ -544,6 +544,19 @@ def test_a_runtime_nested_too_deep_for_a_status_is_refused(levels: int, is_refus
     assert not (is_refused and made.status.snapshot)
 
 
+@pytest.mark.parametrize(("levels", "is_refused"), [(190, False), (300, True), (900, True)])
+def test_a_patch_nested_too_deep_is_refused(levels: int, is_refused: bool) -> None:
+    deep: Json = {}
+    for _ in range(levels):
+        deep = {"a": deep}
+    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": {"affinity": deep}}}}}]
+    patch = {"manager": "acme.io/team", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    made = read(train_job(runtimePatches=[patch]))
+    assert [str(error) for error in getattr(made, "errors", ())] == is_refused * [
+        "spec.runtimePatches: is nested too deep to be kept; mend it so that no field has more than 200 levels"
+    ]
+
+
 def test_progress_stands_where_the_clients_of_trainer_read_it() -> None:
     raw = train_job(trainer={})
     job = read_job(raw)

@@ -154,6 +154,9 @@ def _read(raw: Json, head: Header, spec: TrainJobSpec, snapshot: Json) -> Parsed
         return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
     try:
         whole, runtime = _checked(orjson.dumps(patched(said, patches)))
+    except orjson.JSONEncodeError:  # a file's: the watcher keeps no such job
+        deep = "is nested too deep to be kept; mend it so that no field has more than 200 levels"
+        return InvalidJob(**head, errors=(FieldError("spec.runtimePatches", deep),))
     except ValidationError as error:
         return InvalidJob(**head, errors=field_errors(error, f"{of}: spec"))
     read = _Reading(raw, head, spec, patches, runtime, steps_of(whole, runtime, spec), of)
