@@ -170,6 +170,12 @@ class RealWorld:
     def pods(self) -> dict[str, Json]:
         return {p["metadata"]["name"]: p for p in self._items(f"{self._core}/pods")}
 
+    @property
+    def is_alone(self) -> bool:
+        """No pod of another world is left in the cluster."""
+        others = {p["metadata"]["namespace"] for p in self._items("/api/v1/pods")} - {self.namespace}
+        return not any(namespace.startswith("scenario-") for namespace in others)
+
     def uids(self) -> dict[str, str]:
         return {n: p["metadata"]["uid"] for n, p in self.pods().items()}
 
