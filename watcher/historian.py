@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import structlog
 
-from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds.base import seen_status, text
 from tjworker.api.labels import JOB_UID
 from tjworker.api.observed import ENDED_PHASES
@@ -36,6 +35,7 @@ from tjworker.history.records import (
 from tjworker.history.store import LIVE_SECONDS, HistoryStore, Left
 from tjworker.telemetry.metrics import HISTORY_ENTRIES
 from watcher.progress import namespace_of, resource_of
+from watcher.projection.jobs import is_of_another
 
 log = structlog.get_logger(__name__)
 Json = Mapping[str, Any]
@@ -173,7 +173,7 @@ class Historian:
             return
         self._live[where] = live
         is_new = self._ended_lately(obj) if before is None else live.phase != before.phase
-        if not is_new or _is_for_another(resource, obj) or (news := self._news_of(where, resource)) is None:
+        if not is_new or is_of_another(resource, obj) or (news := self._news_of(where, resource)) is None:
             return
         news.raw = obj
         if before is not None:
@@ -191,7 +191,7 @@ class Historian:
 
     def _see_job(self, resource: GroupResource, kind: str, obj: Json) -> None:
         where = _namespace_and_uid(obj)
-        if where is None or where in self._gone or _is_for_another(resource, obj):
+        if where is None or where in self._gone or is_of_another(resource, obj):
             return
         status, at = seen_status(obj), to_rfc3339(self._now())
         phase, before = text(status.get("phase")), self._live.get(where)
@@ -412,12 +412,6 @@ def _made(make: Callable[..., T], *given: object, **more: object) -> T | None:
         log.exception("an object is left out of the history")
         HISTORY_ENTRIES.inc(result="lost")
         return None
-
-
-def _is_for_another(resource: GroupResource, obj: Json) -> bool:
-    """True if the job says that another controller is to run it."""
-    guest = KNOWN_KINDS[resource].guest
-    return guest is not None and guest.is_for_another(obj)
 
 
 def _namespace_and_uid(obj: Json) -> tuple[str, str] | None:

@@ -152,12 +152,17 @@ def _deletion(meta: Json, before: Deletion | None) -> dict[str, Any]:
     if not end:
         return {}
     granted = meta.get("deletionGracePeriodSeconds") or 0
-    at = from_rfc3339(end)
-    asked_at = "" if at is None else to_rfc3339(at - _added_seconds(granted))
-    told = granted > 0
+    asked_at, told = deletion_asked_at(end, granted), granted > 0
     if before is not None and before.uid == meta["uid"]:
         asked_at, told = before.asked_at, told or before.was_told_to_go
     return {"deleted_at": end, "deletion_asked_at": asked_at, "deletion_grace_seconds": granted, "was_told_to_go": told}
+
+
+def deletion_asked_at(deletion_timestamp: str, grace_seconds: int) -> str:
+    """When a deletion was requested, RFC 3339; '' without a time. `deletionTimestamp` is the end of the grace
+    period."""
+    at = from_rfc3339(deletion_timestamp)
+    return "" if at is None else to_rfc3339(at - _added_seconds(grace_seconds))
 
 
 def _added_seconds(grace_seconds: int) -> float:

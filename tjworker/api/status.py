@@ -412,5 +412,4 @@ class JobStatus(_Model):
             return "; ".join(part for part in (said.get("Suspended", ""), held) if part)[:1024]
         # Why it was restarted or scaled, and what it still waits for: a replacement may find no room.
         parts = [said.get(self.phase, "") if self.phase in ("Restarting", "Scaling") else "", said.get("Running", "")]
-        told = "; ".join(p for p in parts if p)[:1024]
-        return told or said.get("Waiting", "")
+        return "; ".join(p for p in parts if p)[:1024] or said.get("Waiting", "")

@@ -20,7 +20,7 @@ from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
 from tjworker.cli.jobs import FoundJob, readable
 from tjworker.cli.narrative import Section
-from tjworker.history.records import DELETION_AT, GONE_AT, Story, Summary, deletion_time, was_killed
+from tjworker.history.records import DELETION_AT, GONE_AT, Story, Summary, deletion_time, ended_by_signal, was_killed
 
 if TYPE_CHECKING:
     from tjworker.history.store import HistoryStore
@@ -29,8 +29,6 @@ Json = Mapping[str, Any]
 HEADER = ("NAME", "KIND", "PHASE", "RESTARTS", "CREATED", "ENDED", "DELETED")
 SAME_MOMENT_SECONDS = 30.0
 """Pods that went so shortly before their job went with it."""
-KILLED = frozenset({128 + 9, 128 + 15})
-"""Exit codes of SIGKILL and SIGTERM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +75,13 @@ class Past:
         if at is None or at >= self._deletion_time:
             return at is not None
         # The watcher hears of a deletion a moment after the kubelet has begun to kill.
-        killed = all(state.get("exitCode") in KILLED and state.get("reason") != "OOMKilled" for state in ended)
+        killed = all(map(ended_by_signal, ended))
         soon = (self._deletion_time - at).total_seconds() < SAME_MOMENT_SECONDS
         return bool(self.summary.deleted_at) and killed and soon
 
     def _was_there(self, pod: Json) -> bool:
-        told = rows.parse_time(deletion_time(pod))
-        if told is not None and (not self.summary.deleted_at or told < self._deletion_time):
+        requested = rows.parse_time(deletion_time(pod))
+        if requested is not None and (not self.summary.deleted_at or requested < self._deletion_time):
             return False  # before the job went: at its end, or to make room for another pod
         gone = rows.parse_time(pod["metadata"].get(GONE_AT))
         return gone is None or (self._deletion_time - gone).total_seconds() < SAME_MOMENT_SECONDS

@@ -14,8 +14,9 @@ import orjson
 
 from tjworker.api import labels
 from tjworker.api.kinds.base import MEMORY, mapping, number, readable, seen_status, text
+from tjworker.api.pod_records import deletion_asked_at
 from tjworker.api.status import END_PHASES
-from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import GroupResource
 
 Json = Mapping[str, Any]
@@ -234,16 +235,20 @@ def kept_pod(raw: Json, *, gone_at: str = "", deletion_at: str = "") -> dict[str
 
 
 def deletion_time(pod: Json) -> str:
-    """When the deletion of a pod, kept or not, was requested, RFC 3339; '' if it was not. The API server writes the
-    time at which its grace period is over."""
+    """When the deletion of a pod, kept or not, was requested, RFC 3339; '' if it was not."""
     meta = mapping(pod.get("metadata"))
-    by = from_rfc3339(text(meta.get("deletionTimestamp")))
-    requested = "" if by is None else to_rfc3339(by - number(meta.get("deletionGracePeriodSeconds")))
-    return text(meta.get(DELETION_AT)) or requested
+    return text(meta.get(DELETION_AT)) or deletion_asked_at(
+        text(meta.get("deletionTimestamp")), number(meta.get("deletionGracePeriodSeconds"))
+    )
 
 
 _KILLED = frozenset({128 + 9, 128 + 15})
 """Exit codes of SIGKILL and SIGTERM."""
+
+
+def ended_by_signal(terminated: Json) -> bool:
+    """True if a container was killed, and not for its memory. `terminated`: that part of its state."""
+    return terminated.get("exitCode") in _KILLED and terminated.get("reason") != "OOMKilled"
 
 
 def was_killed(pod: Json) -> bool:
@@ -256,9 +261,7 @@ def was_killed(pod: Json) -> bool:
     last = max((at for at, _ in times if at is not None), default=None)
     if requested is None or last is None or last < requested:
         return False
-    return last > requested or all(
-        one.get("exitCode") in _KILLED and one.get("reason") != "OOMKilled" for at, one in times if at == last
-    )
+    return last > requested or all(ended_by_signal(one) for at, one in times if at == last)
 
 
 def _container_status(status: Json) -> dict[str, Any]:

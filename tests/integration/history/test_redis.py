@@ -11,6 +11,7 @@ from benchmarks.support.valkey import Valkey
 from tests.conftest import RealRedis
 from tests.integration.history.test_contract import NOW, A, entry
 from tjworker.base import REDIS_FULL, OperatorError, Transient
+from tjworker.history.records import Summary
 from tjworker.history.redis_history import RedisHistory
 from tjworker.history.store import LIVE_SECONDS, Bounds, Left
 from tjworker.store.connect import client
@@ -86,22 +87,25 @@ def test_a_summary_that_somebody_else_has_written_is_left_out(real_redis: RealRe
     assert store.story("team-a", "uid-1") is None
 
 
-def test_a_job_that_other_software_has_made_something_else_hides_no_other_job(real_redis: RealRedis) -> None:
+def with_a_foreign_key(real_redis: RealRedis) -> tuple[RedisHistory, Summary]:
+    """A history whose first job other software has made a string, and its second job."""
     store = history(real_redis.url, real_redis.prefix)
     other = replace(A, uid="uid-2")
     store.put([entry(A), entry(other)], NOW)
     with real_redis.client() as redis:
         redis.set(f"{real_redis.prefix}:history:job:team-a/uid-1", "a string")
+    return store, other
+
+
+def test_a_job_that_other_software_has_made_something_else_hides_no_other_job(real_redis: RealRedis) -> None:
+    store, other = with_a_foreign_key(real_redis)
     assert store.summaries() == [other]
     assert store.story("team-a", "uid-1") is None
 
 
 def test_keys_that_other_software_has_made_something_else_are_written_anew(real_redis: RealRedis) -> None:
-    store = history(real_redis.url, real_redis.prefix)
-    other = replace(A, uid="uid-2")
-    store.put([entry(A), entry(other)], NOW)
+    store, other = with_a_foreign_key(real_redis)
     with real_redis.client() as redis:
-        redis.set(f"{real_redis.prefix}:history:job:team-a/uid-1", "a string")
         redis.set(f"{real_redis.prefix}:history:jobs", "a string")
     with pytest.raises(OperatorError):
         store.summaries()

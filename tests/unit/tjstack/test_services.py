@@ -42,6 +42,19 @@ def build(
     return {service.name: service for service in services.build(plan)}
 
 
+@pytest.mark.parametrize("control_plane", ["local", "real"])
+def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_plane: str) -> None:
+    made = build(tmp_path, control_plane=control_plane, own_redis=True, TJ_RECORD_KEYS="of the shell", PATH="/bin")
+    keys = {name: service.env.get("TJ_RECORD_KEYS") for name, service in made.items()}
+    assert {name: key for name, key in keys.items() if key} == dict.fromkeys(
+        ("watcher", "worker1", "worker2"), "k" * 64
+    )
+    assert {"beat", "flower", "redis", "crds"} < keys.keys()
+    urls = {name: service.env.get("TJ_REDIS_URL") for name, service in made.items()}
+    assert {name for name, url in urls.items() if url == TASKS} == {"beat", "flower"}
+    assert {urls[name] for name in ("watcher", "worker1", "worker2")} == {REDIS}
+
+
 def test_flower_only_shows_and_answers_to_the_names_of_this_machine(tmp_path: Path) -> None:
     flower = build(tmp_path)["flower"]
     assert flower.argv[1:] == ("-m", "tjstack.flower", "--address=127.0.0.1", "--port=2")

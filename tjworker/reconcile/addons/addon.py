@@ -41,7 +41,8 @@ Read = tuple[AnyConfig | None, tuple[FieldError, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Addon:
-    """An addon that only changes pods has the first four fields. One with objects of its own has the others, too."""
+    """An addon that only changes pods needs the first four fields. The others are the points of a job's life at which
+    one with ports or objects of its own acts."""
 
     annotation: str
     errors: Callable[[TrainingJob, Rules], Iterable[FieldError]]

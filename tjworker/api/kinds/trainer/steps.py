@@ -54,7 +54,7 @@ class Step:
         return _named(self.template, "containers", name)
 
     def any_container(self, name: str) -> Json | None:
-        """An init container, too."""
+        """The container or init container of that name; None if there is none."""
         return self.container(name) or _named(self.template, "initContainers", name)
 
     def with_container(self, name: str, changed: Json) -> Step:

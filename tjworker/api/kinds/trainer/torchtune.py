@@ -25,14 +25,14 @@ class Devices:
 
     nodes: int
     processes: str
-    """Of each node; `auto`: one for each of its GPUs."""
+    """A number for each node, or `auto` for a process on each GPU."""
     gpus: int
-    """Of each node."""
+    """For each node."""
 
 
 def tune_command(spec: TrainJobSpec, on: Devices, first_host: str, of_runtime: Sequence[str]) -> list[str]:
-    """How the processes find each other, the recipe, its configuration, and what the runtime's command says of
-    paths."""
+    """The command: the rendezvous of several processes, the recipe, its configuration, and the paths in the runtime's
+    command."""
     alone = on.nodes == 1 and (int(on.processes) == 1 if on.processes != "auto" else on.gpus <= 1)
     rendezvous = [] if alone else [f"--rdzv_endpoint={first_host}"]
     recipe, config = _recipe(spec, on)
@@ -41,7 +41,7 @@ def tune_command(spec: TrainJobSpec, on: Devices, first_host: str, of_runtime: S
 
 
 def _recipe(spec: TrainJobSpec, on: Devices) -> tuple[str, str]:
-    """And the end of its configuration's name."""
+    """(recipe, end of the name of its configuration)."""
     if on.nodes > 1:
         return "full_finetune_distributed", "_full_multinode"
     method, kind = ("lora", "_qlora" if _uses_qlora(spec) else "_lora") if _uses_lora(spec) else ("full", "_full")
@@ -89,8 +89,8 @@ def tune_errors(spec: TrainJobSpec, gpus: int) -> Iterator[FieldError]:
             f"{nodes}: LoRA fine-tuning is not supported for multi-node training in torchtune; create the job"
             " again with 1",
         )
-    told = trainer.num_proc_per_node if trainer else None
-    _, config = _recipe(spec, Devices(nodes, "auto" if told is None else str(told), gpus))
+    processes = trainer.num_proc_per_node if trainer else None
+    _, config = _recipe(spec, Devices(nodes, "auto" if processes is None else str(processes), gpus))
     if "_qlora" in config and model in WITHOUT_QLORA:
         yield FieldError(
             "spec.trainer.args", f"QLoRA is not supported for the model {model}; create the job again without it"
