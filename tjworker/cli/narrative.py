@@ -70,16 +70,19 @@ def describe(
     *,
     around: Around | None = None,
     errors: Sequence[FieldError] = (),
+    notes: Iterable[str] | None = None,
 ) -> list[Section]:
     """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `errors`: what of its
-    spec cannot be used."""
+    spec cannot be used. `notes`: how far this can be believed; None: the
+    `doubts` about the status of a job that is there."""
     around = around or Around()
+    notes = doubts(job, pods, now) if notes is None else notes
     waits = tuple(_waits(job, pods, now, around.ill_nodes))
     if any(why_pod_waits(pod).startswith(_NO_NODE) for pod in pods):
         waits += tuple(around.too_large)
     said = "\n".join((job.status.message, gist(job.status.message), *waits))
     found = [
-        Section("", (*_headline(job, now), *_unusable(job, errors), *doubts(job, pods, now), *_older_pods(job, pods))),
+        Section("", (*_headline(job, now), *_unusable(job, errors), *notes, *_older_pods(job, pods))),
         Section("Replicas", tuple(_role(role, job, pods, now) for role in job.roles)),
         Section("Waits for", waits),
         Section("Progress", tuple(_progress(job, now))),
@@ -171,7 +174,7 @@ def doubts(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[st
         )
     for role in job.roles:
         said = status.replica_statuses.get(role.name)
-        runs = sum(1 for pod in _of_role(pods, role) if _runs(pod))
+        runs = running(pods, role)
         if said is not None and said.active != runs and old > STALE_SECONDS:
             yield (
                 f"! This status says that {said.active} of {role.name} run, and {runs} do: its last change is"
@@ -205,7 +208,7 @@ def _differs(wanted: dict[str, tuple[Any, ...]], has: dict[str, tuple[Any, ...]]
 
 
 def _role(role: Role, job: TrainingJob, pods: Sequence[Json], now: datetime) -> str:
-    runs = sum(1 for pod in _of_role(pods, role) if _runs(pod))
+    runs = running(pods, role)
     said = job.status.replica_statuses.get(role.name)
     parts = [f"{runs} of {role.replicas} run"]
     if said is not None and said.succeeded:
@@ -390,6 +393,11 @@ def _name(pod: Json) -> str:
 
 def _deleting(pod: Json) -> bool:
     return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def running(pods: Sequence[Json], role: Role) -> int:
+    """How many pods of the role run."""
+    return sum(1 for pod in _of_role(pods, role) if _runs(pod))
 
 
 def _runs(pod: Json) -> bool:

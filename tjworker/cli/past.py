@@ -5,6 +5,7 @@ for `open_store` and what uses it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +30,9 @@ Json = Mapping[str, Any]
 HEADER = ("NAME", "KIND", "PHASE", "RESTARTS", "CREATED", "ENDED", "DELETED")
 SAME_MOMENT_SECONDS = 30.0
 """Pods that went so shortly before their job went with it."""
+SETTLE_SECONDS = 5.0
+"""So long after the deletion of a job the history may lack its pods, which are written when they are gone."""
+_LOOK_EVERY_SECONDS = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,21 @@ class Past:
         said = self._heading()
         if self.job is None:
             return [narrative.Section("", (*said, *filter(None, [printable(self.summary.message)])))]
-        there = [_without_gone_at(pod) for pod in _newest_by_name(self.pods_then()) if self._was_there(pod)]
-        first, *others = narrative.describe(self.raw, self.job, there, self.seen, self.at)
+        first, *others = narrative.describe(
+            self.raw, self.job, self._there(), self.seen, self.at, notes=self.missing_pods()
+        )
         return [narrative.Section("", (*said, *first.lines)), *others]
+
+    def missing_pods(self) -> Iterator[str]:
+        """A line of each role of which the history has fewer running pods than the status says. The history writes
+        pods when they are gone, after their job; and its bounds may have cut them."""
+        if self.job is None or self.job.status.ended or not self.summary.deleted_at:
+            return
+        there = self._there()
+        for role in self.job.roles:
+            said, has = self.job.status.replica_statuses.get(role.name), narrative.running(there, role)
+            if said is not None and has < said.active:
+                yield f"! The status says that {said.active} of {role.name} ran; the history has {has} of these pods."
 
     def chart(self) -> Chart | None:
         if self.job is None:
@@ -68,6 +84,13 @@ class Past:
     def pods_then(self) -> list[Json]:
         """A pod that was killed because somebody deleted it, or its job, ran until then: that it failed is no news."""
         return [_running(pod) if was_killed(pod) or self._went_with_it(pod) else pod for pod in self.pods]
+
+    def settles(self, now: datetime) -> bool:
+        """Whether the historian may still write pods of this job."""
+        return abs((now - self.at).total_seconds()) < SETTLE_SECONDS and any(self.missing_pods())
+
+    def _there(self) -> list[Json]:
+        return [_without_gone_at(pod) for pod in _newest_by_name(self.pods_then()) if self._was_there(pod)]
 
     def _went_with_it(self, pod: Json) -> bool:
         ended = [state for one in _containers(pod) if (state := (one.get("state") or {}).get("terminated"))]
@@ -175,8 +198,9 @@ def past_instead(namespace: str, wanted: str, error: NoSuchJob) -> Past:
 
 
 def read_past(namespace: str, wanted: str) -> Past | None:
-    """The last job of that name in the history, None without one. `wanted`: `NAME` or `KIND/NAME`. Raises OperatorError
-    when the history cannot be asked."""
+    """The last job of that name in the history, None without one. `wanted`: `NAME` or `KIND/NAME`. Waits up to
+    SETTLE_SECONDS for the pods of a job that was deleted just now. Raises OperatorError when the history cannot be
+    asked."""
     from tjworker.api.kinds import called
     from tjworker.history.store import find
 
@@ -185,5 +209,13 @@ def read_past(namespace: str, wanted: str) -> Past | None:
     with open_store() as store:
         summaries = store.summaries()
         found = next((one for r in resources if (one := find(summaries, namespace, name, r)) is not None), None)
-        story = None if found is None else store.story(found.namespace, found.uid)
-    return None if story is None else past(story)
+        if found is None:
+            return None
+        while True:
+            story = store.story(found.namespace, found.uid)
+            if story is None:
+                return None
+            job = past(story)
+            if not job.settles(rows.utc_now()):
+                return job
+            time.sleep(_LOOK_EVERY_SECONDS)

@@ -15,8 +15,8 @@ from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_history import MemoryHistory
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.api import labels
-from tjworker.api.status import Failure, ScaleRecord
-from tjworker.cli import past
+from tjworker.api.status import Failure, ReplicaStatus, ScaleRecord
+from tjworker.cli import past, rows
 from tjworker.cli.chart import chart
 from tjworker.history.records import Entry, Moment, kept_job, kept_pod, summary_of
 from tjworker.history.store import Bounds
@@ -136,6 +136,36 @@ def test_a_pod_that_was_deleted_has_the_same_mark_while_it_is_there_and_in_the_h
     ((kept,),) = [lane["marks"] for lane in drawn["pods"]]
     assert (there.sign, kept["sign"]) == (sign, sign)
     assert "0 of 2 run" in typed_at.tj("describe", "digits").stdout
+
+
+RAN = {"trainer": ReplicaStatus(active=1)}
+LACKS = "! The status says that 1 of trainer ran; the history has 0 of these pods."
+
+
+def test_describe_waits_for_pods_of_a_job_that_was_deleted_just_now(
+    store: MemoryHistory, typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The history has a job before its pods: they go after it."""
+    keep(store, phase="Running", replica_statuses=RAN)
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        keep(store, a_pod(), phase="Running", replica_statuses=RAN)
+
+    monkeypatch.setattr(rows, "utc_now", lambda: datetime(2026, 11, 24, 10, 5, 1, tzinfo=UTC))
+    monkeypatch.setattr("time.sleep", wait)
+    said = typed_at.tj("describe", "digits").stdout
+    assert "trainer: 1 of 2 run" in said
+    assert "!" not in said
+    assert len(waits) == 1
+
+
+def test_describe_says_which_pods_the_history_lacks(store: MemoryHistory, typed_at: TypedAt) -> None:
+    keep(store, phase="Running", replica_statuses=RAN, last_reconcile_time=CREATED)
+    said = typed_at.tj("describe", "digits").stdout
+    assert LACKS in said
+    assert "whether the operator runs" not in said  # it is about a job that is there
 
 
 def test_a_pod_that_was_replaced_shortly_before_the_deletion_is_not_counted_beside_its_successor(
