@@ -31,7 +31,7 @@ HEADER = ("NAME", "KIND", "PHASE", "RESTARTS", "CREATED", "ENDED", "DELETED")
 SAME_MOMENT_SECONDS = 30.0
 """Pods that went so shortly before their job went with it."""
 SETTLE_SECONDS = 5.0
-"""So long after the deletion of a job the history may lack its pods, which are written when they are gone."""
+"""So long after the deletion of a job the history may lack it, and its pods, which are written when they are gone."""
 _LOOK_EVERY_SECONDS = 0.2
 
 
@@ -79,6 +79,8 @@ class Past:
     def _heading(self) -> tuple[str, ...]:
         one = self.summary
         gone = f"deleted at {one.deleted_at}" if one.deleted_at else f"ended at {one.ended_at}"
+        if not one.at:
+            gone = "deleted; the history does not say when yet"
         return (f"{one.kind or one.resource} {one.name} in namespace {one.namespace}: {gone}. As of then:",)
 
     def pods_then(self) -> list[Json]:
@@ -86,7 +88,9 @@ class Past:
         return [_running(pod) if was_killed(pod) or self._went_with_it(pod) else pod for pod in self.pods]
 
     def settles(self, now: datetime) -> bool:
-        """Whether the historian may still write pods of this job."""
+        """Whether the historian may still write what happened at the end of this job."""
+        if not self.summary.at:
+            return True
         return abs((now - self.at).total_seconds()) < SETTLE_SECONDS and any(self.missing_pods())
 
     def _there(self) -> list[Json]:
@@ -199,8 +203,8 @@ def past_instead(namespace: str, wanted: str, error: NoSuchJob) -> Past:
 
 def read_past(namespace: str, wanted: str) -> Past | None:
     """The last job of that name in the history, None without one. `wanted`: `NAME` or `KIND/NAME`. Waits up to
-    SETTLE_SECONDS for the pods of a job that was deleted just now. Raises OperatorError when the history cannot be
-    asked."""
+    SETTLE_SECONDS for what the history lacks of a job that was deleted just now. Raises OperatorError when the history
+    cannot be asked."""
     from tjworker.api.kinds import called
     from tjworker.history.store import find
 
@@ -211,11 +215,12 @@ def read_past(namespace: str, wanted: str) -> Past | None:
         found = next((one for r in resources if (one := find(summaries, namespace, name, r)) is not None), None)
         if found is None:
             return None
+        deadline = time.monotonic() + SETTLE_SECONDS
         while True:
             story = store.story(found.namespace, found.uid)
             if story is None:
                 return None
             job = past(story)
-            if not job.settles(rows.utc_now()):
+            if not job.settles(rows.utc_now()) or time.monotonic() > deadline:
                 return job
             time.sleep(_LOOK_EVERY_SECONDS)

@@ -142,11 +142,15 @@ RAN = {"trainer": ReplicaStatus(active=1)}
 LACKS = "! The status says that 1 of trainer ran; the history has 0 of these pods."
 
 
-def test_describe_waits_for_pods_of_a_job_that_was_deleted_just_now(
-    store: MemoryHistory, typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "deleted_at",
+    [pytest.param("", id="the history has the job as it lived"), pytest.param(DELETED, id="it has the job, no pods")],
+)
+def test_describe_waits_for_what_the_history_lacks_of_a_job_that_was_deleted_just_now(
+    store: MemoryHistory, typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch, deleted_at: str
 ) -> None:
-    """The history has a job before its pods: they go after it."""
-    keep(store, phase="Running", replica_statuses=RAN)
+    """A job is written up to a second after its deletion, and its pods after it: they are deleted later."""
+    keep(store, deleted_at=deleted_at, phase="Running", replica_statuses=RAN)
     waits: list[float] = []
 
     def wait(seconds: float) -> None:
@@ -156,6 +160,7 @@ def test_describe_waits_for_pods_of_a_job_that_was_deleted_just_now(
     monkeypatch.setattr(rows, "utc_now", lambda: datetime(2026, 11, 24, 10, 5, 1, tzinfo=UTC))
     monkeypatch.setattr("time.sleep", wait)
     said = typed_at.tj("describe", "digits").stdout
+    assert "deleted at 2026-11-24T10:05:00Z. As of then:" in said
     assert "trainer: 1 of 2 run" in said
     assert "!" not in said
     assert len(waits) == 1
