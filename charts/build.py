@@ -8,17 +8,16 @@ import tarfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from charts.templating import render_template
 from charts.workloads import COMPONENTS, REDIS, WITH_HISTORY, network_policies, with_labels, workload
+from tjworker.base import JsonDict
 from tjworker.kube import rbac
 from tjworker.settings import Settings
 from tjworker.store import users
 
-Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parent.parent
 K8S = ROOT / "k8s"
 SOURCE = Path(__file__).resolve().parent / "operator"
@@ -58,7 +57,7 @@ def package(chart: Path, output: Path) -> Path:
 
 
 def version() -> str:
-    project: Json = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project: JsonDict = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return str(project["version"])
 
 
@@ -102,9 +101,9 @@ def chart_files() -> dict[str, str]:
     return files
 
 
-def schema() -> Json:
+def schema() -> JsonDict:
     """The JSON schema of the values: what a user misspells is refused before anything is applied."""
-    found: Json = yaml.safe_load((SOURCE / "values.schema.yaml").read_text(encoding="utf-8"))
+    found: JsonDict = yaml.safe_load((SOURCE / "values.schema.yaml").read_text(encoding="utf-8"))
     properties = found["properties"]
     scalar = {"type": ["string", "number", "boolean"]}
     properties["settings"]["properties"] = {f"TJ_{name.upper()}": scalar for name in sorted(Settings.model_fields)}
@@ -117,11 +116,11 @@ def _sources() -> Iterator[Path]:
     return (path for path in sorted(SOURCE.rglob("*")) if path.is_file())
 
 
-def _load(path: Path) -> list[Json]:
+def _load(path: Path) -> list[JsonDict]:
     return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
-def _dump(documents: list[Json]) -> str:
+def _dump(documents: list[JsonDict]) -> str:
     return str(yaml.dump_all(documents, sort_keys=False, width=120))
 
 
@@ -134,9 +133,9 @@ def _values(text: str) -> str:
     return text.replace('"@@redis-image"', redis_image())
 
 
-def _resources(component: str) -> Json:
+def _resources(component: str) -> JsonDict:
     (document,) = (d for d in _load(K8S / COMPONENTS[component]) if "template" in d.get("spec", {}))
-    found: Json = document["spec"]["template"]["spec"]["containers"][0]["resources"]
+    found: JsonDict = document["spec"]["template"]["spec"]["containers"][0]["resources"]
     return found
 
 
@@ -165,14 +164,14 @@ def _enabled(component: str, text: str) -> str:
     return _when(f".Values.{component}.enabled", text) if component in OPTIONAL else text
 
 
-def _in_namespace(document: Json, namespace: str) -> Json:
+def _in_namespace(document: JsonDict, namespace: str) -> JsonDict:
     changed = {**document, "metadata": {**document["metadata"], "namespace": namespace}}
     if "subjects" in document:
         changed["subjects"] = [{**subject, "namespace": namespace} for subject in document["subjects"]]
     return changed
 
 
-def _own(document: Json) -> Json:
+def _own(document: JsonDict) -> JsonDict:
     """An object in the operator's namespace, with the labels that k8s/base/kustomization.yaml adds."""
     metadata = document["metadata"]
     labels = with_labels(metadata.get("labels", {}))
@@ -196,7 +195,7 @@ def _roles() -> dict[str, str]:
     each gang scheduler's PodGroups."""
     operator, served = f"@@{NAMESPACE}", "@@{{ $namespace }}"
 
-    def choose(everywhere: list[Json], for_each: list[Json], once: str = "") -> str:
+    def choose(everywhere: list[JsonDict], for_each: list[JsonDict], once: str = "") -> str:
         return (
             "{{- if .Values.namespaces }}\n"
             + once
@@ -220,5 +219,5 @@ def _roles() -> dict[str, str]:
     return files
 
 
-def _text(documents: list[Json]) -> str:
+def _text(documents: list[JsonDict]) -> str:
     return render_template(documents).replace(f"namespace: {rbac.NAMESPACE}\n", f"namespace: {NAMESPACE}\n")

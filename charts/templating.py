@@ -17,7 +17,8 @@ from typing import Any
 
 import yaml
 
-Json = dict[str, Any]
+from tjworker.base import JsonDict
+
 _LINE = re.compile(r"^(?P<indent> *)(?P<key>(?:- )?(?:[\w./-]+: )?)'?@@(?P<mark>.*?)'?$")
 
 
@@ -26,12 +27,12 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def render_template(documents: list[Json]) -> str:
+def render_template(documents: list[JsonDict]) -> str:
     """The documents as text, each begun by `---`."""
     return "".join("---\n" + _fill_in(_dump(document)) for document in documents)
 
 
-def _dump(document: Json) -> str:
+def _dump(document: JsonDict) -> str:
     # Never folded: a mark is on one line.
     return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10_000))
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import yaml
 
-Json = dict[str, Any]
+from tjworker.base import JsonDict
+
 COMPONENTS = {
     **{name: f"base/{name}.yaml" for name in ("watcher", "worker", "beat", "flower", "reporter", "redis")},
     "page": "page/page.yaml",
@@ -24,7 +25,7 @@ SHARED_LABELS = frozenset({"app.kubernetes.io/name", "app.kubernetes.io/part-of"
 """`@@labels` stands for them."""
 
 
-def workload(component: str, source: Json) -> Json:
+def workload(component: str, source: JsonDict) -> JsonDict:
     """A document of the component's file with marks for the values."""
     document = deepcopy(source)
     metadata = document["metadata"]
@@ -42,11 +43,11 @@ def workload(component: str, source: Json) -> Json:
     return document
 
 
-def with_labels(own: Json) -> Json:
+def with_labels(own: JsonDict) -> JsonDict:
     return {"@@labels": None, **{name: value for name, value in own.items() if name not in SHARED_LABELS}}
 
 
-def network_policies(documents: list[Json]) -> list[Json]:
+def network_policies(documents: list[JsonDict]) -> list[JsonDict]:
     """Those of k8s/base/network.yaml; OpenShift's DNS is one more rule of `tj-to-redis`."""
     changed = deepcopy(documents)
     (to_redis,) = (document for document in changed if document["metadata"]["name"] == "tj-to-redis")
@@ -55,12 +56,12 @@ def network_policies(documents: list[Json]) -> list[Json]:
     return changed
 
 
-def _openshift_patch(kind: str) -> list[Json]:
+def _openshift_patch(kind: str) -> list[JsonDict]:
     patches = yaml.safe_load(OPENSHIFT.read_text(encoding="utf-8"))["patches"]
     return [step for row in patches if row["target"]["kind"] == kind for step in yaml.safe_load(row["patch"])]
 
 
-def _replicas(component: str, spec: Json) -> None:
+def _replicas(component: str, spec: JsonDict) -> None:
     if component == "watcher":
         spec["replicas"] = "@@{{ .Values.watcher.replicas }}"
     elif component == "worker":
@@ -68,7 +69,7 @@ def _replicas(component: str, spec: Json) -> None:
         spec["replicas"] = '@@if not (kindIs "invalid" .Values.worker.replicas) @@{{ .Values.worker.replicas }}'
 
 
-def _pod(component: str, template: Json) -> None:
+def _pod(component: str, template: JsonDict) -> None:
     template["metadata"]["labels"] = with_labels(template["metadata"]["labels"])
     spec = template["spec"]
     (container,) = spec["containers"]
@@ -97,7 +98,7 @@ def _pod(component: str, template: Json) -> None:
         _history(template)
 
 
-def _history(template: Json) -> None:
+def _history(template: JsonDict) -> None:
     """What the component k8s/history adds, where a database is named."""
     patch = yaml.safe_load(HISTORY.read_text(encoding="utf-8"))["patches"][0]["patch"]
     for step in yaml.safe_load(patch):
@@ -110,7 +111,7 @@ def _history(template: Json) -> None:
         place.append(f"@@if {WITH_HISTORY} @@{value}")
 
 
-def _worker(container: Json) -> None:
+def _worker(container: JsonDict) -> None:
     command: list[str] = container["command"]
     command[command.index("--concurrency") + 1] = "@@{{ .Values.worker.concurrency | quote }}"
     (reports,) = (row for row in container["env"] if row["name"] == "TJ_REPORTS_URL")
@@ -118,7 +119,7 @@ def _worker(container: Json) -> None:
     reports["value"] = f'@@{{{{ ternary "{url}" "" .Values.reporter.enabled | quote }}}}'
 
 
-def _redis(spec: Json, container: Json) -> None:
+def _redis(spec: JsonDict, container: JsonDict) -> None:
     container["image"] = "@@{{ .Values.redis.image }}"
     arguments: list[str] = container["args"]
     arguments[arguments.index("--maxmemory") + 1] = "@@{{ .Values.redis.maxMemory | quote }}"

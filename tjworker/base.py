@@ -1,4 +1,4 @@
-"""Names for ids, and the classes of error. Imports nothing of the project.
+"""Names for ids and JSON objects, and the classes of error. Imports nothing of the project.
 
 An error of the API server or of Redis becomes one of four classes in one place, where the call is made
 (`kube/errors.py`, `store/errors.py`); all code above handles classes and no status codes.
@@ -7,9 +7,9 @@ An error of the API server or of Redis becomes one of four classes in one place,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NewType
+from typing import Any, NewType
 
 GroupResource = NewType("GroupResource", str)
 """`<plural>.<group>`, the plural alone in the core group: what Kubernetes' GroupResource prints."""
@@ -17,6 +17,11 @@ JobKey = NewType("JobKey", str)
 """`<plural>.<group>/<namespace>/<name>`, for example `aitrainingjobs.elasticdeeplearning.ai/default/digits`: what is
 queued, locked and logged. Two kinds of the same plural never share a key."""
 Uid = NewType("Uid", str)
+
+Json = Mapping[str, Any]
+"""A JSON object that its holder only reads, such as an object of the API server: copy it before you change it."""
+JsonDict = dict[str, Any]
+"""A JSON object that its holder builds or may change, such as the body of a request."""
 
 DEATH_RETRY_SECONDS = 10
 """How long a key waits once two passes over it in a row have died with their process; doubled with each further one."""

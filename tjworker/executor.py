@@ -22,10 +22,9 @@ from tjworker.api.labels import JOB_UID
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.api.status import FAILED_CREATE, JobStatus
-from tjworker.base import Conflict, Fenced, Invalid, OperatorError, Transient
+from tjworker.base import Conflict, Fenced, Invalid, JsonDict, OperatorError, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import is_about_the_object
-from tjworker.kube.port import Json
 from tjworker.lease import Lease
 from tjworker.reconcile.plan import Create, Delete, LogTail, Patch, Plan, Write
 from tjworker.secret_content import secret_content
@@ -129,7 +128,7 @@ class _Result:
     """The result of one write, which may have been made in another thread."""
 
     write: Write
-    answer: Json | None = None
+    answer: JsonDict | None = None
     error: OperatorError | None = None
     is_news: bool = False
     """The next pass must see the object that was created: it was there already, maybe changed by others, or the plan
@@ -293,7 +292,7 @@ class Executor:
             return _Result(write, self._delete(namespace, write))
         return _Result(write, self._kube.merge_patch(write.resource, namespace, write.name, write.body))
 
-    def _delete(self, namespace: str, write: Delete) -> Json | None:
+    def _delete(self, namespace: str, write: Delete) -> JsonDict | None:
         """Delete the object in the version that the view shows; if it has changed since, in its present version,
         provided it still belongs to the job."""
         delete = partial(
@@ -400,14 +399,14 @@ def _straggler(lease: Lease, write: Write) -> Hashable:
     return (lease.key, write.resource, "" if isinstance(write, Create) else write.name)
 
 
-def _was_made_here(wanted: Mapping[str, Any], live: Json) -> bool:
+def _was_made_here(wanted: Mapping[str, Any], live: JsonDict) -> bool:
     """True if this operator created the live object for this job. Another operator's object for a guest's job lacks the
     label, and no projection shows it (`watcher.projection`)."""
     labelled = JOB_UID not in wanted["metadata"].get("labels", {}) or JOB_UID in (live["metadata"].get("labels") or {})
     return labelled and _have_common_owner(wanted, live)
 
 
-def _have_common_owner(wanted: Mapping[str, Any], live: Json | None) -> bool:
+def _have_common_owner(wanted: Mapping[str, Any], live: JsonDict | None) -> bool:
     return bool(_owners(wanted) & _owners(live))
 
 
@@ -416,7 +415,7 @@ def _owners(body: Mapping[str, Any] | None) -> set[str]:
     return {owner.get("uid", "") for owner in (body or {}).get("metadata", {}).get("ownerReferences", ())}
 
 
-def _describe_owner(wanted: Mapping[str, Any], live: Json | None) -> str:
+def _describe_owner(wanted: Mapping[str, Any], live: JsonDict | None) -> str:
     """For the user: to whom the live object belongs, and what to do about it."""
     if _have_common_owner(wanted, live):
         return "was made for this job by another operator: delete it, unless it goes by itself"
@@ -427,12 +426,12 @@ def _describe_owner(wanted: Mapping[str, Any], live: Json | None) -> str:
     return f"belongs to {owner.get('kind')} {owner.get('name')}: rename this job or its role, or delete that one"
 
 
-def _version(answer: Json | None) -> int:
+def _version(answer: JsonDict | None) -> int:
     """The resourceVersion of an answer; 0 if it has none, like the Status that a deletion may return."""
     return int((answer or {}).get("metadata", {}).get("resourceVersion") or 0)
 
 
-def _left_nothing(answer: Json | None) -> bool:
+def _left_nothing(answer: JsonDict | None) -> bool:
     """True if the object of a delete is gone already. A pod with a grace period, or an object with finalizers, stays
     for a while."""
     if answer is None or answer.get("kind") == "Status":

@@ -12,12 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any
 
 import orjson
 
 from tjworker.api.model import InvalidJob
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, Json
 from tjworker.kube.client import KubeClient
 from tjworker.kube.resources import RESOURCES
 
@@ -28,7 +27,6 @@ objects, so the cache must be bounded: a larger object is read for each job."""
 CACHED_SECONDS = 300.0
 """Bounds the harm of a watch that was forbidden meanwhile, or of a cluster that was restored from a backup: nothing
 shows either."""
-Json = Mapping[str, Any]
 _Key = tuple[GroupResource, str, str]
 
 

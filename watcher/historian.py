@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import structlog
 
@@ -21,7 +21,7 @@ from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.resources import PODS
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
-from tjworker.base import GroupResource, OperatorError
+from tjworker.base import GroupResource, Json, OperatorError
 from tjworker.history.records import (
     MOST_WORDS_CHARS,
     Entry,
@@ -38,7 +38,6 @@ from watcher.progress import namespace_of, resource_of
 from watcher.projection.jobs import is_of_another
 
 log = structlog.get_logger(__name__)
-Json = Mapping[str, Any]
 T = TypeVar("T")
 
 WRITE_SECONDS = 1.0

@@ -13,7 +13,6 @@ from typing import Any
 import structlog
 
 log = structlog.get_logger(__name__)
-Json = Mapping[str, Any]
 SKIPPED = "an object cannot be read and is skipped; it is tried again when it changes"
 NAMES_REMEMBERED = 1_000
 """How many skipped objects of one source are remembered. Further ones are counted, and logged each time."""

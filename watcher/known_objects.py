@@ -8,18 +8,15 @@ left to `Skipped`, and its last known state stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tjworker.api.pod_records import Deletion
-from tjworker.base import GroupResource, JobKey
+from tjworker.base import GroupResource, JobKey, Json
 from tjworker.store.projection import Change
 from watcher.isolation import Skipped
 from watcher.node_requests import RequestBook
 from watcher.projection import Projected, deletion, identify, project
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,8 @@ from typing import Any
 import structlog
 
 from tjworker.api.resources import LEASES
-from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
+from tjworker.base import Conflict, Invalid, JsonDict, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
-from tjworker.kube.port import Json
 from tjworker.scope import PART_OF, Scope, told_by
 
 log = structlog.get_logger(__name__)
@@ -41,7 +40,7 @@ LONGEST_LEAP = 24 * 3_600_000
 class Bid:
     """A whole Lease to write, with `create` if there is none. `token` is the fencing token once the write succeeds."""
 
-    lease: Json
+    lease: JsonDict
     token: int
     create: bool = False
 
@@ -76,7 +75,7 @@ class Election:
         self._floor = max(self._floor, token) + self._leap
         self._leap = min(LONGEST_LEAP, self._leap * 2)
 
-    def served(self, lease: Json | None) -> str:
+    def served(self, lease: JsonDict | None) -> str:
         """For the log: which namespaces the leader serves, if this candidate serves others. This happens after a change
         of the settings, or if two operators share a Lease by mistake: the second one would wait for ever."""
         served = told_by((((lease or {}).get("metadata") or {}).get("annotations")) or {})
@@ -84,10 +83,10 @@ class Election:
             return ""
         return f", which serves {served}; this one serves {self._scope} (each operator needs a Lease of its own)"
 
-    def holder(self, lease: Json | None) -> str:
+    def holder(self, lease: JsonDict | None) -> str:
         return str(((lease or {}).get("spec") or {}).get("holderIdentity") or "")
 
-    def bid(self, lease: Json | None, now: float, wall: datetime) -> Bid | None:
+    def bid(self, lease: JsonDict | None, now: float, wall: datetime) -> Bid | None:
         """The Lease that makes this candidate the leader; None while another one may lead."""
         if lease is None:
             token = max(self._floor, _milliseconds(wall))
@@ -107,7 +106,7 @@ class Election:
         left = self._free_at - now
         return min(most, left) if left > 0 else most
 
-    def renewal(self, lease: Json | None, now: float, wall: datetime, token: int) -> Bid | None:
+    def renewal(self, lease: JsonDict | None, now: float, wall: datetime, token: int) -> Bid | None:
         """The Lease that renews this leadership; None if another watcher holds it, or another term of this one."""
         renewed = self._same_term(lease, wall, token)
         if lease is None or renewed is None:
@@ -116,20 +115,20 @@ class Election:
         renewed["spec"]["acquireTime"] = lease["spec"].get("acquireTime")
         return Bid(renewed, token)
 
-    def release(self, lease: Json | None, wall: datetime, token: int) -> Json | None:
+    def release(self, lease: JsonDict | None, wall: datetime, token: int) -> JsonDict | None:
         """The Lease without a holder, so that a standby need not wait; None if this term does not hold it."""
         given = self._same_term(lease, wall, token)
         if given is not None:
             given["spec"].update(holderIdentity="", leaseDurationSeconds=1)
         return given
 
-    def _same_term(self, lease: Json | None, wall: datetime, token: int) -> Json | None:
+    def _same_term(self, lease: JsonDict | None, wall: datetime, token: int) -> JsonDict | None:
         if lease is None or self.holder(lease) != self.identity or _token(lease) != token:
             return None
         transitions = int(lease["spec"].get("leaseTransitions") or 0)
         return self._lease(lease["metadata"], token, transitions=transitions, renewed=wall)
 
-    def _observe(self, lease: Json, now: float) -> None:
+    def _observe(self, lease: JsonDict, now: float) -> None:
         spec = lease.get("spec") or {}
         seen = (
             spec.get("holderIdentity"),
@@ -140,21 +139,21 @@ class Election:
         if seen != self._seen:
             self._seen, self._seen_at = seen, now
 
-    def _duration_of(self, spec: Json) -> float:
+    def _duration_of(self, spec: JsonDict) -> float:
         """The longer one of the holder's lease duration and this candidate's: their settings may differ."""
         return max(self.duration_seconds, float(spec.get("leaseDurationSeconds") or 0))
 
     def _lease(
-        self, meta: Json, token: int, *, transitions: int, renewed: datetime, acquired: datetime | None = None
-    ) -> Json:
-        metadata: Json = {
+        self, meta: JsonDict, token: int, *, transitions: int, renewed: datetime, acquired: datetime | None = None
+    ) -> JsonDict:
+        metadata: JsonDict = {
             "name": self.name,
             "namespace": self.namespace,
             "annotations": {**(meta.get("annotations") or {}), **self._scope.annotations(), TOKEN: str(token)},
             "labels": {**(meta.get("labels") or {}), **PART_OF},
         }
         metadata.update({name: meta[name] for name in ("resourceVersion", "uid") if name in meta})
-        spec: Json = {
+        spec: JsonDict = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": max(1, round(self.duration_seconds)),
             "renewTime": _micro(renewed),
@@ -301,7 +300,7 @@ class Elector:
             log.info("leader election: " + state)
 
 
-def _token(lease: Json) -> int:
+def _token(lease: JsonDict) -> int:
     text = str(((lease.get("metadata") or {}).get("annotations") or {}).get(TOKEN) or "0")
     return int(text) if text.isdigit() and len(text) <= 16 else 0
 

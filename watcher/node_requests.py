@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, encode_node_requests, pod_requests
 from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.waiting_pods import WaitingPods, encode_waiting_pods, is_waiting_name, waiting_name, waiting_pod
+from tjworker.base import Json
 
-Json = Mapping[str, Any]
 Identity = tuple[str, str]
 """(namespace, name)"""
 

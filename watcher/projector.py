@@ -12,8 +12,7 @@ from typing import Any
 import structlog
 
 from tjworker.api.resources import PODS
-from tjworker.base import OperatorError
-from tjworker.kube.port import Json
+from tjworker.base import JsonDict, OperatorError
 from tjworker.kube.reflector import Closed, Event
 from tjworker.kube.resources import RESOURCES
 from watcher.event_queue import EventQueue, Forbidden, ListEnd, NotInstalled, ProjectedPage, WatchEvents
@@ -73,7 +72,7 @@ class Projector:
             self._historian.list_begins(self._source)
         self._pages = 0
 
-    def page(self, objects: Sequence[Json], version: int) -> None:
+    def page(self, objects: Sequence[JsonDict], version: int) -> None:
         if not self._pages:
             self._cluster = self._read_cluster_id()
         self._pages += 1

@@ -21,9 +21,8 @@ from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.records_json import decode_view
 from tjworker.api.resources import PODS
-from tjworker.base import JobKey
+from tjworker.base import JobKey, JsonDict
 from tjworker.kube.client import KubeClient
-from tjworker.kube.port import Json
 from tjworker.kube.transport import KubeTransport
 from tjworker.settings import Settings
 from tjworker.store.port import Store
@@ -89,10 +88,10 @@ class Api:
         path.write_text(yaml.safe_dump(make_kubeconfig(f"http://127.0.0.1:{self.port}")))
         return path
 
-    def job(self) -> Json:
+    def job(self) -> JsonDict:
         return self.kube.create(AITRAININGJOBS, "default", JOB)
 
-    def pod(self, job: Json, name: str) -> Json:
+    def pod(self, job: JsonDict, name: str) -> JsonDict:
         owner = {
             "apiVersion": job["apiVersion"],
             "kind": job["kind"],

@@ -10,7 +10,8 @@ import orjson
 from benchmarks.support.inprocess import InProcessStream, InProcessTransport
 from localcluster.wire import Encoded, Request, Watch
 from tjworker.api.kinds import KNOWN_KINDS
-from tjworker.kube.port import HttpResponse, Json, Stream
+from tjworker.base import JsonDict
+from tjworker.kube.port import HttpResponse, Stream
 from tjworker.kube.resources import watched
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class _Watched:
             if arrived:
                 yield arrived
 
-    def _arrives(self, event: Json) -> bool:
+    def _arrives(self, event: JsonDict) -> bool:
         meta = event["object"].get("metadata", {})
         if event["type"] in ("BOOKMARK", "ERROR") or event["object"].get("kind") == "Node":
             return True

@@ -43,11 +43,10 @@ from tjworker.api.kinds import served
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import POD_GROUPS, PODS, SERVICES
 from tjworker.app import app
-from tjworker.base import JobKey, Terminal, Transient
+from tjworker.base import JobKey, JsonDict, Terminal, Transient
 from tjworker.child import Failed
 from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
-from tjworker.kube.port import Json
 from tjworker.publisher import AUTOSCALE
 from tjworker.runtime import Runtime, assemble
 from tjworker.settings import Settings
@@ -69,7 +68,7 @@ def _without_rules(schema: Any) -> Any:
 WITHOUT_RULES = [_without_rules(crd) for crd in CRDS]
 
 
-def _define(crd: Json) -> Request:
+def _define(crd: JsonDict) -> Request:
     return Request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=orjson.dumps(crd))
 
 
@@ -361,21 +360,21 @@ class SimWorld(World):
         self.cluster.apiserver.store._history.clear()
         self.cluster.apiserver.store._objects.clear()
 
-    def objects(self, bucket: str) -> dict[str, Json]:
+    def objects(self, bucket: str) -> dict[str, JsonDict]:
         return {name: item.obj for (_, name), item in self.cluster.apiserver.store.items(bucket, "default")}
 
-    def pods(self) -> dict[str, Json]:
+    def pods(self) -> dict[str, JsonDict]:
         """Without those of strangers."""
         return {name: pod for name, pod in self.objects(PODS).items() if name not in self.strangers}
 
     def services(self) -> list[str]:
         return sorted(name for name in self.objects(SERVICES) if name != "kubernetes")
 
-    def the_job(self, name: str = "digits") -> Json | None:
+    def the_job(self, name: str = "digits") -> JsonDict | None:
         """Of whichever kind."""
         return next((found for bucket in self._jobs if (found := self.objects(bucket).get(name)) is not None), None)
 
-    def status(self, name: str = "digits") -> Json:
+    def status(self, name: str = "digits") -> JsonDict:
         """The operator's own, wherever the job's kind has it."""
         return dict(seen_status(self.the_job(name) or {}))
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tjworker.base import Transient
+from tjworker.base import Json, Transient
 from tjworker.history.parts import fitting
-from tjworker.history.records import Entry, Json, Moment, Story, Summary, by_creation
+from tjworker.history.records import Entry, Moment, Story, Summary, by_creation
 from tjworker.history.store import Bounds, Left
 
 

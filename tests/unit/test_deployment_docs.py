@@ -12,6 +12,7 @@ from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker import settings
 from tjworker.api.kinds import KINDS, KNOWN_KINDS
+from tjworker.base import JsonDict
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES, Process
 from tjworker.settings import Settings
@@ -147,7 +148,7 @@ def test_no_right_comes_with_the_tenancy_option() -> None:
 def test_an_installation_for_some_namespaces_asks_for_no_right_that_the_whole_one_has_not(process: Process) -> None:
     """So that what the audit log proves of that one (tests/e2e/control_plane/test_rights.py) holds here, too."""
 
-    def rights(documents: list[rbac.Json]) -> set[tuple[str, str, str]]:
+    def rights(documents: list[JsonDict]) -> set[tuple[str, str, str]]:
         return {
             (group, resource, verb)
             for document in documents

@@ -5,12 +5,9 @@ The watcher projects nodes with it; a worker reads one itself before it forces a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tjworker.api.observed import NodeRecord
+from tjworker.base import Json
 
-Json = Mapping[str, Any]
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 

@@ -17,9 +17,8 @@ from typing import Any
 import orjson
 
 from tjworker.api.quantity import milli, saturated, whole
-from tjworker.base import Terminal
+from tjworker.base import Json, Terminal
 
-Json = Mapping[str, Any]
 Amounts = dict[str, int]
 """cpu in thousandths, memory in bytes, extended resources in pieces."""
 _OF_THE_POD = ("cpu", "memory")

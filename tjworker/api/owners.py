@@ -6,15 +6,10 @@ labels name, since its direct owner is not the job.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from tjworker.api import labels as names
 from tjworker.api.kinds import OWNERS, kind_of_labels
 from tjworker.api.resources import PODS
-from tjworker.base import GroupResource, JobKey
-
-Json = Mapping[str, Any]
+from tjworker.base import GroupResource, JobKey, Json
 
 
 def controller(meta: Json) -> Json | None:

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tjworker.api.observed import NodeRecord
+from tjworker.base import Json
 
-Json = Mapping[str, Any]
 _NODE_LIFECYCLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Tolerated for five minutes by nearly every pod; a node with one of these taints is not Ready and does not count."""
 

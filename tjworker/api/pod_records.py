@@ -8,7 +8,6 @@ Never kept: values of environment variables.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,8 +17,8 @@ from tjworker.api.observed import CONTAINER_STATUS_UNKNOWN, ContainerRecord, Pod
 from tjworker.api.podgroups import pod_group_of
 from tjworker.api.quantity import saturated, whole
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.base import Json
 
-Json = Mapping[str, Any]
 MESSAGE_CHARS = 1024
 
 

@@ -7,12 +7,11 @@ Volcano: an annotation, `spec.minMember`. The scheduler-plugins' coscheduling: a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tjworker.api.labels import of_object
 from tjworker.api.observed import PodGroupRecord
+from tjworker.base import Json
 
-Json = Mapping[str, Any]
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 """Volcano's, and kube-batch's before it."""
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"

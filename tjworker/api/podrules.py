@@ -15,8 +15,7 @@ from typing import Any, TypeGuard
 from tjworker.api.model import FieldError
 from tjworker.api.podtemplate import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE
 from tjworker.api.quantity import milli
-
-Json = Mapping[str, Any]
+from tjworker.base import Json
 
 _MAX_INT32 = 2**31 - 1
 _MAX_LABEL = 63

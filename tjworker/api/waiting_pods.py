@@ -19,9 +19,8 @@ from tjworker.api.labels import of_object
 from tjworker.api.node_requests import VALUES, WAITING, NodeRequests, amounts
 from tjworker.api.placement import constraints_of
 from tjworker.api.quantity import saturated
-from tjworker.base import Terminal
+from tjworker.base import Json, Terminal
 
-Json = Mapping[str, Any]
 NOWHERE: Mapping[str, Any] = {"terms": []}
 """No node fits."""
 MAX_CONSTRAINTS_BYTES = 4096

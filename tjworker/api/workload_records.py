@@ -5,13 +5,12 @@ The watcher projects them with it; a worker reads one itself before it believes 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from tjworker.api.labels import of_object
 from tjworker.api.observed import ServiceRecord, WorkloadRecord
+from tjworker.base import Json
 
-Json = Mapping[str, Any]
 MESSAGE_CHARS = 1024
 
 

@@ -7,20 +7,20 @@ there, Events for an hour. So a chart of an old job has its phases and failures,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Literal
 
 from tjworker.api import labels, naming
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import END_PHASES, Failure
+from tjworker.base import Json
 from tjworker.cli.happenings import Happening
 from tjworker.cli.rows import job_phase, parse_time
 from tjworker.history.records import GONE_AT, was_killed
 
-Json = Mapping[str, Any]
 State = Literal["phase", "waits", "starts", "runs"]
 """Of a bar: a phase of the job; a pod without a node, one whose containers do not run yet, one that runs."""
 Sign = Literal["succeeded", "failed", "gone", "scaled"]

@@ -5,15 +5,14 @@ objects in, events out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from tjworker.api import naming
+from tjworker.base import Json
 from tjworker.cli import rows
 
-Json = Mapping[str, Any]
 _SECONDS = len("2026-01-01T00:00:00")
 """`eventTime` has microseconds, the other times have not."""
 

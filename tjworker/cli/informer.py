@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from tjworker.base import GroupResource, OperatorError, Transient
+from tjworker.base import GroupResource, JsonDict, OperatorError, Transient
 from tjworker.kube.list_backoff import ListBackoff
-from tjworker.kube.port import Json
 from tjworker.kube.reflector import Event, Reflector
 
 if TYPE_CHECKING:
     from tjworker.kube.client import KubeClient
 
-OnChange = Callable[[str, Json], None]
+OnChange = Callable[[str, JsonDict], None]
 """(`ADDED`, `MODIFIED` or `DELETED`, the object)."""
 OnOutage = Callable[[str], None]
 """Why the API server cannot be asked, once when that turns out; '' when it can again."""
@@ -44,15 +43,15 @@ class Informer:
         label_selector: str = "",
         on_change: OnChange | None = None,
         on_outage: OnOutage | None = None,
-        order: Callable[[Json], Any] = lambda _object: 0,
+        order: Callable[[JsonDict], Any] = lambda _object: 0,
     ) -> None:
         """`order`: the sort key of the objects of one list, for the callbacks. By default it is the server's order."""
         self._order = order
         self._on_change = on_change or (lambda _kind, _object: None)
         self._on_outage = on_outage or (lambda _why: None)
         self._failures = 0
-        self._objects: dict[str, Json] = {}
-        self._listed: dict[str, Json] = {}
+        self._objects: dict[str, JsonDict] = {}
+        self._listed: dict[str, JsonDict] = {}
         self._lock = threading.Lock()
         self.synced = threading.Event()
         self.reflector = Reflector(
@@ -74,7 +73,7 @@ class Informer:
     def __exit__(self, *_: object) -> None:
         self.reflector.stop()
 
-    def objects(self) -> list[Json]:
+    def objects(self) -> list[JsonDict]:
         with self._lock:
             return list(self._objects.values())
 
@@ -83,7 +82,7 @@ class Informer:
     def list_begins(self) -> None:
         self._listed = {}
 
-    def page(self, objects: Sequence[Json], version: int) -> None:
+    def page(self, objects: Sequence[JsonDict], version: int) -> None:
         self._listed.update((_key(obj), obj) for obj in objects)
 
     def list_ends(self, version: int) -> None:
@@ -133,10 +132,10 @@ class Informer:
             self._on_outage("")
 
 
-def _key(obj: Json) -> str:
+def _key(obj: JsonDict) -> str:
     metadata = obj["metadata"]
     return f"{metadata.get('namespace', '')}/{metadata['name']}"
 
 
-def _version(obj: Json) -> str:
+def _version(obj: JsonDict) -> str:
     return str(obj["metadata"].get("resourceVersion", ""))

@@ -14,7 +14,7 @@ from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, called, parse, re
 from tjworker.api.kinds.base import mapping, seen_status, strings, text
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
-from tjworker.base import OperatorError, with_article
+from tjworker.base import JsonDict, OperatorError, with_article
 from tjworker.cli import happenings
 from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from tjworker.base import GroupResource
     from tjworker.kube.client import KubeClient
 
-Json = dict[str, Any]
 PAGE_SIZE = 500
 _AN_END_IS_FINAL = "an end is final; delete the job and apply it again to run it anew"
 _MEND = "it starts once its spec is mended; `tj describe {name}` names the field"
@@ -35,7 +34,7 @@ _MEND = "it starts once its spec is mended; `tj describe {name}` names the field
 @dataclass(frozen=True, slots=True)
 class FoundJob:
     resource: GroupResource
-    raw: Json
+    raw: JsonDict
 
     @property
     def name(self) -> str:
@@ -52,11 +51,13 @@ class FoundJob:
 class Scaling:
     role: str
     before: int
-    patch: Json
+    patch: JsonDict
     subresource: str
 
 
-def list_all(api: KubeClient, resource: GroupResource, namespace: str, *, label_selector: str = "") -> Iterator[Json]:
+def list_all(
+    api: KubeClient, resource: GroupResource, namespace: str, *, label_selector: str = ""
+) -> Iterator[JsonDict]:
     """Every object, page by page; `namespace` '' means all."""
     token = ""
     while True:
@@ -139,7 +140,7 @@ def _but(refused: Sequence[GroupResource]) -> str:
     return f" that you may read ({', '.join(refused)} you may not)" if refused else ""
 
 
-def _get(api: KubeClient, resource: GroupResource, namespace: str, name: str) -> Json | None:
+def _get(api: KubeClient, resource: GroupResource, namespace: str, name: str) -> JsonDict | None:
     try:
         return api.get(resource, namespace, name)
     except OperatorError as error:
@@ -324,12 +325,12 @@ def _refuse_what_could_not_be_used(job: FoundJob, path: str, replicas: int) -> N
         raise UserError(f"{job.raw['metadata']['name']} cannot be scaled so: " + "; ".join(map(str, model.errors)))
 
 
-def _with(raw: Mapping[str, Any], path: Sequence[str], value: int) -> Json:
+def _with(raw: Mapping[str, Any], path: Sequence[str], value: int) -> JsonDict:
     first, *rest = path
     return {**raw, first: _with(raw.get(first) or {}, rest, value) if rest else value}
 
 
-def suspending(job: FoundJob, suspend: bool) -> Json | None:
+def suspending(job: FoundJob, suspend: bool) -> JsonDict | None:
     """The merge patch that suspends the job or lets it go on; None when it is so already. Raises UserError where it
     cannot."""
     name, job_kind = job.name, KNOWN_KINDS[job.resource]
@@ -342,7 +343,7 @@ def suspending(job: FoundJob, suspend: bool) -> Json | None:
     return None if model.suspend == suspend else patch
 
 
-def ending(job: FoundJob, annotation: str, message: str) -> Json:
+def ending(job: FoundJob, annotation: str, message: str) -> JsonDict:
     """The merge patch that ends the job by an annotation. Raises UserError for a job that has ended or is about to: an
     annotation would say something else than its status, for ever."""
     _check_not_ending(parsed(job), job.name)
@@ -373,7 +374,7 @@ def pods_selector(name: str) -> str:
     return f"{labels.JOB_NAME}={name}"
 
 
-def job_pods(api: KubeClient, job: FoundJob) -> list[Json]:
+def job_pods(api: KubeClient, job: FoundJob) -> list[JsonDict]:
     """Its pods that are there now, by role and index; none of an earlier job of that name."""
     metadata = job.raw["metadata"]
     found = list_all(api, PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
@@ -381,7 +382,7 @@ def job_pods(api: KubeClient, job: FoundJob) -> list[Json]:
     return sorted((p for p in found if (p["metadata"].get("labels") or {}).get(labels.JOB_UID) in ours), key=pod_order)
 
 
-def pod_order(pod: Json) -> tuple[str, int, str]:
+def pod_order(pod: JsonDict) -> tuple[str, int, str]:
     """Role, then index, then name."""
     marks = pod["metadata"].get("labels") or {}
     index = str(marks.get(labels.REPLICA_INDEX, ""))

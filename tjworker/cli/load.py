@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any
 
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord
 from tjworker.api.quantity import milli, whole
+from tjworker.base import Json
 from tjworker.cli.room import OTHERS, Room
 from tjworker.cli.rows import align, duration, job_phase
 
-Json = Mapping[str, Any]
 MAX_NODES = 20
 MAX_JOBS = 15
 MAX_WORKERS = 20

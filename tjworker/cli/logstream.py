@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tjworker.api import labels, naming
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
-from tjworker.base import OperatorError, Transient
+from tjworker.base import JsonDict, OperatorError, Transient
 from tjworker.cli.errors import tell_outage
 from tjworker.cli.informer import Informer
 from tjworker.cli.jobs import FoundJob, list_all, main_container, pods_selector, role_names
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
     from tjworker.kube.port import Transport
 
-Json = dict[str, Any]
 Emit = Callable[[str, str], None]
 """(label, line). May be called from several threads, one at a time."""
 _DAY_SECONDS = 86_400.0
@@ -85,7 +84,7 @@ class Target:
         return self.uid, self.container, self.run
 
 
-def targets(pod: Json, wanted: Wanted, main: str | None = None) -> list[Target]:
+def targets(pod: JsonDict, wanted: Wanted, main: str | None = None) -> list[Target]:
     """The counted containers of a pod, [] when the pod is not wanted. `main`: as in `naming.counted_names`."""
     metadata = pod["metadata"]
     marks = metadata.get("labels") or {}
@@ -106,7 +105,7 @@ def targets(pod: Json, wanted: Wanted, main: str | None = None) -> list[Target]:
     return found
 
 
-def _by_index(pod: Json) -> tuple[int, str]:
+def _by_index(pod: JsonDict) -> tuple[int, str]:
     """Puts pods without an index last."""
     index = str((pod["metadata"].get("labels") or {}).get(labels.REPLICA_INDEX, ""))
     return int(index) if index.isascii() and index.isdigit() and len(index) < 10 else 1 << 31, str(
@@ -277,7 +276,7 @@ class Follower:
                     runs_on |= {target.key for target in targets(pod, self._wanted, self._main)}
         return runs_on
 
-    def _on_pod(self, kind: str, pod: Json) -> None:
+    def _on_pod(self, kind: str, pod: JsonDict) -> None:
         with self._readers_lock:
             if self._all_found:
                 return

@@ -25,14 +25,13 @@ from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.naming import env_name
 from tjworker.api.podrules import resource_rules, template_rules
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, JsonDict
 from tjworker.cli import strangers
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
 from tjworker.cli.strictyaml import NotYaml, read_documents
 from tjworker.reconcile.frameworks import framework_errors, role_ports
 
-Json = dict[str, Any]
 _KINDS = {(version, kind.kind): kind for kind in KNOWN_KINDS.values() for version in kind.api_versions}
 _COMPANIONS = {(f"{of.group}/{of.version}", of.kind): of for of in COMPANIONS.values()}
 _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -42,7 +41,7 @@ _DNS_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 class Manifest:
     source: str
     """The file and, of several documents, which."""
-    raw: Json
+    raw: JsonDict
 
     @property
     def name(self) -> str:
@@ -83,7 +82,7 @@ def read(files: tuple[str, ...]) -> list[Manifest]:
     return [manifest for file in files for one in load(file)[1] for _, manifest in items(*one)]
 
 
-def load(file: str) -> tuple[str, list[tuple[str, Json]]]:
+def load(file: str) -> tuple[str, list[tuple[str, JsonDict]]]:
     """Its text, and its documents, each with the words for where it stands."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
@@ -106,7 +105,7 @@ def load(file: str) -> tuple[str, list[tuple[str, Json]]]:
     return text, found
 
 
-def items(source: str, document: Json) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
+def items(source: str, document: JsonDict) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
     """Where each stands in it. A List is what it lists, as `tj get -o yaml` prints it."""
     if document.get("kind") == "List" and isinstance(document.get("items"), list):
         for number, item in enumerate(document["items"], 1):
@@ -142,9 +141,9 @@ def errors(manifest: Manifest) -> list[FieldError]:
 
 
 @cache
-def _companion_schema(resource: GroupResource) -> Json:
+def _companion_schema(resource: GroupResource) -> JsonDict:
     version = crd.build_companion(COMPANIONS[resource])["spec"]["versions"][0]
-    schema: Json = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema: JsonDict = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return schema
 
 
@@ -176,7 +175,7 @@ def _companion_errors(manifest: Manifest, companion: Companion) -> list[FieldErr
     return found
 
 
-def _name_errors(raw: Json) -> Iterator[FieldError]:
+def _name_errors(raw: JsonDict) -> Iterator[FieldError]:
     metadata = raw.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not name:

@@ -18,13 +18,12 @@ from tjworker.api.model import FieldError, Role, TrainingJob
 from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE, REPORT_REFUSED, Condition
 from tjworker.api.tenancy import tenancy
-from tjworker.base import printable
+from tjworker.base import Json, printable
 from tjworker.cli import happenings, rows
 from tjworker.cli.happenings import Happening
 from tjworker.reconcile.failures import start_error
 from tjworker.reconcile.policies.limits import time_left
 
-Json = Mapping[str, Any]
 STALE_SECONDS = 5.0
 """A pass answers a change of a pod within a fraction of this."""
 UNTAKEN = "the operator has not taken it up yet. `tj doctor` says whether it runs."

@@ -5,11 +5,12 @@ apply --server-side` does it. Applying twice changes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import orjson
 
+from tjworker.base import JsonDict
 from tjworker.cli.cluster import REQUEST_TIMEOUT_SECONDS
 from tjworker.cli.errors import UserError
 from tjworker.kube.errors import NO_PERMISSION, to_error
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
     from tjworker.cli.manifests import Manifest
 
-Json = dict[str, Any]
 MANAGER = "tj"
 APPLY = "application/apply-patch+yaml"
 
@@ -31,7 +31,7 @@ class OtherObject:
     """Of the API server."""
     what: str
     """As kubectl prints it: `persistentvolumeclaim/data`, `deployment.apps/data`."""
-    body: Json
+    body: JsonDict
 
 
 def located(cluster: Cluster, manifest: Manifest, namespace: str) -> OtherObject:

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.model import TrainingJob
-from tjworker.base import GroupResource, OperatorError, printable
+from tjworker.base import GroupResource, Json, OperatorError, printable
 from tjworker.cli import narrative, rows
 from tjworker.cli.chart import Chart, chart
 from tjworker.cli.errors import NoSuchJob, UserError
@@ -26,7 +26,6 @@ from tjworker.history.records import DELETION_AT, GONE_AT, Story, Summary, delet
 if TYPE_CHECKING:
     from tjworker.history.store import HistoryStore
 
-Json = Mapping[str, Any]
 HEADER = ("NAME", "KIND", "PHASE", "RESTARTS", "CREATED", "ENDED", "DELETED")
 SAME_MOMENT_SECONDS = 30.0
 """Pods that went so shortly before their job went with it."""

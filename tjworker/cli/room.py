@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.labels import of_object
@@ -30,8 +29,8 @@ from tjworker.autoscale.roles import UnplannedRole
 from tjworker.autoscale.rules import AutoscaleRules
 from tjworker.autoscale.state import JobState
 from tjworker.autoscale.together import WrongPolicyName
+from tjworker.base import Json
 
-Json = Mapping[str, Any]
 SHOWN_HOLDERS = 4
 OTHERS = "others"
 

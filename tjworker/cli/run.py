@@ -11,11 +11,10 @@ from typing import Any
 
 import click
 
+from tjworker.base import JsonDict
 from tjworker.cli.console import complain
 from tjworker.cli.options import in_namespace, without_logs
 from tjworker.cli.output import as_object, dump
-
-Json = dict[str, Any]
 
 
 @click.command(short_help="Create a job from a command line.")
@@ -75,11 +74,11 @@ class Asked:
     restarts: int = 3
     port: int | None = None
 
-    def manifest(self) -> Json:
+    def manifest(self) -> JsonDict:
         """Raises BadParameter for what is no variable, or bounds that cross."""
         from tjworker.api.kinds import aitrainingjob
 
-        role: Json = {"replicas": self.replicas}
+        role: JsonDict = {"replicas": self.replicas}
         if self.max_replicas is not None:
             if self.max_replicas < self.replicas:
                 message = f"{self.max_replicas} is below --replicas {self.replicas}"
@@ -97,8 +96,8 @@ class Asked:
             },
         }
 
-    def _container(self) -> Json:
-        container: Json = {"name": "aitj-trainer", "image": self.image}
+    def _container(self) -> JsonDict:
+        container: JsonDict = {"name": "aitj-trainer", "image": self.image}
         if self.command:
             container["command"] = list(self.command)
         if self.env:
@@ -112,7 +111,7 @@ class Asked:
         return container
 
 
-def _variable(text: str) -> Json:
+def _variable(text: str) -> JsonDict:
     name, equals, value = text.partition("=")
     if not (name and equals):
         raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--env")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from tjworker.base import JsonDict
 from tjworker.cli.console import echo
 from tjworker.cli.output import dump
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tjworker.store.work_queue import QueueStats
 
 ANSWER_SECONDS = 1.0
-Json = dict[str, Any]
 
 
 @click.command(short_help="Show the load of cluster, queue and workers.")
@@ -110,7 +110,7 @@ def _print(
 
 def _as_object(
     found: Room, jobs: dict[str, Standing], stats: QueueStats | None, workers: list[Worker], why: str
-) -> Json:
+) -> JsonDict:
     return {
         "nodes": {
             name: {"ready": node.ready, "unschedulable": node.unschedulable, "allocatable": dict(node.allocatable)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import orjson
 import structlog
@@ -20,7 +20,7 @@ from tjworker.api.observed import NodeRecord, Observed
 from tjworker.api.records_json import decode, decode_view
 from tjworker.api.resources import NODES
 from tjworker.api.status import SUSPENDED
-from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, JobName, Terminal, parse_key
+from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, JobName, Json, Terminal, parse_key
 from tjworker.controllers.pass_end import AwaitWatch, Done, ReleasedEnd, RetryAfter
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NO_PERMISSION
@@ -35,7 +35,6 @@ from tjworker.store.projection import View
 log = structlog.get_logger(__name__)
 
 UNSYNCED_RETRY_SECONDS = 1.0
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

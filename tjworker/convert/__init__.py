@@ -16,9 +16,10 @@ from tjworker.api.kinds.aitrainingjob import KIND as OWN
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.kinds.kubeflow import pytorchjob
 from tjworker.api.kinds.trainer.trainjob import KIND as TRAINJOB
+from tjworker.base import Json
 from tjworker.convert import edl, known, kubedl, kubeflow, mpijob, trainjob, volcano
 from tjworker.convert.known import Special
-from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused, printed
+from tjworker.convert.report import Converted, Left, Origins, Path, Refused, printed
 
 __all__ = [
     "SOURCES",

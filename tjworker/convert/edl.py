@@ -14,8 +14,9 @@ from tjworker.api.kinds.trainingjob import (
     WITHOUT_LIMIT,
 )
 from tjworker.api.model import Role, TrainingJob
+from tjworker.base import Json
 from tjworker.convert.known import Extra
-from tjworker.convert.report import Json, Left, Origins, Path
+from tjworker.convert.report import Left, Origins, Path
 
 PSERVER_RESTARTS = 5
 """The operator's own limit (TJ_RESTART_LIMIT) of parameter servers whose job sets none."""

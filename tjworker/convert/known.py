@@ -19,9 +19,9 @@ from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.naming import containers, counted_names
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource, with_article
+from tjworker.base import GroupResource, Json, with_article
 from tjworker.convert import write
-from tjworker.convert.report import Converted, Json, Left, Origins, Refused, at
+from tjworker.convert.report import Converted, Left, Origins, Refused, at
 
 INSTEAD: Mapping[str, str] = {
     "elasticPolicy.metrics": "make a HorizontalPodAutoscaler for the job's scale subresource, with spec.replicas in the"

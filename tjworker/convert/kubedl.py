@@ -11,8 +11,9 @@ from tjworker.api.kinds.batchsize import ANNOTATION_BATCH_SIZE
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.kinds.guests.shape import with_environment
 from tjworker.api.model import Role, TrainingJob
+from tjworker.base import Json
 from tjworker.convert.known import Extra, rendezvous
-from tjworker.convert.report import Json, Left, Origins, Path
+from tjworker.convert.report import Left, Origins, Path
 
 _OF_THE_MASTER = (
     "the pods that the master makes stay its own: the operator neither restarts, scales nor deletes them; an elastic"

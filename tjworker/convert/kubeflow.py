@@ -5,8 +5,9 @@ from __future__ import annotations
 from tjworker.api.kinds.batchsize import ANNOTATION_BATCH_SIZE
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.model import TrainingJob
+from tjworker.base import Json
 from tjworker.convert.known import Extra, managed_by, rendezvous
-from tjworker.convert.report import Json, Origins, Path
+from tjworker.convert.report import Origins, Path
 
 _RUN, _ELASTIC = ("spec", "runPolicy"), ("spec", "elasticPolicy")
 

@@ -12,9 +12,10 @@ from tjworker.api.kinds.guests.mpipods import SSHD, WORKER
 from tjworker.api.kinds.kubedl.mpijob import ARGUMENTS_LOST
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import containers
+from tjworker.base import Json
 from tjworker.convert import kubeflow
 from tjworker.convert.known import Extra, written_path
-from tjworker.convert.report import Json, Left, at
+from tjworker.convert.report import Left, at
 
 _FIELDS = (
     ("runLauncherAsWorker", "the launcher is no host of the hostfiles", "add a worker, or name the launcher to mpirun"),

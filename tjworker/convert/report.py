@@ -9,7 +9,6 @@ from typing import Any
 
 from tjworker.api.model import FieldError
 
-Json = Mapping[str, Any]
 Step = str | int
 Path = tuple[Step, ...]
 Origins = Mapping[Path, Path]

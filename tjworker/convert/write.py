@@ -12,7 +12,7 @@ from tjworker.api.kinds import aitrainingjob
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.model import BatchSize, Role, TrainingJob
-from tjworker.convert.report import Json
+from tjworker.base import Json
 
 _DEFAULT_RETRYABLE = frozenset(range(128, 256))
 _OF_THE_SERVER = frozenset(

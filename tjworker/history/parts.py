@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 
-from tjworker.history.records import Entry, Json, Moment, Story, Summary, by_creation
+from tjworker.base import Json
+from tjworker.history.records import Entry, Moment, Story, Summary, by_creation
 from tjworker.history.store import MOST_MOMENTS, MOST_PODS
 
 ROOMS = {"pod": MOST_PODS, "at": MOST_MOMENTS}

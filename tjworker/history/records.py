@@ -17,9 +17,8 @@ from tjworker.api.kinds.base import MEMORY, mapping, number, readable, seen_stat
 from tjworker.api.pod_records import deletion_asked_at
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, Json
 
-Json = Mapping[str, Any]
 MOST_JOB_BYTES = 256 << 10
 """Limit of the kept part of a job. A larger job is kept without its spec. The status alone needs only a fraction
 (`test_status_size.py`)."""

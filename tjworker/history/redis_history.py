@@ -11,9 +11,9 @@ from typing import Any
 
 import orjson
 
-from tjworker.base import REDIS_FULL, Terminal, Transient
+from tjworker.base import REDIS_FULL, Json, Terminal, Transient
 from tjworker.history.parts import LEAST_ROOM, fitting, parts_of, story_of
-from tjworker.history.records import Entry, Json, Story, Summary, read_object, read_summary
+from tjworker.history.records import Entry, Story, Summary, read_object, read_summary
 from tjworker.history.store import LIVE_SECONDS, Bounds, Left
 from tjworker.store import packing
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, text

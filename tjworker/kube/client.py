@@ -12,10 +12,10 @@ from typing import Any
 import orjson
 
 from tjworker.api.resources import PODS
-from tjworker.base import Conflict, GroupResource, OperatorError, Terminal, Transient
+from tjworker.base import Conflict, GroupResource, JsonDict, OperatorError, Terminal, Transient
 from tjworker.kube.decode import loads
 from tjworker.kube.errors import NOT_FOUND, to_error
-from tjworker.kube.port import HttpResponse, Json, ListPage, Stream, Transport
+from tjworker.kube.port import HttpResponse, ListPage, Stream, Transport
 from tjworker.kube.resources import RESOURCES
 
 MERGE_PATCH = "application/merge-patch+json"
@@ -31,7 +31,7 @@ class KubeClient:
         self._timeout_seconds = request_timeout_seconds
         self._watch_read_timeout_seconds = watch_read_timeout_seconds
 
-    def get(self, resource: GroupResource, namespace: str, name: str) -> Json | None:
+    def get(self, resource: GroupResource, namespace: str, name: str) -> JsonDict | None:
         """The object, None when there is none."""
         what = f"get {resource} {namespace}/{name}"
         try:
@@ -65,25 +65,25 @@ class KubeClient:
             ) from error
         return ListPage(answer.get("items") or [], version, meta.get("continue") or "")
 
-    def create(self, resource: GroupResource, namespace: str, body: Mapping[str, Any]) -> Json:
+    def create(self, resource: GroupResource, namespace: str, body: Mapping[str, Any]) -> JsonDict:
         """Raises Conflict with reason AlreadyExists when the name is taken."""
         row = RESOURCES[resource]
         what = f"create {resource} {namespace}/{(body.get('metadata') or {}).get('name', '')}"
         query = {"fieldValidation": "Strict"} if row.templated else None
         return self._json("POST", row.path(namespace), query=query, body=body, what=what)
 
-    def update(self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
+    def update(self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]) -> JsonDict:
         path = RESOURCES[resource].path(namespace, name)
         return self._json("PUT", path, body=body, what=f"update {resource} {namespace}/{name}")
 
-    def update_status(self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
+    def update_status(self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]) -> JsonDict:
         """`body.metadata` carries uid and resourceVersion."""
         path = RESOURCES[resource].path(namespace, name, "status")
         return self._json("PUT", path, body=body, what=f"update status of {resource} {namespace}/{name}")
 
     def merge_patch(
         self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
-    ) -> Json:
+    ) -> JsonDict:
         path = RESOURCES[resource].path(namespace, name, subresource)
         return self._json(
             "PATCH", path, body=body, content_type=MERGE_PATCH, what=f"patch {resource} {namespace}/{name}"
@@ -99,10 +99,10 @@ class KubeClient:
         version: int = 0,
         grace_seconds: int | None = None,
         propagation: str = "Background",
-    ) -> Json | None:
+    ) -> JsonDict | None:
         """None when it was gone already. Raises Conflict when the name now is another object's (the UID differs), or
         the object is not of this `version` any more; 0: whichever it is."""
-        options: Json = {
+        options: JsonDict = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid} | ({"resourceVersion": str(version)} if version else {}),
@@ -183,7 +183,7 @@ class KubeClient:
             f"{row['name']}.{group}" for group, version in versions for row in self.resources_of(version) or ()
         )
 
-    def resources_of(self, api_version: str) -> list[Json] | None:
+    def resources_of(self, api_version: str) -> list[JsonDict] | None:
         """The rows of discovery for `v1` or `<group>/<version>`, with their subresources; None when the API server does
         not serve it."""
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
@@ -208,7 +208,7 @@ class KubeClient:
 
     def _json(
         self, method: str, path: str, *, what: str, body: Mapping[str, Any] | None = None, **options: Any
-    ) -> Json:
+    ) -> JsonDict:
         answer = self._request(method, path, what=what, body=None if body is None else orjson.dumps(body), **options)
         try:
             parsed = loads(answer.body)

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
-Json = dict[str, Any]
+from tjworker.base import JsonDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Stream(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    items: Sequence[Json]
+    items: Sequence[JsonDict]
     resource_version: int
     """Of the list, the same on each page."""
     next_token: str = ""

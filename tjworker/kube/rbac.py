@@ -25,11 +25,10 @@ from tjworker.api import generate
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds import served as served_kinds
 from tjworker.api.resources import LEASES, PODS
-from tjworker.base import Terminal
+from tjworker.base import JsonDict, Terminal
 from tjworker.kube.resources import READ, RESOURCES, Process, Resource
 from tjworker.settings import load_settings
 
-Json = dict[str, Any]
 NAMESPACE = "tj-system"
 PROCESSES: tuple[Process, ...] = get_args(Process)
 HEAD = (
@@ -64,7 +63,7 @@ def user(process: Process, namespace: str = NAMESPACE) -> str:
     return f"system:serviceaccount:{namespace}:{process}"
 
 
-def rules(process: Process, resources: Iterable[Resource]) -> list[Json]:
+def rules(process: Process, resources: Iterable[Resource]) -> list[JsonDict]:
     """One rule an API group, set of verbs and set of names, in the table's order."""
     grouped: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for row in resources:
@@ -83,7 +82,7 @@ def rules(process: Process, resources: Iterable[Resource]) -> list[Json]:
     ]
 
 
-def cluster_wide() -> list[Json]:
+def cluster_wide() -> list[JsonDict]:
     """Everything for an operator that serves all namespaces; its own namespace is made elsewhere."""
     documents = [_account(process, NAMESPACE) for process in PROCESSES]
     for process in PROCESSES:
@@ -93,7 +92,7 @@ def cluster_wide() -> list[Json]:
     return documents
 
 
-def apart() -> list[Json]:
+def apart() -> list[JsonDict]:
     """For the own namespace of an operator that serves others. Without a namespace in it: kustomize says which."""
     documents = [_account(process, "") for process in PROCESSES]
     for process in PROCESSES:
@@ -103,7 +102,7 @@ def apart() -> list[Json]:
 
 def served(
     namespaces: Iterable[str | None] = (None,), operator: str = NAMESPACE, guests: Sequence[Resource] = ()
-) -> list[Json]:
+) -> list[JsonDict]:
     """For each namespace that an operator in the namespace `operator` serves; None: that of who applies it. `guests`:
     what its settings switch on beside. What jobs name and has no namespace, such as a ClusterTrainingRuntime, no Role
     can give."""
@@ -133,22 +132,22 @@ def with_needs(guests: Sequence[Resource]) -> tuple[Resource, ...]:
     return (*guests, *(row for row in RESOURCES.values() if names.intersection(row.needed_by)))
 
 
-def of_guest(row: Resource, operator: str = NAMESPACE, namespace: str = "") -> list[Json]:
+def of_guest(row: Resource, operator: str = NAMESPACE, namespace: str = "") -> list[JsonDict]:
     """The rights on a job kind of another operator, in one namespace or (`''`) in all."""
     return _of_each_process(row, with_needs((row,)), operator, namespace)
 
 
-def users_of_guest(row: Resource) -> list[Json]:
+def users_of_guest(row: Resource) -> list[JsonDict]:
     """The same kind, for Kubernetes' own roles of people."""
     return users((row,), f"tj-{row.name}")
 
 
-def of_gang(row: Resource, operator: str = NAMESPACE, namespace: str = "") -> list[Json]:
+def of_gang(row: Resource, operator: str = NAMESPACE, namespace: str = "") -> list[JsonDict]:
     """The rights on the PodGroups of a gang scheduler, in one namespace or (`''`) in all."""
     return _of_each_process(row, (row,), operator, namespace)
 
 
-def _of_each_process(row: Resource, resources: Sequence[Resource], operator: str, namespace: str) -> list[Json]:
+def _of_each_process(row: Resource, resources: Sequence[Resource], operator: str, namespace: str) -> list[JsonDict]:
     return [
         document
         for process in PROCESSES
@@ -158,7 +157,7 @@ def _of_each_process(row: Resource, resources: Sequence[Resource], operator: str
     ]
 
 
-def nodes(operator: str = NAMESPACE) -> list[Json]:
+def nodes(operator: str = NAMESPACE) -> list[JsonDict]:
     """For an operator that serves single namespaces: reading, of what is the cluster's."""
     return [
         document
@@ -167,19 +166,19 @@ def nodes(operator: str = NAMESPACE) -> list[Json]:
     ]
 
 
-def pods(operator: str = NAMESPACE) -> list[Json]:
+def pods(operator: str = NAMESPACE) -> list[JsonDict]:
     """For an operator that serves single namespaces and sees the nodes: reading pods of all namespaces, of which its
     autoscaler counts the requests."""
     allowed = rules("watcher", (replace(RESOURCES[PODS], verbs={"watcher": READ}, subresources={}),))
     return _role("watcher-pods", allowed, "", subject=operator, process="watcher")
 
 
-def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> list[Json]:
+def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> list[JsonDict]:
     """The jobs, for Kubernetes' own roles of people, which aggregate these by their labels. `edit` and `admin` may
     create pods as any service account of their namespace by themselves: jobs add nothing to that."""
     groups = {row.group: [one for one in kinds if one.group == row.group] for row in kinds}
 
-    def allowed(verbs: Sequence[str], subresources: Sequence[str], sub_verbs: Sequence[str]) -> list[Json]:
+    def allowed(verbs: Sequence[str], subresources: Sequence[str], sub_verbs: Sequence[str]) -> list[JsonDict]:
         return [
             {"apiGroups": [group], "resources": names, "verbs": list(given)}
             for group, rows in groups.items()
@@ -207,7 +206,7 @@ def _has(row: Resource, subresource: str) -> bool:
     return subresource != "scale" or bool(KNOWN_KINDS[row.name].scale_spec_path)
 
 
-def _aggregated(name: str, into: Sequence[str], allowed: list[Json]) -> Json:
+def _aggregated(name: str, into: Sequence[str], allowed: list[JsonDict]) -> JsonDict:
     labels = {f"{_RBAC}/aggregate-to-{role}": "true" for role in into}
     return {
         "apiVersion": f"{_RBAC}/v1",
@@ -217,19 +216,19 @@ def _aggregated(name: str, into: Sequence[str], allowed: list[Json]) -> Json:
     }
 
 
-def _account(process: Process, namespace: str) -> Json:
+def _account(process: Process, namespace: str) -> JsonDict:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(process, namespace)}
 
 
 def _role(
-    name: str, allowed: list[Json], namespace: str | None, *, subject: str = NAMESPACE, process: str = ""
-) -> list[Json]:
+    name: str, allowed: list[JsonDict], namespace: str | None, *, subject: str = NAMESPACE, process: str = ""
+) -> list[JsonDict]:
     """The role of a process and its binding: a ClusterRole for namespace '', a Role in the applier's namespace for
     None. `subject`: the namespace of the service account; '' is that of the binding."""
     if not allowed:
         return []
     kind = "ClusterRole" if namespace == "" else "Role"
-    account: Json = {"kind": "ServiceAccount", "name": process or name}
+    account: JsonDict = {"kind": "ServiceAccount", "name": process or name}
     if subject:
         account["namespace"] = subject
     meta = _meta(f"tj-{name}", namespace)
@@ -245,7 +244,7 @@ def _role(
     ]
 
 
-def _meta(name: str, namespace: str | None) -> Json:
+def _meta(name: str, namespace: str | None) -> JsonDict:
     return {"name": name, "namespace": namespace} if namespace else {"name": name}
 
 
@@ -297,7 +296,7 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-def _text(documents: list[Json], head: str = HEAD) -> str:
+def _text(documents: list[JsonDict], head: str = HEAD) -> str:
     return head + yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120)
 
 

@@ -19,12 +19,12 @@ from typing import Any, Protocol
 import orjson
 import structlog
 
-from tjworker.base import Conflict, GroupResource, OperatorError, Terminal, Transient
+from tjworker.base import Conflict, GroupResource, JsonDict, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
 from tjworker.kube.errors import EXPIRED, NO_PERMISSION, NOT_INSTALLED, from_status
 from tjworker.kube.list_backoff import ListBackoff
-from tjworker.kube.port import Json, Stream
+from tjworker.kube.port import Stream
 from tjworker.kube.resources import RESOURCES
 
 SHORT_WATCH_SECONDS = 1.0
@@ -33,7 +33,7 @@ HELD_SECONDS = 0.25
 STUCK_SESSIONS = 3
 """Sessions in a row that bring nothing but an error event or garbage, after which the reflector lists again."""
 
-Event = tuple[str, Json]
+Event = tuple[str, JsonDict]
 """ADDED, MODIFIED or DELETED, and the object."""
 
 
@@ -52,7 +52,7 @@ class Handler(Protocol):
         """A list begins, or begins again: the pages of an unfinished one do not count."""
         ...
 
-    def page(self, objects: Sequence[Json], version: int) -> None:
+    def page(self, objects: Sequence[JsonDict], version: int) -> None:
         """One page of the list at this resourceVersion. An OperatorError fails the list, which is tried again."""
         ...
 

@@ -21,7 +21,7 @@ from tjworker.api.node_requests import NodeRequests, decode_node_requests
 from tjworker.api.observed import ENDED_PHASES, NodeRecord, PodRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES, PODS
-from tjworker.base import GroupResource, Invalid, JobKey, OperatorError, Terminal, parse_key
+from tjworker.base import GroupResource, Invalid, JobKey, Json, OperatorError, Terminal, parse_key
 from tjworker.cli.rows import job_message, job_phase
 from tjworker.history.records import Summary
 from tjworker.history.store import HistoryStore, ended
@@ -32,7 +32,6 @@ from tjworker.store.redis_commands import text as name_of
 from tjworker.store.seal import SEAL_BYTES
 from tjworker.store.work_queue import QueueStats
 
-Json = Mapping[str, Any]
 KEYS_A_READ = 500
 MOST_RECORD_BYTES = 4 << 20
 MOST_RUNNING = 100

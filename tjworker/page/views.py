@@ -17,7 +17,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
 from tjworker.api.quantity import milli, whole
 from tjworker.api.status import END_PHASES
-from tjworker.base import printable
+from tjworker.base import Json, printable
 from tjworker.cli import rows
 from tjworker.cli.happenings import Happening
 from tjworker.cli.happenings import row as happening_row
@@ -25,7 +25,6 @@ from tjworker.cli.narrative import SHOWN_RECORDS, Section
 from tjworker.history.records import GONE_AT, Summary
 from tjworker.page.board import Board, JobRow
 
-Json = Mapping[str, Any]
 ROWS_A_PAGE = 100
 MOST_CHARS = 4_000
 """Limit of one text. `kubectl get -o yaml` shows the whole text."""

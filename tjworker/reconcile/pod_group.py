@@ -19,10 +19,10 @@ from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels
 from tjworker.api.observed import ENDED_PHASES, PodGroupRecord, PodRecord
 from tjworker.api.podgroups import ASKED_ANNOTATION, pod_group_of
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, JsonDict
 from tjworker.reconcile.frameworks import find_framework
 from tjworker.reconcile.gangs import find_gang
-from tjworker.reconcile.gangs.gang import Gang, Json, Membership, asked_of, edited_spec
+from tjworker.reconcile.gangs.gang import Gang, Membership, asked_of, edited_spec
 from tjworker.reconcile.gangs.room import why_too_large
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
@@ -165,12 +165,12 @@ def _judge_room(p: Pass, gang_pass: GangPass, members: _Members) -> GangPass:
     return replace(gang_pass, judges_room=True, too_large=why_too_large(roles, members.needed, nodes))
 
 
-def _patch(resource: GroupResource, group: PodGroupRecord, change: Json, why: str) -> Patch:
+def _patch(resource: GroupResource, group: PodGroupRecord, change: JsonDict, why: str) -> Patch:
     seen = {"uid": group.uid, "resourceVersion": str(group.rv)}
     return Patch(resource, group.name, {**change, "metadata": {**seen, **change.get("metadata", {})}}, why)
 
 
-def _edit(job: TrainingJob, gang: Gang, group: PodGroupRecord, size: int) -> Json:
+def _edit(job: TrainingJob, gang: Gang, group: PodGroupRecord, size: int) -> JsonDict:
     noted = {"annotations": {ASKED_ANNOTATION: asked_of(gang, job)}}
     return {"metadata": noted, "spec": edited_spec(gang, job, size, group.asked)}
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-Json = Mapping[str, Any]
+from tjworker.base import Json
 
 
 def add_mount(container: Json, mount: Json) -> Json:

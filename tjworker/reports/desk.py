@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import structlog
 
@@ -36,7 +35,7 @@ from tjworker.api.reporting import audience, job_of_path
 from tjworker.api.resources import PODS
 from tjworker.api.status import REPORT_REFUSED, REPORTED, JobStatus
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.base import Conflict, JobName, OperatorError, Uid
+from tjworker.base import Conflict, JobName, JsonDict, OperatorError, Uid
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_FOUND
 from tjworker.reconcile.conditions import clear_condition, set_condition
@@ -45,7 +44,6 @@ from tjworker.reports.tokens import Sender, Tokens
 from tjworker.telemetry.metrics import PROGRESS_REPORTS, PROGRESS_WRITES
 
 log = structlog.get_logger(__name__)
-Json = dict[str, Any]
 
 WRITE_SECONDS = 10.0
 """Between two writes of one job."""
@@ -93,7 +91,7 @@ class _Book:
     """The progress, including the waiting reports."""
     waiting: list[tuple[Report, float]] = field(default_factory=list)
     """(report, time of receipt in Unix seconds)."""
-    reporter: Json = field(default_factory=dict)
+    reporter: JsonDict = field(default_factory=dict)
     """The pod that sent the last report."""
     refusal: Refusal | None = None
     """The newest refusal since the last write, for a condition of the job."""
@@ -179,7 +177,7 @@ class Desk:
         done = isinstance(report, Report) and report.percentage == 100 and book.known.percentage != 100
         return not done and self._monotonic() - book.reported_at < REPORT_SECONDS
 
-    def _count(self, book: _Book, report: Report | Refusal, pod: Json) -> Verdict:
+    def _count(self, book: _Book, report: Report | Refusal, pod: JsonDict) -> Verdict:
         if isinstance(report, Refusal):
             return self._refuse(
                 book, Verdict(413 if report.reason == "TooLarge" else 422, report.reason, report.message)
@@ -202,7 +200,7 @@ class Desk:
             known = known if isinstance(folded, Refusal) else folded
         return known
 
-    def _why_not(self, job: TrainingJob | None, pod: Json | None, sender: Sender) -> str:
+    def _why_not(self, job: TrainingJob | None, pod: JsonDict | None, sender: Sender) -> str:
         if pod is None or pod["metadata"]["uid"] != sender.uid:
             return f"pod {sender.pod} of this token does not exist any more"
         if job is None:
@@ -338,7 +336,7 @@ def _readable(job: TrainingJob | InvalidJob) -> TrainingJob | None:
     return job.rest if isinstance(job, InvalidJob) else job
 
 
-def status_patch(raw: Json, name: JobName, status: JobStatus) -> Json:
+def status_patch(raw: JsonDict, name: JobName, status: JobStatus) -> JsonDict:
     """The merge patch that brings the progress of `status` into the object's status; {} if nothing differs."""
     kind = KNOWN_KINDS[name.resource]
     before, after = mapping(kind.own_status(raw.get("status"))), status.to_json()
@@ -346,9 +344,9 @@ def status_patch(raw: Json, name: JobName, status: JobStatus) -> Json:
     return kind.placed(part) if part else {}
 
 
-def _merge_patch(before: Json, after: Json) -> Json:
+def _merge_patch(before: JsonDict, after: JsonDict) -> JsonDict:
     """The merge patch (RFC 7396) from `before` to `after`: new and changed fields, and null for removed ones."""
-    patch: Json = {key: None for key in before if key not in after}
+    patch: JsonDict = {key: None for key in before if key not in after}
     for key, value in after.items():
         old = before.get(key)
         if isinstance(old, dict) and isinstance(value, dict):

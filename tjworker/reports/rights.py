@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.model import TrainingJob
@@ -14,21 +13,20 @@ from tjworker.api.progress import Placement
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
 from tjworker.api.status import RoleAttempts
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, JsonDict
 from tjworker.reconcile.replicas import attempt_of, pod_attempt, pod_index
 
-Json = dict[str, Any]
 _CONTROLLERS = {("apps/v1", "ReplicaSet"): REPLICASETS, ("batch/v1", "Job"): BATCH_JOBS}
 
 
-def keeper_of(pod: Json) -> tuple[GroupResource, str, str] | None:
+def keeper_of(pod: JsonDict) -> tuple[GroupResource, str, str] | None:
     """(resource, name, uid) of the ReplicaSet or batch Job that controls the pod; None if there is none."""
     owner = controller(pod["metadata"])
     resource = owner and _CONTROLLERS.get((owner["apiVersion"], owner["kind"]))
     return (resource, owner["name"], owner["uid"]) if owner and resource else None
 
 
-def why_not(job: TrainingJob, pod: Json, owner_uid: str) -> str:  # noqa: PLR0911  one line a rule
+def why_not(job: TrainingJob, pod: JsonDict, owner_uid: str) -> str:  # noqa: PLR0911  one line a rule
     """Why this pod may not report for this job; '' if it may. `owner_uid`: the UID of the object that controls the pod,
     or of the job that controls the pod's ReplicaSet or batch Job."""
     meta, status = pod["metadata"], job.status
@@ -59,7 +57,7 @@ def why_not(job: TrainingJob, pod: Json, owner_uid: str) -> str:  # noqa: PLR091
     return ""
 
 
-def placement(job: TrainingJob, pods: Sequence[Json], reporter: Json) -> Placement:
+def placement(job: TrainingJob, pods: Sequence[JsonDict], reporter: JsonDict) -> Placement:
     """The placement of the job's elastic role; without an elastic role, of the role of the reporting pod. `pods`: the
     raw pods of the job."""
     elastic = [r for r in job.roles if r.elastic]

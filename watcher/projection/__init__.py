@@ -16,10 +16,10 @@ from tjworker.api.podgroups import pod_group_record
 from tjworker.api.records_json import encode
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.api.workload_records import service_record, workload_record
-from tjworker.base import GroupResource, JobKey, parse_key
+from tjworker.base import GroupResource, JobKey, Json, parse_key
 from tjworker.kube.resources import RESOURCES
 from tjworker.store.projection import Change
-from watcher.projection.base import NO_KEY, Json, Projected, deletion
+from watcher.projection.base import NO_KEY, Projected, deletion
 from watcher.projection.jobs import is_of_another, job_key, project_job
 from watcher.projection.nodes import node_signal, project_node
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tjworker.api.kinds.base import Named
 from tjworker.api.observed import NodeRecord
@@ -12,7 +10,6 @@ from tjworker.api.pod_records import Deletion
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
 
-Json = Mapping[str, Any]
 NO_KEY = JobKey("")
 
 

@@ -17,9 +17,9 @@ from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, mapping, number, readable, text
 from tjworker.api.status import END_PHASES, REPORT_REFUSED, REPORTED, SUSPENDED
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey
+from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, Json
 from tjworker.store.projection import Change
-from watcher.projection.base import Json, Projected
+from watcher.projection.base import Projected
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 TOO_DEEP = "is nested too deep to be kept: mend the spec so that no field has more than 200 levels"

@@ -9,8 +9,9 @@ from tjworker.api.node_records import node_record
 from tjworker.api.observed import NodeRecord
 from tjworker.api.records_json import encode
 from tjworker.api.resources import NODES
+from tjworker.base import Json
 from tjworker.store.projection import Change
-from watcher.projection.base import NO_KEY, Json, Projected
+from watcher.projection.base import NO_KEY, Projected
 
 
 def project_node(obj: Json) -> Projected:

@@ -14,9 +14,8 @@ from typing import Any, cast
 import pytest
 
 from tests.support.seeds import the_seed
-from tjworker.base import Conflict, Transient
+from tjworker.base import Conflict, JsonDict, Transient
 from tjworker.kube.client import KubeClient
-from tjworker.kube.port import Json
 from tjworker.scope import Scope
 from watcher.leader import TOKEN, Election, Elector
 
@@ -24,7 +23,7 @@ WALL = datetime(2026, 1, 1, tzinfo=UTC)
 WALL_MS = int(WALL.timestamp() * 1000)
 
 
-def lease(holder: str, *, rv: str = "1", duration: int = 15, transitions: int = 3, token: int = 7) -> Json:
+def lease(holder: str, *, rv: str = "1", duration: int = 15, transitions: int = 3, token: int = 7) -> JsonDict:
     return {
         "metadata": {
             "name": "tj-watcher",
@@ -49,7 +48,7 @@ def candidate(name: str = "me") -> Election:
 
 @dataclass(frozen=True)
 class Case:
-    seen: list[tuple[float, Json | None]]
+    seen: list[tuple[float, JsonDict | None]]
     """(monotonic seconds, the Lease as read), oldest first."""
     want_leads: bool
     want_transitions: int | None = None
@@ -95,7 +94,7 @@ def test_bid(name: str) -> None:
         assert bid.lease["metadata"].get("resourceVersion") == (last["metadata"]["resourceVersion"] if last else None)
 
 
-TOKENS: dict[str, tuple[Json | None, datetime, int]] = {
+TOKENS: dict[str, tuple[JsonDict | None, datetime, int]] = {
     "Without a Lease the token is the time.": (None, WALL, WALL_MS),
     "With a Lease it is at least one more than the last.": (lease("", token=WALL_MS + 5_000), WALL, WALL_MS + 5_001),
     "After an old one it is the time again.": (lease("", token=7), WALL, WALL_MS),
@@ -154,7 +153,7 @@ def test_a_renewal_keeps_token_transitions_and_the_time_of_acquisition() -> None
 
 
 @pytest.mark.parametrize(("held", "token"), [(None, 9), (lease("other", token=9), 9), (lease("me", token=10), 9)])
-def test_a_lease_that_is_not_of_this_term_is_neither_renewed_nor_given_back(held: Json | None, token: int) -> None:
+def test_a_lease_that_is_not_of_this_term_is_neither_renewed_nor_given_back(held: JsonDict | None, token: int) -> None:
     assert candidate().renewal(held, 0, WALL, token) is None
     assert candidate().release(held, WALL, token) is None
 
@@ -163,28 +162,28 @@ class Leases:
     """The API server's part: one Lease with optimistic locking; `away` answers nothing."""
 
     def __init__(self) -> None:
-        self.lease: Json | None = None
+        self.lease: JsonDict | None = None
         self.rv = 0
         self.away = False
 
-    def get(self, resource: str, namespace: str, name: str) -> Json | None:
+    def get(self, resource: str, namespace: str, name: str) -> JsonDict | None:
         if self.away:
             raise Transient("connection refused")
         return deepcopy(self.lease)
 
-    def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> Json:
+    def create(self, resource: str, namespace: str, body: Mapping[str, Any]) -> JsonDict:
         if self.lease is not None:
             raise Conflict("exists", reason="AlreadyExists")
         return self._put(body)
 
-    def update(self, resource: str, namespace: str, name: str, body: Mapping[str, Any]) -> Json:
+    def update(self, resource: str, namespace: str, name: str, body: Mapping[str, Any]) -> JsonDict:
         if self.away:
             raise Transient("connection refused")
         if self.lease is None or body["metadata"].get("resourceVersion") != self.lease["metadata"]["resourceVersion"]:
             raise Conflict("changed", reason="Conflict")
         return self._put(body)
 
-    def _put(self, body: Mapping[str, Any]) -> Json:
+    def _put(self, body: Mapping[str, Any]) -> JsonDict:
         self.rv += 1
         self.lease = deepcopy(dict(body))
         self.lease["metadata"]["resourceVersion"] = str(self.rv)
@@ -233,7 +232,7 @@ def test_with_clocks_ten_minutes_apart_each_leader_has_a_greater_token_than_the_
 
 def test_a_holder_whose_token_the_store_refuses_leaps_past_the_newer_one_within_a_few_terms() -> None:
     newer, election, terms = WALL_MS + 7 * 24 * 3_600_000, candidate(), 0
-    held: Json | None = None
+    held: JsonDict | None = None
     while True:
         bid = election.bid(held, 0, WALL)
         assert bid is not None

@@ -9,8 +9,7 @@ from structlog.testing import capture_logs
 
 from tests.support.scripted_api import pod
 from tjworker.api.resources import PODS
-from tjworker.base import Transient
-from tjworker.kube.port import Json
+from tjworker.base import JsonDict, Transient
 from tjworker.kube.reflector import Closed
 from watcher.event_queue import EventQueue
 from watcher.outage import Outage
@@ -21,7 +20,7 @@ def projector(queue: EventQueue, cluster_id: Callable[[], str] = lambda: "red", 
     return Projector(PODS, queue, cluster_id, Outage(lambda: 0.0), resumes=resumes)
 
 
-def unreadable(name: str, version: int) -> Json:
+def unreadable(name: str, version: int) -> JsonDict:
     return {**pod(name, version), "status": {"containerStatuses": ["this is no container"]}}
 
 

@@ -19,8 +19,7 @@ from tests.unit.watcher.test_in_process import JOB, KEY
 from tests.unit.watcher.test_in_process import Bench as Local
 from tjworker.api.node_requests import decode_node_requests
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
-from tjworker.base import Fenced, GroupResource, JobKey, Transient
-from tjworker.kube.port import Json
+from tjworker.base import Fenced, GroupResource, JobKey, JsonDict, Transient
 from tjworker.kube.resources import WATCHED
 from watcher.event_queue import ListEnd, WatchEvents
 
@@ -47,7 +46,7 @@ class Bench(Local):
         meta = self.pods[number]["metadata"]
         self.kube.delete(PODS, "default", meta["name"], uid=meta["uid"], grace_seconds=0)
 
-    def new_job(self) -> Json:
+    def new_job(self) -> JsonDict:
         return self.kube.create(AITRAININGJOBS, "default", {**JOB, "metadata": {"name": "new"}})
 
     def pod_names(self) -> list[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -19,14 +18,13 @@ from tjstack.paths import words
 from tjstack.reporter import Reporter
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
-from tjworker.base import OperatorError
+from tjworker.base import JsonDict, OperatorError
 from tjworker.cli import rows
 from tjworker.cli.cluster import Cluster, open_cluster
 from tjworker.cli.informer import Informer
 from tjworker.cli.kinds import chosen_kinds
 from tjworker.store.connect import open_store
 
-Json = dict[str, Any]
 _REFRESH_PER_SECOND = 2
 
 
@@ -58,10 +56,10 @@ def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
 
 
 # -- one line a change -----------------------------------------------------------------------------
-def _changes(reporter: Reporter, describe: Callable[[Json], str]) -> Callable[[str, Json], None]:
+def _changes(reporter: Reporter, describe: Callable[[JsonDict], str]) -> Callable[[str, JsonDict], None]:
     said: dict[str, str] = {}
 
-    def on_change(kind: str, obj: Json) -> None:
+    def on_change(kind: str, obj: JsonDict) -> None:
         uid = str(obj["metadata"].get("uid"))
         state = (
             f"{obj.get('kind', 'object').lower()} {obj['metadata']['name']} deleted"
@@ -75,7 +73,7 @@ def _changes(reporter: Reporter, describe: Callable[[Json], str]) -> Callable[[s
     return on_change
 
 
-def _job_state(job: Json) -> str:
+def _job_state(job: JsonDict) -> str:
     status = seen_status(job)
     active = f", {status['active']} active" if status.get("active") else ""
     restarts = (
@@ -84,7 +82,7 @@ def _job_state(job: Json) -> str:
     return f"job {job['metadata']['name']}: {status.get('phase') or 'seen'}{active}{restarts}"
 
 
-def _pod_state(pod: Json) -> str:
+def _pod_state(pod: JsonDict) -> str:
     node = (pod.get("spec") or {}).get("nodeName")
     return f"pod {pod['metadata']['name']}: {rows.pod_phase(pod)}" + (f" on {node}" if node else "")
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
@@ -14,11 +13,10 @@ from rich.text import Text
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.status import END_PHASES
-from tjworker.base import printable
+from tjworker.base import JsonDict, printable
 from tjworker.cli import rows
 from tjworker.cli.jobs import pod_order
 
-Json = dict[str, Any]
 MAX_JOBS = 10
 MAX_PODS = 30
 _PHASE_COLUMN = 1
@@ -36,7 +34,7 @@ _PHASE_STYLES = {
 }
 
 
-def job_table(jobs: Iterable[Json], now: datetime) -> Table:
+def job_table(jobs: Iterable[JsonDict], now: datetime) -> Table:
     """At most MAX_JOBS; those that have not ended first, then the youngest."""
     found = sorted(jobs, key=lambda j: (j["metadata"]["namespace"], j["metadata"]["name"]))
     found.sort(key=lambda j: str(j["metadata"].get("creationTimestamp")), reverse=True)
@@ -45,7 +43,7 @@ def job_table(jobs: Iterable[Json], now: datetime) -> Table:
     return _table(("JOB", *rows.JOB_HEADER[1:], "MESSAGE"), body, len(found), gives_way="MESSAGE")
 
 
-def pod_table(pods: Iterable[Json], now: datetime) -> Table:
+def pod_table(pods: Iterable[JsonDict], now: datetime) -> Table:
     """At most MAX_PODS; those that have not ended first, by role and index."""
     found = sorted(pods, key=lambda p: ((p.get("status") or {}).get("phase") in ENDED_PHASES, pod_order(p)))
     return _table(rows.POD_HEADER, [rows.pod_row(p, now) for p in found[:MAX_PODS]], len(found))

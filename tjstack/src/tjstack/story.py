@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from tjstack import processes
 from tjstack.local import Stack
@@ -26,13 +25,12 @@ from tjworker.api import labels
 from tjworker.api.kinds import aitrainingjob
 from tjworker.api.resources import PODS
 from tjworker.api.status import END_PHASES
-from tjworker.base import OperatorError
+from tjworker.base import JsonDict, OperatorError
 from tjworker.cli.cluster import Cluster
 from tjworker.cli.informer import Informer
 from tjworker.cli.jobs import FoundJob, list_all, pods_selector
 from tjworker.cli.logstream import WHOLE, Follower, Wanted
 
-Json = dict[str, Any]
 JOBS = aitrainingjob.RESOURCE
 NAMESPACE, JOB, ROLE = "default", "digits", "trainer"
 START_REPLICAS, MOST_REPLICAS = 2, 5
@@ -149,7 +147,7 @@ class Story:
         )
 
     # -- what is seen ------------------------------------------------------------------------------
-    def _on_job(self, kind: str, job: Json) -> None:
+    def _on_job(self, kind: str, job: JsonDict) -> None:
         if job["metadata"]["name"] != JOB or kind == "DELETED":
             return
         phase = str((job.get("status") or {}).get("phase") or "")
@@ -175,7 +173,7 @@ class Story:
         statuses = (self.seen.job.get("status") or {}).get("replicaStatuses") or {}
         return int((statuses.get(ROLE) or {}).get("active") or 0)
 
-    def _pod(self, name: str) -> Json | None:
+    def _pod(self, name: str) -> JsonDict | None:
         return self._cluster.api.get(PODS, NAMESPACE, name)
 
     def _trainers(self) -> dict[str, str]:

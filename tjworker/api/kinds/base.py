@@ -17,9 +17,8 @@ from pydantic.alias_generators import to_camel
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.status import PHASES, JobStatus
 from tjworker.api.wording import problem_words
-from tjworker.base import GroupResource, JobName
+from tjworker.base import GroupResource, JobName, Json
 
-Json = Mapping[str, Any]
 Parsed = TrainingJob | InvalidJob
 MAX_ERRORS = 10
 """Reported of one job: enough to correct it, and the condition's message stays short."""

@@ -16,11 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from tjworker.api.kinds.base import UNREADABLE, JobKind, Json, mapping
+from tjworker.api.kinds.base import UNREADABLE, JobKind, mapping
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import TrainingJob
 from tjworker.api.podtemplate import DNS_LABEL
 from tjworker.api.status import JobStatus
+from tjworker.base import Json
 
 Path = tuple[str, ...]
 NUMBERS = frozenset({"replicas", "min-instance"})

@@ -15,7 +15,7 @@ import orjson
 from tjworker.api import crd
 from tjworker.api.kinds import KINDS
 from tjworker.api.kinds.base import JobKind
-from tjworker.base import GroupResource, OperatorError
+from tjworker.base import GroupResource, JsonDict, OperatorError
 from tjworker.cli.checks.check import Check, State, Subject
 from tjworker.cli.checks.redis import CLOCK_SECONDS
 from tjworker.kube.errors import NO_PERMISSION, to_error
@@ -29,7 +29,6 @@ APPLY_CRDS = "run `kubectl apply --server-side --force-conflicts -f k8s/crds`"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-Json = dict[str, Any]
 
 
 def check(
@@ -106,7 +105,7 @@ def _apply(job_kind: JobKind) -> str:
     return f"run `kubectl apply --server-side --force-conflicts -k {folder}`; a local stack installs it when it starts"
 
 
-def _compared(name: str, wanted: Json, found: Json, apply: str) -> Check:
+def _compared(name: str, wanted: JsonDict, found: JsonDict, apply: str) -> Check:
     conditions = {c["type"]: c for c in (found.get("status") or {}).get("conditions") or []}
     if conditions.get("Established", {}).get("status") != "True":
         why = conditions.get("NamesAccepted", {}).get("message", "") or "is not established"

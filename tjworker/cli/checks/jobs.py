@@ -7,7 +7,6 @@ A job waits until the foreign object goes: the operator touches nothing that it 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 from tjworker.api import naming
 from tjworker.api.kinds import KINDS, KNOWN_KINDS, parse
@@ -16,7 +15,7 @@ from tjworker.api.model import InvalidJob
 from tjworker.api.owners import controller
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE
-from tjworker.base import GroupResource, OperatorError
+from tjworker.base import GroupResource, JsonDict, OperatorError
 from tjworker.cli.checks.check import Check, Subject
 from tjworker.cli.jobs import FoundJob, list_all, list_jobs
 from tjworker.kube.client import KubeClient
@@ -25,7 +24,6 @@ from tjworker.scope import Scope
 SUBJECT = Subject("jobs")
 SHOWN = 10
 _TROUBLES = (POD_NOT_GONE, FAILED_CREATE, FAILED_DELETE)
-Json = dict[str, Any]
 
 
 def check(api: KubeClient, scope: Scope, kinds: Collection[GroupResource] = tuple(KINDS)) -> Iterator[Check]:
@@ -100,7 +98,7 @@ def _children(job: FoundJob) -> Iterator[tuple[GroupResource, str]]:
             yield from ((REPLICASETS, owner), (BATCH_JOBS, owner))
 
 
-def _taken(resource: GroupResource, held: Json, job: FoundJob) -> Check | None:
+def _taken(resource: GroupResource, held: JsonDict, job: FoundJob) -> Check | None:
     metadata, kind = held["metadata"], KNOWN_KINDS[job.resource]
     owner = controller(metadata)
     if owner is not None and owner.get("uid") == job.raw["metadata"]["uid"]:
@@ -113,7 +111,7 @@ def _taken(resource: GroupResource, held: Json, job: FoundJob) -> Check | None:
     return SUBJECT.failed(_name(job), f"{what} has a name that the job needs, and {whose}", _advice(held, kind, name))
 
 
-def _advice(held: Json, kind: JobKind, job: str) -> str:
+def _advice(held: JsonDict, kind: JobKind, job: str) -> str:
     finalizers = held["metadata"].get("finalizers")
     if held["metadata"].get("deletionTimestamp"):
         return f"it is being deleted{f'; its finalizers hold it: {finalizers}' if finalizers else ': wait'}"

@@ -20,10 +20,10 @@ from tjworker.api.naming import MAX_NAME_LENGTH
 from tjworker.api.podtemplate import DNS_LABEL
 from tjworker.api.schema import structural
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, Json
 from tjworker.convert import write
 from tjworker.convert.known import metadata_left, named
-from tjworker.convert.report import Converted, Json, Left, Origins, Path, Refused
+from tjworker.convert.report import Converted, Left, Origins, Path, Refused
 from tjworker.convert.volcano import plugins, policies
 from tjworker.convert.volcano.plugins import Plugged
 from tjworker.convert.volcano.policies import Lives

@@ -3,8 +3,6 @@ report as they stand. Pure."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import ConfigDict, Field
 
 from tjworker.api.kinds.aitrainingjob.rules import MAX_REPLICAS
@@ -75,6 +73,3 @@ class JobSpec(CamelModel):
     def task_name(self, index: int) -> str:
         """As Volcano's webhook names those without a name."""
         return self.tasks[index].name or f"default{index}"
-
-
-Json = dict[str, Any]

@@ -23,11 +23,11 @@ from pydantic import Field
 from tjworker.api.labels import ANNOTATION_GIT_SYNC
 from tjworker.api.model import FieldError, Role, TrainingJob
 from tjworker.api.naming import containers
+from tjworker.base import Json
 from tjworker.reconcile.addons.addon import Addon, Config, path_of, read_config
 from tjworker.reconcile.rules import Rules
 from tjworker.reconcile.volumes import add_mount, path_inside
 
-Json = Mapping[str, Any]
 PATH = path_of(ANNOTATION_GIT_SYNC)
 CONTAINER, VOLUME = "git-sync-code", "git-sync"
 PASSWORD = "GIT_SYNC_PASSWORD"  # noqa: S105  the name of a variable

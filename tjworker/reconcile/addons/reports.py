@@ -20,9 +20,8 @@ from tjworker.api.reporting import (
     report_mount,
     report_volume,
 )
+from tjworker.base import Json
 from tjworker.reconcile.volumes import add_mount
-
-Json = Mapping[str, Any]
 
 
 def with_reports(job: TrainingJob, server: ReportServer | None) -> TrainingJob:

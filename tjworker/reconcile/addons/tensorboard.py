@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from pydantic import Field
 
@@ -31,6 +30,7 @@ from tjworker.api.ownership import own_tensorboard
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.api.status import FAILED_CREATE, JobStatus
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.base import Json
 from tjworker.reconcile.addons.addon import Addon, Config, path_of, read_config
 from tjworker.reconcile.conditions import clear_condition, set_condition
 from tjworker.reconcile.failures import ended_at
@@ -42,7 +42,6 @@ from tjworker.reconcile.volumes import path_inside
 from tjworker.reconcile.workloads.pod import delete_pod, delete_service
 from tjworker.reconcile.workloads.podbody import owner_reference
 
-Json = Mapping[str, Any]
 PATH = path_of(ANNOTATION)
 TYPE = "tensorboard"
 PORT = 6006

@@ -11,9 +11,7 @@ import orjson
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
-from tjworker.base import GroupResource
-
-Json = dict[str, Any]
+from tjworker.base import GroupResource, JsonDict
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +22,13 @@ class Gang:
     """Its default name, for the pods' `schedulerName`; '' if it is the cluster's default scheduler."""
     needs: str
     """For messages, what the cluster must have."""
-    spec: Callable[[TrainingJob, int], Json]
+    spec: Callable[[TrainingJob, int], JsonDict]
     """(job, how many pods start together) -> the PodGroup's spec."""
-    join: Callable[[Json, Json, str], None]
+    join: Callable[[JsonDict, JsonDict, str], None]
     """(metadata, spec, group): makes a pod or template a member of the group, in place."""
     acts_on: frozenset[str]
     """Fields of the job's scheduling policy, by the names of `asked`, that this scheduler knows."""
-    resize: Callable[[int], Json] | None = None
+    resize: Callable[[int], JsonDict] | None = None
     """(number of pods) -> the change of a PodGroup's spec; None if the spec cannot be changed."""
 
 
@@ -66,7 +64,7 @@ def asked_of(gang: Gang, job: TrainingJob) -> str:
     return json.dumps({name: value for name, value in asked(job).items() if name in gang.acts_on}, sort_keys=True)
 
 
-def edited_spec(gang: Gang, job: TrainingJob, size: int, before: str) -> Json:
+def edited_spec(gang: Gang, job: TrainingJob, size: int, before: str) -> JsonDict:
     """The merge patch for a group's spec. `before`: its `asked_of` until now. null removes fields that are gone."""
     was, now, spec = _read(before), asked(job), gang.spec(job, size)
     for name in sorted(gang.acts_on & was.keys() - now.keys()):

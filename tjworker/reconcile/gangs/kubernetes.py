@@ -14,15 +14,16 @@ from __future__ import annotations
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.resources import POD_GROUPS
-from tjworker.reconcile.gangs.gang import Gang, Json
+from tjworker.base import JsonDict
+from tjworker.reconcile.gangs.gang import Gang
 
 
-def _spec(job: TrainingJob, size: int) -> Json:
+def _spec(job: TrainingJob, size: int) -> JsonDict:
     priority = job.gang.priority_class or job.priority_class
     return {"schedulingPolicy": {"gang": {"minCount": size}}, **({"priorityClassName": priority} if priority else {})}
 
 
-def _join(metadata: Json, spec: Json, group: str) -> None:
+def _join(metadata: JsonDict, spec: JsonDict, group: str) -> None:
     spec.setdefault("schedulingGroup", {"podGroupName": group})
 
 

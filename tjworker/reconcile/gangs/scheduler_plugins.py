@@ -9,11 +9,12 @@ from __future__ import annotations
 from tjworker.api.model import TrainingJob
 from tjworker.api.podgroups import GROUP_LABEL
 from tjworker.api.resources import COSCHEDULING_POD_GROUPS
-from tjworker.reconcile.gangs.gang import Gang, Json
+from tjworker.base import JsonDict
+from tjworker.reconcile.gangs.gang import Gang
 
 
-def _spec(job: TrainingJob, size: int) -> Json:
-    spec: Json = {"minMember": size}
+def _spec(job: TrainingJob, size: int) -> JsonDict:
+    spec: JsonDict = {"minMember": size}
     if job.gang.min_resources:
         spec["minResources"] = dict(job.gang.min_resources)
     if job.gang.schedule_timeout_seconds is not None:
@@ -21,7 +22,7 @@ def _spec(job: TrainingJob, size: int) -> Json:
     return spec
 
 
-def _join(metadata: Json, spec: Json, group: str) -> None:
+def _join(metadata: JsonDict, spec: JsonDict, group: str) -> None:
     metadata["labels"] = {GROUP_LABEL: group, **metadata["labels"]}
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 from tjworker.api.model import TrainingJob
 from tjworker.api.podgroups import GROUP_ANNOTATION
 from tjworker.api.resources import VOLCANO_POD_GROUPS
-from tjworker.reconcile.gangs.gang import Gang, Json, queue_of
+from tjworker.base import JsonDict
+from tjworker.reconcile.gangs.gang import Gang, queue_of
 
 
-def _spec(job: TrainingJob, size: int) -> Json:
+def _spec(job: TrainingJob, size: int) -> JsonDict:
     optional = {
         "queue": queue_of(job),
         "priorityClassName": job.gang.priority_class or job.priority_class,
@@ -21,7 +22,7 @@ def _spec(job: TrainingJob, size: int) -> Json:
     return {"minMember": size, **{name: value for name, value in optional.items() if value}}
 
 
-def _join(metadata: Json, spec: Json, group: str) -> None:
+def _join(metadata: JsonDict, spec: JsonDict, group: str) -> None:
     metadata["annotations"] = {GROUP_ANNOTATION: group, **metadata.get("annotations", {})}
 
 

@@ -26,10 +26,11 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.naming import ordinal_labels
 from tjworker.api.observed import ENDED_PHASES, WorkloadRecord
 from tjworker.api.resources import BATCH_JOBS, PODS
+from tjworker.base import JsonDict
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Patch, Write
 from tjworker.reconcile.replicas import Replica, RoleView, stopped
-from tjworker.reconcile.workloads.owner import Json, owned_template, selector, shape_owner
+from tjworker.reconcile.workloads.owner import owned_template, selector, shape_owner
 from tjworker.reconcile.workloads.replacements import find_replacements
 
 BACKOFF_LIMIT = 2**31 - 1
@@ -64,7 +65,7 @@ def next_seconds(view: RoleView, now: float) -> float | None:
     return find_replacements(view, _count(view), now).next_seconds
 
 
-def _replacement(job: TrainingJob, owner: WorkloadRecord, name: str, replica: Replica, template: Json) -> Create:
+def _replacement(job: TrainingJob, owner: WorkloadRecord, name: str, replica: Replica, template: JsonDict) -> Create:
     metadata = template["metadata"]
     # Without blockOwnerDeletion, for which some clusters require a permission on the Job's finalizers.
     reference = {"apiVersion": "batch/v1", "kind": "Job", "name": owner.name, "uid": owner.uid, "controller": True}
@@ -95,7 +96,7 @@ def _count(view: RoleView) -> int:
     return view.role.replicas - max(0, done - here)
 
 
-def _spec(job: TrainingJob, view: RoleView, template: Json) -> Json:
+def _spec(job: TrainingJob, view: RoleView, template: JsonDict) -> JsonDict:
     count = _count(view)
     return {
         "parallelism": count,

@@ -11,11 +11,12 @@ from collections.abc import Container, Iterator
 from tjworker.api import labels
 from tjworker.api.model import JobClaim, TrainingJob
 from tjworker.api.resources import CLAIMS, SECRETS, SERVICES
+from tjworker.base import JsonDict
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create
 from tjworker.reconcile.replicas import State
 from tjworker.reconcile.workloads.pod import needs_service
-from tjworker.reconcile.workloads.podbody import Json, child_metadata, owner_reference
+from tjworker.reconcile.workloads.podbody import child_metadata, owner_reference
 
 STARTING: tuple[State, ...] = ("missing", "pending", "scheduled")
 
@@ -38,7 +39,7 @@ def creates(p: Pass, held: Container[str]) -> Iterator[Create]:
         yield Create(SECRETS, job.secret.name, body, holds=job.secret.holds)
 
 
-def _service(p: Pass) -> Json:
+def _service(p: Pass) -> JsonDict:
     # It publishes pods that are not ready: the launcher of an MPI job looks up its own name, too.
     metadata = child_metadata(p.job, p.job.subdomain)
     own = {name: metadata["labels"][name] for name in (labels.GROUP_NAME, labels.JOB_NAME, labels.JOB_UID)}
@@ -50,9 +51,9 @@ def _service(p: Pass) -> Json:
     }
 
 
-def _claim(job: TrainingJob, claim: JobClaim) -> Json:
+def _claim(job: TrainingJob, claim: JobClaim) -> JsonDict:
     # Only JobSet's labels: the claim may outlive the job, and serve the next job of that name.
-    metadata: Json = {"name": claim.name, "namespace": job.name.namespace, "labels": dict(claim.labels)}
+    metadata: JsonDict = {"name": claim.name, "namespace": job.name.namespace, "labels": dict(claim.labels)}
     if claim.annotations:
         metadata["annotations"] = dict(claim.annotations)
     if not claim.stays:

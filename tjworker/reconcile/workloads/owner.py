@@ -9,7 +9,6 @@ resourceVersion of their object. Safe to run twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
@@ -17,7 +16,7 @@ from tjworker.api.naming import ordinal_labels, owner_name, role_labels
 from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord, WorkloadRecord
 from tjworker.api.ownership import own_workloads
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, JsonDict
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Delete, Patch, Write
 from tjworker.reconcile.policies.creating import stuck_container
@@ -27,8 +26,7 @@ from tjworker.reconcile.workloads.environment import role_environment, template_
 from tjworker.reconcile.workloads.pod import delete_pod, label_pod, to_delete
 from tjworker.reconcile.workloads.podbody import owner_reference, pod_template
 
-Json = dict[str, Any]
-Spec = Callable[[TrainingJob, RoleView, Json], Json]
+Spec = Callable[[TrainingJob, RoleView, JsonDict], JsonDict]
 """(job, view, pod template) -> the owner's spec."""
 
 COUNT_FIELDS: Mapping[GroupResource, str] = {REPLICASETS: "replicas", BATCH_JOBS: "parallelism"}
@@ -105,7 +103,7 @@ def _create(
     )
 
 
-def owned_template(p: Pass, role: Role, restart_policy: str) -> Json:
+def owned_template(p: Pass, role: Role, restart_policy: str) -> JsonDict:
     """The template of all pods of a ReplicaSet or batch Job, also of those that the operator creates for it."""
     env = {**template_environment(p.job, role), **role_environment(p.job)}
     template = pod_template(p.job, role, env, index=None, restart_policy=restart_policy, gang=p.gang)
@@ -114,12 +112,12 @@ def owned_template(p: Pass, role: Role, restart_policy: str) -> Json:
     return template
 
 
-def selector(job: TrainingJob, role: Role) -> Json:
+def selector(job: TrainingJob, role: Role) -> JsonDict:
     return {"matchLabels": role_labels(job, role.name)}
 
 
 def _scale(now: float, resource: GroupResource, owner: WorkloadRecord, count: int, why: str) -> Patch:
-    metadata: Json = {"uid": owner.uid, "resourceVersion": str(owner.rv)}
+    metadata: JsonDict = {"uid": owner.uid, "resourceVersion": str(owner.rv)}
     if since := _counted_since(now, resource):
         metadata["labels"] = since
     return Patch(resource, owner.name, {"metadata": metadata, "spec": {COUNT_FIELDS[resource]: count}}, why)

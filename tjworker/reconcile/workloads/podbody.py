@@ -13,15 +13,14 @@ from tjworker.api import labels
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels, pod_labels, pod_name, role_labels, service_name
 from tjworker.api.podgroups import pod_group_of
+from tjworker.base import JsonDict
 from tjworker.reconcile.frameworks import find_framework, replica_ports, role_ports
 from tjworker.reconcile.gangs.gang import Membership
 from tjworker.reconcile.workloads.environment import Env, list_env, replica_environment
 from tjworker.reconcile.workloads.files import add_files, file_annotations
 
-Json = dict[str, Any]
 
-
-def owner_reference(job: TrainingJob) -> Json:
+def owner_reference(job: TrainingJob) -> JsonDict:
     return {
         "apiVersion": job.api_version,
         "kind": job.kind,
@@ -32,7 +31,7 @@ def owner_reference(job: TrainingJob) -> Json:
     }
 
 
-def child_metadata(job: TrainingJob, name: str) -> Json:
+def child_metadata(job: TrainingJob, name: str) -> JsonDict:
     """The metadata of an object that belongs to no role."""
     own = job_labels(job)
     return {
@@ -54,7 +53,7 @@ def _master_label(job: TrainingJob, role: Role, index: int | None) -> dict[str, 
 
 def pod_body(
     job: TrainingJob, role: Role, index: int, attempt: int, role_env: Mapping[str, str], gang: Membership | None = None
-) -> Json:
+) -> JsonDict:
     """The body of a replica's pod. `role_env`: `environment.role_environment(job)`, computed once per pass."""
     env: Env = {**replica_environment(job, role, index, attempt), **role_env}
     # The operator restarts replicas itself, by policy and with its own count. The kubelet must not.
@@ -83,7 +82,7 @@ def pod_body(
 
 def pod_template(
     job: TrainingJob, role: Role, env: Env, *, index: int | None, restart_policy: str, gang: Membership | None
-) -> Json:
+) -> JsonDict:
     """The role's template with the additions for all its pods: environment, scheduler, priority class, restartPolicy,
     the labels of `role_labels`, and those labels and annotations of the job that the template does not set."""
     meta = _mapping(role.template.get("metadata"))
@@ -120,14 +119,14 @@ def pod_template(
     return {"metadata": metadata, "spec": spec}
 
 
-def _join(job: TrainingJob, gang: Membership, metadata: Json, spec: Json) -> None:
+def _join(job: TrainingJob, gang: Membership, metadata: JsonDict, spec: JsonDict) -> None:
     if gang.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = gang.scheduler_name
     if group := pod_group_of(metadata, spec) or gang.group:
         gang.gang.join(metadata, spec, group)
 
 
-def _add_default_port(job: TrainingJob, role: Role, spec: Json) -> None:
+def _add_default_port(job: TrainingJob, role: Role, spec: JsonDict) -> None:
     """Add the framework's port if the template has no port that counts."""
     framework, every = find_framework(job), spec.get("containers")
     added = framework.added_port(role)
@@ -139,7 +138,7 @@ def _add_default_port(job: TrainingJob, role: Role, spec: Json) -> None:
     spec["containers"] = [*every[:chosen], with_port, *every[chosen + 1 :]]
 
 
-def _use_own_ports(job: TrainingJob, role: Role, index: int | None, spec: Json) -> None:
+def _use_own_ports(job: TrainingJob, role: Role, index: int | None, spec: JsonDict) -> None:
     """Give a pod on the host network its own number for each port by which other pods find it."""
     # As a hostPort, so that the scheduler keeps the pod off a node where another pod has that port.
     if job.host_ports is None or index is None:
@@ -150,12 +149,12 @@ def _use_own_ports(job: TrainingJob, role: Role, index: int | None, spec: Json) 
     ]
 
 
-def _on_host(port: Json, own: Mapping[int, int]) -> Json:
+def _on_host(port: JsonDict, own: Mapping[int, int]) -> JsonDict:
     number = own.get(port.get("containerPort", 0))
     return port if number is None else {**port, "containerPort": number, "hostPort": number}
 
 
-def service_body(job: TrainingJob, role: Role, index: int) -> Json:
+def service_body(job: TrainingJob, role: Role, index: int) -> JsonDict:
     """The headless service of one replica, with the pod's name, so that `<job>-<role>-<index>.<namespace>` resolves to
     the pod. Also before the pod is ready: replicas look for each other while they start."""
     own = {**role_labels(job, role.name), labels.REPLICA_INDEX: str(index)}

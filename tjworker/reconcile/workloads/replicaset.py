@@ -10,10 +10,11 @@ from collections.abc import Iterator
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.resources import REPLICASETS
+from tjworker.base import JsonDict
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Write
 from tjworker.reconcile.replicas import RoleView
-from tjworker.reconcile.workloads.owner import Json, selector, shape_owner
+from tjworker.reconcile.workloads.owner import selector, shape_owner
 
 
 def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
@@ -29,5 +30,5 @@ def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
     )
 
 
-def _spec(job: TrainingJob, view: RoleView, template: Json) -> Json:
+def _spec(job: TrainingJob, view: RoleView, template: JsonDict) -> JsonDict:
     return {"replicas": view.role.replicas, "selector": selector(job, view.role), "template": template}

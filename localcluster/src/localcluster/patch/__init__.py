@@ -8,16 +8,13 @@ Serves: `kubectl apply|patch|edit|label|annotate`, `apply --server-side`, and th
 
 from __future__ import annotations
 
-from typing import Any
-
 from localcluster.patch import json_patch as _json_patch
 from localcluster.patch.apply import ApplyConflict, server_side_apply, track_update
 from localcluster.patch.merge_patch import merge
 from localcluster.patch.shapes import Shape, built_in_shape, crd_shape
 from localcluster.patch.strategic import strategic_merge
 from localcluster.schema.causes import FieldCause
-
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 __all__ = [
     "ApplyConflict",

@@ -19,8 +19,7 @@ from localcluster.patch.shapes import Shape, built_in_shape
 from localcluster.patch.typed import Difference, compare, field_set, merge, remove, settle, with_named_parents
 from localcluster.schema.causes import FieldCause
 from localcluster.schema.correlate import clone, same
-
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _BEFORE: Final = "before-first-apply"

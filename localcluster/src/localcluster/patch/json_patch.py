@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from localcluster.schema.correlate import clone, same
-
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 MAX_OPERATIONS: Final = 10_000
 _MISSING: Final = "missing value"

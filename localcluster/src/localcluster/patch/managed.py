@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 from localcluster.patch import fieldset
 from localcluster.patch.fieldset import Path
 from localcluster.schema.gotext import go_quote
-
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 MAX_UPDATE_MANAGERS: Final = 10
 ANCIENT: Final = "ancient-changes"

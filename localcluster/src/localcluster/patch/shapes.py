@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 
 @dataclass(frozen=True, slots=True)

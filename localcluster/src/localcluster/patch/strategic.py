@@ -12,8 +12,7 @@ from typing import Any, Final
 from localcluster.patch.shapes import Shape, built_in_shape
 from localcluster.schema.correlate import clone, same
 from localcluster.schema.gotext import go_json
-
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 _PATCH: Final = "$patch"
 _RETAIN: Final = "$retainKeys"

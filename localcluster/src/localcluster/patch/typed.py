@@ -13,8 +13,8 @@ from localcluster.patch.fieldset import Path, path_text
 from localcluster.patch.shapes import Shape
 from localcluster.schema.correlate import same
 from localcluster.schema.gotext import go_json
+from localcluster.wire import Json
 
-Json = dict[str, Any]
 ABSENT: Final = object()
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import orjson
 
@@ -23,8 +22,7 @@ from localcluster.schema.node import Node, build
 from localcluster.schema.prune import prune_metadata, prune_value
 from localcluster.schema.structure import check_schema, prune_defaults
 from localcluster.schema.values import ValueValidator
-
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 __all__ = ["FieldCause", "StructuralSchema", "aggregate", "compiled"]
 

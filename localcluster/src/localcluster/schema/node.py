@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from localcluster.schema import formats
-
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 
 @dataclass(frozen=True, slots=True)

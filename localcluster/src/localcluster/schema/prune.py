@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from localcluster.schema.node import Node
-
-Json = dict[str, Any]
+from localcluster.wire import Json
 
 META: Final = frozenset({"apiVersion", "kind", "metadata"})
 _OWNER: Final = frozenset({"apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from localcluster.schema import causes as c
 from localcluster.schema.cel_rules import compile_rule
@@ -18,8 +18,8 @@ from localcluster.schema.gotext import GoStruct
 from localcluster.schema.node import Node, build
 from localcluster.schema.pattern import PatternError, compile_pattern
 from localcluster.schema.prune import prune_value
+from localcluster.wire import Json
 
-Json = dict[str, Any]
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 
 

@@ -12,17 +12,17 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
+from tjworker.base import JsonDict
 from tjworker.cli import informer
 from tjworker.cli.console import complain
 from tjworker.cli.errors import EXIT_INTERRUPTED
 from tjworker.cli.jobs import FoundJob
 from tjworker.cli.submit import follow
-from tjworker.kube.port import Json
 
 GONE = "DELETED"
 
 
-def seen(name: str, phase: str, uid: str = "") -> Json:
+def seen(name: str, phase: str, uid: str = "") -> JsonDict:
     raw = make_job(name).manifest()
     return raw | {
         "metadata": raw["metadata"] | {"namespace": "default", "uid": uid or f"uid-of-{name}"},
@@ -69,7 +69,7 @@ def telling(history: tuple[tuple[str, str], ...]) -> Any:
     """In the place of an informer: it tells all of this as it begins."""
 
     class Told:
-        def __init__(self, *_where: Any, on_change: Callable[[str, Json], None], **_more: Any) -> None:
+        def __init__(self, *_where: Any, on_change: Callable[[str, JsonDict], None], **_more: Any) -> None:
             for who, phase in history:
                 name, _, uid = who.partition("/")
                 gone = phase == GONE

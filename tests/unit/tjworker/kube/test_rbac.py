@@ -11,6 +11,7 @@ from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.api.resources import LEASES
+from tjworker.base import JsonDict
 from tjworker.kube import rbac
 from tjworker.kube.resources import RESOURCES, Process, Resource
 from tjworker.settings import load_settings
@@ -18,7 +19,7 @@ from tjworker.settings import load_settings
 FILES = {path: text for path, text in rbac.outputs().items() if path != rbac.TENANCY}
 
 
-def granted(documents: list[rbac.Json], process: Process) -> set[tuple[str, str, str]]:
+def granted(documents: list[JsonDict], process: Process) -> set[tuple[str, str, str]]:
     """(group, resource, verb) over all roles that a binding gives to the account of a process."""
     bound = {
         (d["roleRef"]["kind"], d["roleRef"]["name"])

@@ -12,9 +12,8 @@ from tests.support.reflector_bench import Bench
 from tests.support.scripted_api import Script, Server, World, answers, line, pod, quiet
 from tests.unit.tjworker.kube.test_reflector import error_event, silent
 from tjworker.api.resources import PODS
-from tjworker.base import OperatorError
+from tjworker.base import JsonDict, OperatorError
 from tjworker.kube.client import KubeClient
-from tjworker.kube.port import Json
 from tjworker.kube.reflector import Closed, Event, Reflector
 
 
@@ -27,7 +26,7 @@ class Recorder:
     def list_begins(self) -> None:
         self.told.append("list")
 
-    def page(self, objects: Sequence[Json], version: int) -> None:
+    def page(self, objects: Sequence[JsonDict], version: int) -> None:
         self.told += [_name(obj) for obj in objects]
 
     def list_ends(self, version: int) -> None:
@@ -52,7 +51,7 @@ class Recorder:
         self.told.append("works")
 
 
-def _name(obj: Json) -> str:
+def _name(obj: JsonDict) -> str:
     return f"{obj['metadata']['name']} {obj['metadata']['resourceVersion']}"
 
 

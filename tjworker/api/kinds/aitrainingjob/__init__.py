@@ -14,7 +14,6 @@ from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
 from tjworker.api.kinds.base import (
     MAX_ERRORS,
     JobKind,
-    Json,
     Parsed,
     field_errors,
     header,
@@ -26,7 +25,7 @@ from tjworker.api.kinds.base import (
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.labels import not_queued
 from tjworker.api.model import InvalidJob, Role, TrainingJob
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, Json
 
 PLURAL = "aitrainingjobs"
 KIND = "AITrainingJob"

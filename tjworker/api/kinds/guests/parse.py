@@ -21,7 +21,6 @@ from tjworker.api.kinds.base import (
     Guest,
     Header,
     JobKind,
-    Json,
     Parsed,
     field_errors,
     header,
@@ -37,7 +36,7 @@ from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.labels import not_queued
 from tjworker.api.model import BatchSize, FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
-from tjworker.base import with_article
+from tjworker.base import Json, with_article
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
 """On a job with an elasticPolicy: `Auto` lets the autoscaler move its workers."""

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from tjworker.api.kinds.base import Json
 from tjworker.api.kinds.guests.spec import ElasticBounds, ReplicaSpec, RunFields
 from tjworker.api.kinds.guests.status import Style
 from tjworker.api.model import (
@@ -22,7 +21,7 @@ from tjworker.api.model import (
     Runs,
     TrainingJob,
 )
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, Json
 
 Specs = Mapping[str, ReplicaSpec]
 

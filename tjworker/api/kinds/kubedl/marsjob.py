@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel, Json, mapping
+from tjworker.api.kinds.base import CamelModel, mapping
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
 from tjworker.api.kinds.guests.spec import role_rules
@@ -16,6 +16,7 @@ from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.quantity import Quantity
 from tjworker.api.model import Runs
 from tjworker.api.quantity import asked_whole, whole
+from tjworker.base import Json
 
 ROLES = ("Scheduler", "WebService", "Worker")
 SHARED = "/dev/shm"  # noqa: S108

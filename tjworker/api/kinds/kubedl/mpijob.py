@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel, Json, mapping
+from tjworker.api.kinds.base import CamelModel, mapping
 from tjworker.api.kinds.guests import mpipods
 from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
 from tjworker.api.kinds.guests.parse import job_kind
@@ -23,6 +23,7 @@ from tjworker.api.kinds.kubedl.family import KUBEDL, columns
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_INT32
 from tjworker.api.model import EndPolicy, FieldError, MPILaunch, TrainingJob
+from tjworker.base import Json
 
 CONTAINER = "mpi"
 PORT: Json = {"name": "mpi-port", "containerPort": 2222}

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import Json
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
 from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
 from tjworker.api.model import TrainingJob
+from tjworker.base import Json
 
 ROLES = ("Master", "Worker")
 

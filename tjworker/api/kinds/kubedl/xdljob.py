@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import Json
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_containers
 from tjworker.api.kinds.guests.spec import replicas_of, role_rules
@@ -14,6 +13,7 @@ from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import Enough, Runs
+from tjworker.base import Json
 
 ROLES = ("PS", "Scheduler", "Worker", "ExtendRole")
 WORKERS = ("Worker", "ExtendRole")

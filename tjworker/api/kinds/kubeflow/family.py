@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from tjworker.api import labels, naming
-from tjworker.api.kinds.base import Json, Parsed, mapping
+from tjworker.api.kinds.base import Parsed, mapping
 from tjworker.api.kinds.guests.mpipods import LAUNCHER
 from tjworker.api.kinds.guests.shape import Family
 from tjworker.api.kinds.guests.status import (
@@ -23,6 +23,7 @@ from tjworker.api.kinds.guests.status import (
 from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLERS, KubeflowSpec, RunPolicy
 from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
 from tjworker.api.status import ReplicaStatus
+from tjworker.base import Json
 
 
 class KubeflowReplicaStatus(GuestReplicaStatus):

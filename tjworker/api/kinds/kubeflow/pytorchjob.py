@@ -8,13 +8,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel, Json
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_environment
 from tjworker.api.kinds.guests.spec import ReplicaSpec, replicas_of, role_rules
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
 from tjworker.api.model import EndPolicy, TrainingJob
+from tjworker.base import Json
 
 ROLES = ("Master", "Worker")
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tjworker.api.kinds.base import Json, mapping
+from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.guests.mpipods import SSH_PRIVATE_KEY, SSH_PUBLIC_KEY
 from tjworker.api.kinds.trainer.spec import LAUNCHER, NODE, TRAINER, MLPolicy, MPIPolicy, TrainJobSpec, json_of
 from tjworker.api.kinds.trainer.steps import Step, role_name, with_env
@@ -20,6 +20,7 @@ from tjworker.api.kinds.trainer.torchtune import TUNE, Devices, tune_command, tu
 from tjworker.api.labels import COMPLETION_INDEX
 from tjworker.api.model import FieldError
 from tjworker.api.quantity import milli
+from tjworker.base import Json
 
 PORT = 29500
 HOSTFILE_FOLDER, HOSTFILE = "/etc/mpi", "hostfile"

@@ -24,7 +24,6 @@ from tjworker.api.kinds.base import (
     Guest,
     Header,
     JobKind,
-    Json,
     Named,
     Parsed,
     field_errors,
@@ -79,7 +78,7 @@ from tjworker.api.model import (
     TrainingJob,
 )
 from tjworker.api.podgroups import QUEUE_ANNOTATION
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, Json
 
 KIND, PLURAL = "TrainJob", "trainjobs"
 RESOURCE = GroupResource(f"{PLURAL}.{GROUP}")

@@ -16,7 +16,6 @@ from pydantic import ValidationError
 from tjworker.api.kinds.base import (
     MAX_ERRORS,
     JobKind,
-    Json,
     Parsed,
     field_errors,
     header,
@@ -33,7 +32,7 @@ from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, TemplateContext, tem
 from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
 from tjworker.api.labels import not_queued
 from tjworker.api.model import BatchSize, CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, Json
 
 PLURAL = "trainingjobs"
 KIND = "TrainingJob"
