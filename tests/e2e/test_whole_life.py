@@ -124,7 +124,9 @@ def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Pat
     finish = tmp_path / "finish"
     stack.kubectl("apply", "-f", "-", stdin=manifest("whole", finish))
     until("it runs", lambda: len(stack.running_uids("whole")) == 2, context=lambda: explain(stack, "whole"))
-    until("so it says", lambda: stack.status("whole").get("phase") == "Running", context=lambda: explain(stack, "whole"))
+    until(
+        "so it says", lambda: stack.status("whole").get("phase") == "Running", context=lambda: explain(stack, "whole")
+    )
     before = stack.running_uids("whole")
     assert sorted(before) == ["whole-trainer-0", "whole-trainer-1"]
 

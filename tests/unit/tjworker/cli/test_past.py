@@ -145,9 +145,11 @@ def test_pods_that_were_asked_to_go_a_moment_before_the_watcher_heard_of_the_del
     pod["metadata"] |= {"deletionTimestamp": "2026-11-24T10:05:30Z", "deletionGracePeriodSeconds": 30}
     keep(store, pod, deleted_at="2026-11-24T10:05:04Z", phase="Running")
     assert "trainer: 1 of 2 run" in typed_at.tj("describe", "digits").stdout
-    keep(store, pod, deleted_at="2026-11-24T10:05:05Z", phase="Succeed", completion_time="2026-11-24T10:04:59Z", uid="2")
+    keep(
+        store, pod, deleted_at="2026-11-24T10:05:05Z", phase="Succeed", completion_time="2026-11-24T10:04:59Z", uid="u2"
+    )
     assert "trainer: 0 of 2 run" in typed_at.tj("describe", "digits").stdout, "they went at its end"
-    keep(store, pod, deleted_at="2026-11-24T10:05:40Z", phase="Running", uid="3")
+    keep(store, pod, deleted_at="2026-11-24T10:05:40Z", phase="Running", uid="u3")
     assert "trainer: 0 of 2 run" in typed_at.tj("describe", "digits").stdout, "they went long before"
 
 
