@@ -8,7 +8,10 @@ from tests.support.failures import comparison_first
 
 LOGS = "--- worker\nline 1\nline 2"
 MESSAGES = {
-    "the comparison comes before the logs": (f"{LOGS}\nassert 1 == 0\n  +1\n  -0", f"assert 1 == 0\n  +1\n  -0\n{LOGS}"),
+    "the comparison comes before the logs": (
+        f"{LOGS}\nassert 1 == 0\n  +1\n  -0",
+        f"assert 1 == 0\n  +1\n  -0\n{LOGS}",
+    ),
     "a comparison alone stays": ("assert 1 == 0", "assert 1 == 0"),
     "words alone stay": (f"not within 120 s: it runs\n{LOGS}", f"not within 120 s: it runs\n{LOGS}"),
 }
