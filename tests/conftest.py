@@ -19,6 +19,7 @@ import pytest
 import redis
 
 from benchmarks.support.valkey import Valkey
+from tests.support.failures import comparison_first
 from tjworker.settings import Settings
 
 
@@ -73,6 +74,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | Non
             return nodeid.partition("[")[0] if group == nodeid else group
 
     return Tables(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, object, object]:
+    error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, AssertionError) and error.args:
+        error.args = (comparison_first(str(error.args[0])), *error.args[1:])
+    return (yield)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,7 +66,11 @@ def test_digits_reports_and_another_jobs_token_is_refused(stack: LocalStack) -> 
 
     until("digits has ended", lambda: stack.status("digits").get("phase") == "Succeed", context=lambda: explain(stack))
     until("all of it is told", lambda: told(stack).get("progressPercentage") == 100, context=lambda: explain(stack))
-    assert value(stack.metrics("reporter"), "tj_progress_reports_total", result="Forbidden") == 1
+    until(
+        "the refusal is counted",
+        lambda: value(stack.metrics("reporter"), "tj_progress_reports_total", result="Forbidden") == 1,
+        context=lambda: explain(stack),
+    )
 
 
 def sender(name: str, *jobs: str) -> dict[str, Any]:

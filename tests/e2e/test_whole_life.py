@@ -22,7 +22,7 @@ from tests.e2e.stack import LocalStack, until
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.promql import OF_THE_TARGET, asked, expressions
-from tests.support.scraping import value
+from tests.support.scraping import Scraped, value
 from tests.support.tiers import one_in
 from tjstack import processes
 from tjworker.cli.errors import EXIT_LEFT_OUT
@@ -123,7 +123,10 @@ def test_who_waits_for_a_job_sees_what_it_writes(name: str, stack: LocalStack) -
 def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Path) -> None:
     finish = tmp_path / "finish"
     stack.kubectl("apply", "-f", "-", stdin=manifest("whole", finish))
-    until("it runs", lambda: stack.status("whole").get("phase") == "Running", context=lambda: explain(stack, "whole"))
+    until("it runs", lambda: len(stack.running_uids("whole")) == 2, context=lambda: explain(stack, "whole"))
+    until(
+        "so it says", lambda: stack.status("whole").get("phase") == "Running", context=lambda: explain(stack, "whole")
+    )
     before = stack.running_uids("whole")
     assert sorted(before) == ["whole-trainer-0", "whole-trainer-1"]
 
@@ -169,10 +172,15 @@ def test_a_job_runs_is_seen_scales_and_succeeds(stack: LocalStack, tmp_path: Pat
     assert "an end is final" in too_late.stderr
 
 
-def test_jobs_of_both_kinds_are_told_of_as_they_go(stack: LocalStack) -> None:
-    stack.kubectl("apply", "-f", str(ROOT / "examples" / "training-job-local.yaml"))
+def test_jobs_of_both_kinds_are_told_of_as_they_go(stack: LocalStack, tmp_path: Path) -> None:
+    example, finish = (ROOT / "examples" / "training-job-local.yaml").read_text(), tmp_path / "finish"
+    assert "; sleep 3'" in example
+    job = example.replace("; sleep 3'", f"; while [ ! -e {finish} ]; do sleep 0.1; done'")
+    stack.kubectl("apply", "-f", "-", stdin=job)
+    running = "job local: Running, 1/1 active"
+    until("that it runs is told", lambda: running in stack.output, context=lambda: explain(stack, "local"))
+    finish.touch()
     until("its end is told", lambda: "job local: Succeed" in stack.output, context=lambda: explain(stack, "local"))
-    assert "job local: Running, 1/1 active" in stack.output
 
 
 def test_a_job_trains_from_code_that_it_has_cloned(stack: LocalStack, tmp_path: Path) -> None:
@@ -191,7 +199,11 @@ def test_a_job_trains_from_code_that_it_has_cloned(stack: LocalStack, tmp_path: 
         trainer["template"]["spec"]["containers"][0]["command"] = ["python", "-S", f"/{name}/train.py"]
         stack.kubectl("apply", "-f", "-", stdin=json.dumps(job))
     ends = {"cloned": "Succeed", "nowhere": "Failed"}
-    until("both have ended", lambda: all(stack.status(name).get("completionTime") for name in ends))
+    until(
+        "both have ended",
+        lambda: all(stack.status(name).get("completionTime") for name in ends),
+        context=lambda: "\n".join(explain(stack, name) for name in ends),
+    )
     assert {name: stack.status(name)["phase"] for name in ends} == ends, explain(stack, "cloned")
     assert stack.kubectl("logs", "cloned-trainer-1").splitlines()[-1].startswith("step 2 loss 0.33")
     failure = stack.status("nowhere")["failures"][0]
@@ -221,30 +233,50 @@ def test_a_job_of_each_other_operator_is_converted_and_runs(stack: LocalStack) -
         stack.kubectl("delete", "aitj", *names, check=False)
 
 
+COUNTED: tuple[tuple[str, dict[str, str]], ...] = (
+    ("tj_watcher_leading", {}),
+    ("tj_jobs", {"kind": "AITrainingJob", "phase": "Succeed"}),
+    ("tj_cluster_allocatable", {"resource": "cpu"}),
+    ("tj_pass_duration_seconds_count", {"result": "done"}),
+    ("tj_job_time_to_running_seconds_count", {"kind": "AITrainingJob"}),
+    ("tj_job_ends_total", {"kind": "AITrainingJob", "phase": "Succeed"}),
+    ("tj_beat_sent_total", {"task": "autoscale"}),
+    ("tj_api_requests_total", {"verb": "POST", "code": "201"}),
+)
+
+
 def test_every_process_shows_its_metrics_as_they_are_declared(stack: LocalStack) -> None:
-    found = {name: stack.metrics(name) for name in ("watcher", "worker1", "worker2", "beat", "reporter", "page")}
+    processes_shown = ("watcher", "worker1", "worker2", "beat", "reporter", "page")
+    found: dict[str, list[Scraped]] = {}
+
+    def scraped() -> list[Scraped]:
+        found.update({name: stack.metrics(name) for name in processes_shown})
+        return [one for samples in found.values() for one in samples]
+
+    wanted_of_all = {wanted.series for expression in expressions().values() for wanted in asked(expression)}
+    wanted_of_all -= {CERTIFICATE_ENDS.name}
+
+    def missing() -> list[object]:
+        shown = scraped()
+        counted = [(name, labels) for name, labels in COUNTED if value(shown, name, **labels) <= 0]
+        return [*counted, *sorted(wanted_of_all - {sample.name for sample in shown})]
+
+    # A process counts after it has done: the first job may have ended a moment ago.
+    until("every series is shown, every event counted", lambda: not missing(), context=lambda: f"missing: {missing()}")
+    shown = scraped()
     declared = {metric.name: metric for metric in TABLE}
     for name, samples in found.items():
         for one in samples:
             metric = declared[re.sub("_(bucket|count|sum)$", "", one.name)]
             assert set(one.labels) - {"le"} == set(metric.labels), one
             assert name.rstrip("12") in {process.split()[-1] for process in metric.by}, (one.name, name)
-    shown = [one for samples in found.values() for one in samples]
     assert value(shown, "tj_watcher_leading") == 1
-    assert value(shown, "tj_jobs", kind="AITrainingJob", phase="Succeed") >= 1
-    assert value(shown, "tj_cluster_allocatable", resource="cpu") > 0
-    assert value(shown, "tj_pass_duration_seconds_count", result="done") > 0
-    assert value(shown, "tj_job_time_to_running_seconds_count", kind="AITrainingJob") >= 1
-    assert value(shown, "tj_job_ends_total", kind="AITrainingJob", phase="Succeed") >= 1
-    assert value(shown, "tj_beat_sent_total", task="autoscale") > 0
-    assert value(shown, "tj_api_requests_total", verb="POST", code="201") > 0
     for where, expression in expressions().items():
         for wanted in asked(expression):
             there = [set(sample.labels) for sample in shown if sample.name == wanted.series]
             if wanted.series == CERTIFICATE_ENDS.name:
                 assert not there, "Redis of `tj up` speaks no TLS"
                 continue
-            assert there, f"{where}: {wanted.series} is shown by nobody"
             asked_of_it = wanted.labels - OF_THE_TARGET
             assert all(asked_of_it <= labels for labels in there), f"{where}: {wanted.series}: {there[0]}"
 
@@ -354,4 +386,4 @@ def test_kill_9_of_tj_up_leaves_nothing_pods_included(stack: LocalStack, tmp_pat
     assert stack.pod_process("orphans", "trainer", 0) is not None
     stack.process.kill()
     stack.process.wait()
-    until("nothing is left", lambda: stack.left() == [])
+    until("nothing is left", lambda: stack.left() == [], context=lambda: f"{stack.left()}")

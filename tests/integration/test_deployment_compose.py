@@ -383,9 +383,13 @@ def test_who_does_not_speak_tls_or_does_not_know_who_signed_gets_no_answer(host:
 @pytest.mark.long
 def test_flowers_page_of_the_broker_reaches_redis(host: Host) -> None:
     """Which it asks by itself, not by way of Celery."""
-    code, page = _flower(host, "/broker", SECRETS["FLOWER_BASIC_AUTH"])
-    assert code == 200
-    assert re.search(r"<td>\s*tj\s*</td>", page.decode())
+
+    def shows_the_queue() -> bool:
+        code, page = _flower(host, "/broker", SECRETS["FLOWER_BASIC_AUTH"])
+        assert code == 200
+        return bool(re.search(r"<td>\s*tj\s*</td>", page.decode()))
+
+    host.until("it shows the queue", shows_the_queue)
 
 
 def test_watcher_and_workers_alone_have_the_record_keys() -> None:

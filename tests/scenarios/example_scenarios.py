@@ -38,6 +38,11 @@ def _phase(world: Driver, name: str, phase: str, *, within_seconds: float = 60) 
     world.until(f"{name} is {phase}", lambda: world.phase(name) == phase, within_seconds=within_seconds)
 
 
+def _end_pods(world: Driver, exit_code: int = 0) -> None:
+    for name in world.pods():
+        world.end_pod(name, exit_code)
+
+
 def _replaced(world: Driver, before: Mapping[str, str], *names: str) -> None:
     world.until(
         f"{', '.join(names)} are other pods", lambda: all(world.uids().get(n, before[n]) != before[n] for n in names)
@@ -65,11 +70,12 @@ def restart_pod_fails_once(world: Driver) -> None:
 
 
 def restart_all(world: Driver) -> None:
-    flaky = play(failing_attempts=1, failing_exit_code=1, failing_run_seconds=3, run_seconds=10)
-    world.apply(load("restart-all.yaml", trainer=flaky))
+    world.apply(load("restart-all.yaml", trainer=play()))
     _phase(world, "restart-all", "Running")
     before = world.uids()
+    world.end_pod("restart-all-trainer-0", 1)
     _replaced(world, before, *before)
+    _end_pods(world)
     _phase(world, "restart-all", "Succeed")
     assert world.status("restart-all")["attempts"]["job"] == 1
 
@@ -94,9 +100,10 @@ def restart_limit(world: Driver) -> None:
 
 
 def end_policies(world: Driver) -> None:
-    world.apply(load("end-policies.yaml", coordinator=play(run_seconds=8), trainer=play(run_seconds=3, exit_code=1)))
+    world.apply(load("end-policies.yaml", coordinator=play(), trainer=play(run_seconds=3, exit_code=1)))
     world.until("the trainers have failed", lambda: len(world.status("end-policies").get("failures", ())) == 3)
     assert world.phase("end-policies") == "Running"
+    world.end_pod("end-policies-coordinator-0")
     _phase(world, "end-policies", "Succeed")
 
 
@@ -141,7 +148,7 @@ def scaling(world: Driver) -> None:
 def time_limits(world: Driver) -> None:
     manifest = load("time-limits.yaml", trainer=play())
     manifest["spec"] |= {"timeLimit": 3}
-    manifest["spec"]["runPolicy"]["ttlSecondsAfterFinished"] = 4
+    manifest["spec"]["runPolicy"]["ttlSecondsAfterFinished"] = 15
     world.apply(manifest)
     _phase(world, "time-limits", "Timeout")
     assert world.pods() == {}
@@ -210,10 +217,11 @@ def local(world: Driver) -> None:
 
 
 def nccl(world: Driver, code: int, phase: str) -> None:
-    world.apply(load_training_job("training-job-nccl.yaml", trainer=play(run_seconds=5, exit_code=code)))
+    world.apply(load_training_job("training-job-nccl.yaml", trainer=play()))
     world.until("three trainers and no other", lambda: len(_trainers(world)) == 3 == len(world.pods()))
     ports = [c["containerPort"] for p in _trainers(world).values() for c in p["spec"]["containers"][0]["ports"]]
     assert sorted(ports) == [7164] * 3 + [7165] * 3
+    _end_pods(world, code)
     _phase(world, "nccl", phase)
 
 
@@ -226,22 +234,24 @@ def host_network(world: Driver) -> None:
 
 
 def git_sync(world: Driver) -> None:
-    world.apply(load("git-sync.yaml", trainer=play(run_seconds=5)))
+    world.apply(load("git-sync.yaml", trainer=play()))
     world.until("both are there", lambda: len(world.pods()) == 2)
     for pod in world.pods().values():
         (clones,), (trains,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
         assert clones["name"] == "git-sync-code"
         assert "/digits" in [mount["mountPath"] for mount in trains["volumeMounts"]]
+    _end_pods(world)
     _phase(world, "git-sync", "Succeed")
 
 
 def host_ports(world: Driver) -> None:
-    world.apply(load("host-network.yaml", trainer=play(run_seconds=20)))
+    world.apply(load("host-network.yaml", trainer=play()))
     _phase(world, "host-network", "Running")
     pods = [pod["spec"] for pod in world.pods().values()]
     assert all(spec["hostNetwork"] for spec in pods)
     drawn = world.status("host-network")["hostPorts"]["first"]
     assert sorted(spec["containers"][0]["ports"][0]["hostPort"] for spec in pods) == [drawn, drawn + 1]
+    _end_pods(world)
     _phase(world, "host-network", "Succeed")
 
 

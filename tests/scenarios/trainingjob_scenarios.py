@@ -56,6 +56,11 @@ def ends(world: Driver, phase: str, *, within_seconds: float = 90) -> None:
     world.until(f"the job ends as {phase}", lambda: world.phase() == phase, within_seconds=within_seconds)
 
 
+def end_trainers(world: Driver) -> None:
+    for name in living(world):
+        world.end_pod(name)
+
+
 def trainer_job(world: Driver) -> Json:
     return world.owners(BATCH_JOBS)["digits-trainer"]
 
@@ -69,7 +74,7 @@ def counts(world: Driver, role: str = "trainer") -> dict[str, int]:
 
 
 def runs_succeeds_and_gives_back(world: Driver) -> None:
-    world.apply(training_job(least=2, pservers=2, fault_tolerant=True, play={"trainer": {"run_seconds": 6}}))
+    world.apply(training_job(least=2, pservers=2, fault_tolerant=True))
     running(world)
     assert sorted(world.owners(REPLICASETS)) == ["digits-master", "digits-pserver"]
     assert sorted(world.owners(BATCH_JOBS)) == ["digits-trainer"]
@@ -80,6 +85,7 @@ def runs_succeeds_and_gives_back(world: Driver) -> None:
             of_role(world, role)
         )
         assert owner["metadata"]["ownerReferences"][0]["kind"] == "TrainingJob"
+    end_trainers(world)
     ends(world, "Succeed")
     assert world.pods() == {}
     assert world.status()["released"] is True
@@ -184,15 +190,16 @@ LOST_TRAINER_SECONDS = 5
 
 
 def a_failed_trainer_is_replaced(world: Driver) -> None:
-    flaky = {"failing_attempts": 1, "failing_exit_code": 137, "failing_run_seconds": 5, "run_seconds": 40}
-    world.apply(training_job(least=2, fault_tolerant=True, pservers=1, play={"trainer": flaky}))
+    world.apply(training_job(least=2, fault_tolerant=True, pservers=1))
     running(world)
     servers = set(living(world, "pserver"))
+    world.end_pod(sorted(living(world))[0], 137)
     world.until("the failure is counted", lambda: counts(world) == {"application": 1})
     failure = world.status()["failures"][0]
     assert (failure["exitCode"], failure["container"]) == (137, "trainer")
     world.until("two trainers run again, numbered", lambda: world.phase() == "Running" and is_numbered(world, 2))
     assert set(living(world, "pserver")) == servers
+    end_trainers(world)
     ends(world, "Succeed")
     assert counts(world) == {"application": 1}
 
@@ -237,9 +244,9 @@ def a_server_that_restarts_too_often_fails_the_job(world: Driver) -> None:
 
 def walltime_ends_the_job(world: Driver) -> None:
     world.apply(training_job(least=1, annotations={"walltime": 4}))
-    running(world)
     ends(world, "Timeout")
     assert world.pods() == {}
+    world.until("it has run", lambda: world.events().get("Running") == 1)
 
 
 def deleting_takes_everything(world: Driver) -> None:

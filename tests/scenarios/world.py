@@ -273,6 +273,9 @@ class World:
         self.cluster.client.delete(f"{_PODS}/{name}", options or None)
         return self
 
+    def end_pod(self, name: str, exit_code: int = 0) -> World:
+        return self.patch_pod(name, {"metadata": {"annotations": play(exit=exit_code)}})
+
     def delete_pod_group(self, name: str) -> World:
         self.cluster.client.delete(RESOURCES[POD_GROUPS].path("default", name))
         return self

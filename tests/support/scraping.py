@@ -23,7 +23,10 @@ def scrape(port: int) -> list[Scraped]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", "/metrics")
-        return list(parse(connection.getresponse().read().decode()))
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        assert answer.status == 200, f"/metrics of port {port} answers {answer.status}: {text[:2000]}"
+        return list(parse(text))
     except OSError:
         return []
     finally:

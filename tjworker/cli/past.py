@@ -107,10 +107,16 @@ class Past:
 
     def _was_there(self, pod: Json) -> bool:
         requested = rows.parse_time(deletion_time(pod))
-        if requested is not None and (not self.summary.deleted_at or requested < self._deletion_time):
+        if requested is not None and (not self.summary.deleted_at or self._before_the_job(requested)):
             return False  # before the job went: at its end, or to make room for another pod
         gone = rows.parse_time(pod["metadata"].get(GONE_AT))
         return gone is None or (self._deletion_time - gone).total_seconds() < SAME_MOMENT_SECONDS
+
+    def _before_the_job(self, requested: datetime) -> bool:
+        early = (self._deletion_time - requested).total_seconds()
+        # The garbage collector asks the pods to go at once. The watcher may hear of the job's deletion seconds later.
+        heard_late = not self.summary.ended_at and self._deletion_time == self.at
+        return early > (SAME_MOMENT_SECONDS if heard_late else 0)
 
     @property
     def _deletion_time(self) -> datetime:

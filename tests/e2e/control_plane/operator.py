@@ -4,7 +4,6 @@ process."""
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.support.valkey import Valkey
+from benchmarks.support.valkey import Valkey, free_port
 from controlplane import ControlPlane
 from controlplane.process import Process
 from tests.e2e.control_plane.install import (
@@ -100,8 +99,7 @@ class Operator:
         """No pod is told of it: nodes that are played run no program that would report."""
         tls = self.folder / "reports"
         subprocess.run(["sh", str(ROOT / "k8s/certificates.sh"), str(tls), "localhost"], check=True, timeout=60)
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            self.reports_port = probe.getsockname()[1]
+        self.reports_port = free_port()
         settings = {"TJ_REPORTS_HOST": "127.0.0.1", "TJ_REPORTS_PORT": str(self.reports_port)}
         command = (sys.executable, "-m", "tjworker.reports")
         self.start_process("reporter", command, kubeconfig, TJ_REPORTS_TLS_FOLDER=str(tls), **settings)

@@ -43,7 +43,7 @@ def test_two_jobs_and_a_burst_of_others_share_the_cluster(operator: Operator, wo
     kubectl(operator.plane.kubeconfig, "apply", "-f", "-", stdin=json.dumps(PRIORITY))
     take_all_nodes_but_one(world)
     with operator.autoscaling():
-        two_jobs_and_a_burst_of_others_share_it(world, slack_seconds=20)
+        two_jobs_and_a_burst_of_others_share_it(world)
 
 
 def test_pods_that_no_node_could_hold_make_nobody_smaller_and_real_demand_does(
@@ -53,7 +53,7 @@ def test_pods_that_no_node_could_hold_make_nobody_smaller_and_real_demand_does(
     with operator.autoscaling():
         world.apply(elastic("first", 1, 1, 10))
         world.until("it fills the node", lambda: len(trainers(world, "first")) > NODE_CPUS / 2)
-        world.until("and rests", lambda: world.phase("first") == "Running", within_seconds=30)
+        world.until("and rests", lambda: world.phase("first") == "Running")
         full = wants(world, "first")
         world.create_pod(foreign("huge", "500"))
         world.create_pod(foreign("picky", "2", nodeSelector={"there": "is-none"}))

@@ -56,7 +56,7 @@ def test_the_crds_of_other_schedulers_take_what_is_made(scheduler: str, gangs: O
     config = gangs.plane.kubeconfig
     crd = POD_GROUP_CRDS[scheduler]
     kubectl(config, "apply", "-f", "-", stdin=json.dumps(crd))
-    kubectl(config, "wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}", "--timeout=60s")
+    kubectl(config, "wait", "--for=condition=Established", f"crd/{crd['metadata']['name']}", "--timeout=200s")
     made = full_pod_group(scheduler)
     path = f"/apis/{made['apiVersion']}/namespaces/default/podgroups?fieldValidation=Strict"
     answer = json.loads(kubectl(config, "create", "--raw", path, "-f", "-", stdin=json.dumps(made)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,8 @@ pytestmark = pytest.mark.skipif(
 PROGRAM = """
 import os, sys, time
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "meets at", os.environ["MASTER_ADDR"], flush=True)
-time.sleep(3600 if os.environ["RANK"] != "0" else 5)
+while os.environ["RANK"] != "0" or not os.path.exists(sys.argv[1]):
+    time.sleep(0.1)
 """
 
 
@@ -32,21 +34,27 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
         one.clear()
 
 
-def manifest() -> Json:
-    container = {"name": "pytorch", "image": "none", "command": ["python", "-S", "-c", PROGRAM]}
+def manifest(finish: Path) -> Json:
+    """Its master ends once that file is there."""
+    container = {"name": "pytorch", "image": "none", "command": ["python", "-S", "-c", PROGRAM, str(finish)]}
     template = {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}}
     roles = {name: {"replicas": 1, "restartPolicy": "OnFailure", "template": template} for name in ("Master", "Worker")}
     spec = {"runPolicy": {"cleanPodPolicy": "Running"}, "pytorchReplicaSpecs": roles}
     return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "simple"}, "spec": spec}
 
 
-def test_a_pytorchjob_lives_as_its_users_know_it(stack: LocalStack) -> None:
-    stack.kubectl("apply", "-f", "-", stdin=json.dumps(manifest()))
+def test_a_pytorchjob_lives_as_its_users_know_it(stack: LocalStack, tmp_path: Path) -> None:
+    def active() -> dict[str, int]:
+        told = json.loads(stack.kubectl("get", "pytorchjob", "simple", "-o", "json"))["status"]
+        return {role: counts.get("active", 0) for role, counts in told["replicaStatuses"].items()}
+
+    finish = tmp_path / "finish"
+    stack.kubectl("apply", "-f", "-", stdin=json.dumps(manifest(finish)))
     stack.kubectl("wait", "--for=condition=Running", "pytorchjob/simple", "--timeout=200s")
-    told = json.loads(stack.kubectl("get", "pytorchjob", "simple", "-o", "json"))["status"]
-    assert {role: counts["active"] for role, counts in told["replicaStatuses"].items()} == {"Master": 1, "Worker": 1}
+    until("both are active", lambda: active() == {"Master": 1, "Worker": 1}, context=lambda: f"{active()}")
     found = stack.kubectl("get", "pods", "-l", "training.kubeflow.org/job-role=master", "-o", "name")
     assert found.split() == ["pod/simple-master-0"]
+    finish.touch()
     stack.kubectl("wait", "--for=condition=Succeeded", "pytorchjob/simple", "--timeout=200s")
     assert "Succeeded" in stack.kubectl("get", "pytorchjobs")
     assert "rank 0 of 2 meets at simple-master-0" in stack.kubectl("logs", "simple-master-0")

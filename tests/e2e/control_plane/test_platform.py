@@ -161,7 +161,7 @@ def test_a_training_job_that_does_not_keep_to_restricted_says_so(world: RealWorl
 # -- ResourceQuota ---------------------------------------------------------------------------------
 def test_a_job_over_its_quota_names_the_quota_and_goes_on_when_it_is_raised(world: RealWorld) -> None:
     world.set_quota("team-pods", pods="2")
-    world.apply(job({"trainer": role(4, annotations=play(run_seconds=5))}))
+    world.apply(job({"trainer": role(4, annotations=play())}))
     world.until("it says why", lambda: "exceeded quota: team-pods" in world.condition("Running").get("message", ""))
     assert world.condition("Running")["reason"] == "FailedCreate"
     assert "requested: pods=1, used: pods=2, limited: pods=2" in world.condition("Running")["message"]
@@ -169,6 +169,8 @@ def test_a_job_over_its_quota_names_the_quota_and_goes_on_when_it_is_raised(worl
     world.set_quota("team-pods", pods="4")
     world.until("all are there", lambda: len(world.pods()) == 4)
     assert before.items() <= world.uids().items(), "those that ran run on"
+    for name in world.pods():
+        world.end_pod(name)
     world.until("it succeeds", lambda: world.phase() == "Succeed")
 
 

@@ -211,6 +211,7 @@ def test_the_sample_quota_counts_jobs(tenancy: ControlPlane, tenants: list[Tenan
         return used
 
     until("the quota counts", lambda: counted().keys() == quota["spec"]["hard"].keys())
-    assert tenant.send(admin, "POST", asks(), dry_run=False) == ""
+    # Admission may not have seen yet what was counted.
+    until("the first is taken", lambda: tenant.send(admin, "POST", asks(), dry_run=False) == "")
     second = asks() | {"metadata": {"name": "second"}}
     assert "exceeded quota: training" in tenant.send(admin, "POST", second)

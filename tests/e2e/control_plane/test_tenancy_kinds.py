@@ -38,7 +38,7 @@ def test_what_a_template_of_any_kind_may_not_ask_for(kind: JobKind, plane: Contr
     def said(manifest: Json) -> str:
         return tenant.send(plane.kubeconfig, "POST", manifest)
 
-    until("the kind is served", lambda: "404" not in said(of_kind(kind, ROLES[0])), 60)
+    until("the kind is served", lambda: "404" not in said(of_kind(kind, ROLES[0])))
     plain = next((made for made in (of_kind(kind, roles) for roles in ROLES) if not said(made)), None)
     assert plain, f"takes none of {ROLES}: {said(of_kind(kind, ROLES[1]))}"
     told = {words: said(spoilt(plain, asks)) for words, asks in FORBIDDEN.items()}
@@ -70,8 +70,8 @@ def test_who_may_create_no_pods_asks_for_no_more_of_them_by_the_subresource_scal
             transport.close()
         return ""
 
-    until("the scaler's too", lambda: sized(scaler, 1) == "", 30, context=lambda: sized(scaler, 1))
-    until("the policy holds", lambda: "tj-job-sizes" in sized(scaler, 5), 30, context=lambda: sized(scaler, 5))
+    until("the scaler's too", lambda: sized(scaler, 1) == "", context=lambda: sized(scaler, 1))
+    until("the policy holds", lambda: "tj-job-sizes" in sized(scaler, 5), context=lambda: sized(scaler, 5))
     assert "may not create pods" in sized(scaler, 5)
     assert sized(scaler, 1) == "", "fewer are no new pods"
     assert sized(author, 5) == ""
@@ -105,7 +105,7 @@ def test_a_worker_that_is_taken_over_makes_nothing_where_the_clusters_accounts_a
         return {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
 
     refused = "the operator makes nothing in"
-    until("the policy holds", lambda: refused in made("kube-system", "Pod", pod), 60)
+    until("the policy holds", lambda: refused in made("kube-system", "Pod", pod))
     for namespace in "kube-system", "tj-system":
         assert "forbidden" in made(namespace, "Pod", pod), "in tj-system Pod Security is asked first"
         assert refused in made(namespace, "Service", {"ports": [{"port": 1}]})

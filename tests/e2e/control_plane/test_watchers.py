@@ -109,7 +109,7 @@ def test_a_leader_leaves_and_the_next_is_killed_and_nothing_is_missed_or_done_tw
         f"last sign of the killed leader at 0 s; the other leads at {took_over - last_sign:.1f} s; the job that was"
         f" made meanwhile runs at {runs - last_sign:.0f} s; requests of the workers: {dict(world.requests())}"
     )
-    assert took_over - last_sign <= TAKE_OVER_SECONDS
+    assert took_over - last_sign <= TAKE_OVER_SECONDS + world.late_seconds()
     assert world.uids()["stays-trainer-0"] == before["stays-trainer-0"]
     counts = world.status("stays")["restartCounts"]["trainer"]
     assert (counts["user"], counts["application"], counts["node"]) == (1, 0, 0)

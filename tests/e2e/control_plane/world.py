@@ -15,6 +15,7 @@ from localcluster.kubelet.node import FAIL_ANNOTATION
 from tests.e2e.control_plane.api import RefusedError, open_transport, send
 from tests.e2e.control_plane.operator import Operator
 from tests.scenarios.driver import HOLD, Json
+from tests.scenarios.world import play
 from tests.support.kinds import collection_of
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.kinds import KINDS
@@ -43,6 +44,8 @@ class RealWorld:
     def __enter__(self) -> RealWorld:
         self.operator.lives += 1
         self._send("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        # One that an earlier world has failed may not be back yet.
+        self.until("the nodes take pods", lambda: len(self._nodes_that_take_pods()) >= self.operator.nodes)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,6 +68,9 @@ class RealWorld:
 
     def delete_pod(self, name: str) -> object:
         return self._send("DELETE", f"{self._core}/pods/{name}")
+
+    def end_pod(self, name: str, exit_code: int = 0) -> object:
+        return self._send("PATCH", f"{self._core}/pods/{name}", {"metadata": {"annotations": play(exit=exit_code)}})
 
     def delete_pod_group(self, name: str) -> object:
         return self._send("DELETE", RESOURCES[POD_GROUPS].path(self.namespace, name))
@@ -116,6 +122,8 @@ class RealWorld:
 
     # -- time --------------------------------------------------------------------------------------
     def until(self, what: str, condition: Callable[[], bool], *, within_seconds: float = PATIENCE_SECONDS) -> None:
+        # A scenario's own limit is a promise in virtual time. Here it would measure the machine.
+        within_seconds = max(within_seconds, PATIENCE_SECONDS)
         deadline = time.monotonic() + within_seconds
         while not condition():
             if time.monotonic() > deadline:
@@ -127,7 +135,7 @@ class RealWorld:
         return time.time()
 
     def late_seconds(self) -> float:
-        return 10.0
+        return 30.0
 
     def stays(self, what: str, condition: Callable[[], bool], *, for_seconds: float) -> None:
         deadline = time.monotonic() + for_seconds
@@ -192,6 +200,14 @@ class RealWorld:
     def node_condition(self, node: str, type_: str) -> Json:
         conditions = self._send("GET", f"/api/v1/nodes/{node}")["status"]["conditions"]
         return next((c for c in conditions if c["type"] == type_), {})
+
+    def _nodes_that_take_pods(self) -> list[str]:
+        return [
+            node["metadata"]["name"]
+            for node in self._items("/api/v1/nodes")
+            if not node["spec"].get("taints")
+            and any((c["type"], c["status"]) == ("Ready", "True") for c in node["status"].get("conditions", ()))
+        ]
 
     def requests(self) -> Counter[str]:
         found = self.operator.plane.audit_requests(rbac.user("worker"), namespace=self.namespace)

@@ -151,7 +151,7 @@ def test_a_killed_service_starts_again_and_the_line_says_what_how_and_when(toy: 
 def test_what_a_killed_service_has_started_does_not_outlive_it(toy: Callable[..., Toy]) -> None:
     stack = toy("family")
     stack.says("READY")
-    assert len(stack.left()) == 3
+    until("all three run", lambda: len(stack.left()) == 3)
     before = stack.left()
     processes.send(stack.service("family"), signal.SIGKILL)
     stack.says("family is ready again")
@@ -202,7 +202,7 @@ def test_the_result_of_the_body_is_the_result_of_the_stack(toy: Callable[..., To
 def test_kill_9_of_the_supervisor_leaves_nothing(toy: Callable[..., Toy]) -> None:
     stack = toy("stubborn")
     stack.says("READY")
-    assert len(stack.left()) == 3
+    until("all three run", lambda: len(stack.left()) == 3)
     stack.kill()
     until("the warden has ended everything", lambda: stack.left() == [])
 
@@ -235,6 +235,7 @@ def test_a_second_stack_in_the_same_folder_says_so_and_one_in_another_runs(toy: 
 def test_leftovers_of_a_killed_stack_are_ended_at_the_next_start(toy: Callable[..., Toy]) -> None:
     first = toy("stubborn")
     first.says("READY")
+    until("all three run", lambda: len(first.left()) == 3)
     psutil.Process(first.process.pid).suspend()  # else it starts another warden before it is killed itself
     first.warden().kill()
     first.kill()

@@ -114,7 +114,7 @@ def test_a_wrong_option_or_a_missing_variable_is_told_in_one_line() -> None:
 
 @pytest.mark.long
 def test_a_trainer_that_falls_silent_loses_its_shard_and_one_that_waits_does_not() -> None:
-    play = Played("--epochs=5", "--target=0.9", "--lease-seconds=4", shard_seconds=0.06)
+    play = Played("--epochs=5", "--target=0.9", "--lease-seconds=8", shard_seconds=0.06)
     silence = "- trainer-1 is silent, shard .* goes back to the queue; trainers 1"
     silent = play.said(silence)
     with play.job as job:

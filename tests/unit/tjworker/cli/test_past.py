@@ -173,6 +173,21 @@ def test_describe_says_which_pods_the_history_lacks(store: MemoryHistory, typed_
     assert "whether the operator runs" not in said  # it is about a job that is there
 
 
+def test_pods_that_were_asked_to_go_a_moment_before_the_watcher_heard_of_the_deletion_went_with_their_job(
+    store: MemoryHistory, typed_at: TypedAt
+) -> None:
+    pod = a_pod(killed=True)
+    pod["metadata"] |= {"deletionTimestamp": "2026-11-24T10:05:30Z", "deletionGracePeriodSeconds": 30}
+    keep(store, pod, deleted_at="2026-11-24T10:05:04Z", phase="Running")
+    assert "trainer: 1 of 2 run" in typed_at.tj("describe", "digits").stdout
+    keep(
+        store, pod, deleted_at="2026-11-24T10:05:05Z", phase="Succeed", completion_time="2026-11-24T10:04:59Z", uid="u2"
+    )
+    assert "trainer: 0 of 2 run" in typed_at.tj("describe", "digits").stdout, "they went at its end"
+    keep(store, pod, deleted_at="2026-11-24T10:05:40Z", phase="Running", uid="u3")
+    assert "trainer: 0 of 2 run" in typed_at.tj("describe", "digits").stdout, "they went long before"
+
+
 def test_a_pod_that_was_replaced_shortly_before_the_deletion_is_not_counted_beside_its_successor(
     store: MemoryHistory, typed_at: TypedAt
 ) -> None:
