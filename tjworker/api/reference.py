@@ -79,7 +79,11 @@ class _Tables:
         spec, status = whole["properties"]["spec"], whole["properties"]["status"]
         tables = cls(
             [row for row in _rows("spec", spec, required=True) if not _in_own_section(row, job_kind)],
-            [row for row in _rows("status", status, required=False) if not _in_own_section(row, job_kind)],
+            [
+                row
+                for row in _rows("status", status, required=False)
+                if not _in_own_section(row, job_kind) and not _is_memory(_path(row))
+            ],
             [f"| `{path}` | {_cell(rule['message'])} |" for path, rule in _all_rules("", whole)],
         )
         for short, long in _short_names(job_kind).items():
@@ -98,6 +102,25 @@ PATCHED = "<patched>"
 _PATCHED_PATH = "runtimePatches[].trainingRuntimeSpec.template.spec.replicatedJobs[].template"
 _AS_IN_A_POD = {"env", "volumes", "volumeMounts", "VolumeMounts", "tolerations", "imagePullSecrets"}
 """Lists whose entries have the fields that they have in a Pod: the head of the page says so."""
+MEMORY_FIELDS = (
+    "attempts",
+    "missingNodes",
+    "shortNodes",
+    "creatingSince",
+    "targetsBeside",
+    "hostPorts",
+    "snapshot",
+    "refusedAnnotations",
+    "rescaleSeconds",
+    "rescaleMeasuredAt",
+    "suspendedSeconds",
+    "suspendedSecondsBeforeRunning",
+)
+"""Fields of the status in which the operator keeps what its next pass needs: `kubectl explain` describes them."""
+
+
+def _is_memory(path: str) -> bool:
+    return path.startswith("status.") and path.split(".")[1] in MEMORY_FIELDS
 
 
 def _short_names(job_kind: JobKind) -> dict[str, str]:
@@ -157,6 +180,12 @@ def _shared_section(shared: _Tables) -> Iterator[str]:
             "`status.operator` has the fields of the `status` of an AITrainingJob, and `template` those of its"
             f" `template`: [api.md](api.md). `{ROLES}` is the map of roles, which each kind names differently, such as"
             " `tfReplicaSpecs`."
+        )
+    else:
+        yield _filled(
+            "The operator also keeps what its next pass needs in `status`: "
+            + ", ".join(f"`{name}`" for name in MEMORY_FIELDS)
+            + ". `kubectl explain` describes these fields."
         )
     yield from _table(FIELDS, shared.spec, shared.status)
     if shared.rules:
