@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tests.peers import kubedl, mpi_operator, training_operator
@@ -17,21 +18,31 @@ from tjworker.api.generate import main
 _LIST = textwrap.TextWrapper(
     100, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
 )
+_PARAGRAPH = textwrap.TextWrapper(100, break_long_words=False, break_on_hyphens=False)
 _PAGES = ("docs/kinds.md", "docs/kubedl.md")
 _MARKED = re.compile(r"(<!-- rows of tests/peers: ([^>]*?) -->\n).*?(<!-- end of rows -->)", re.DOTALL)
+
+
 AGENT = "MPIJob v1"
+_ENDS = ("Deadline, backoffLimit and TTL", "What is deleted at the end", "What is deleted")
+_IN_FULL = ("When a job ends", "Restarts", *_ENDS, AGENT)
+"""Topics whose rules the pages list. They count those of the others, which their reader knows from the operator."""
 
 
 def same(rows: Iterable[Row]) -> Iterator[str]:
-    """A list under each topic."""
-    topic = ""
-    for row in rows:
-        if row.here:
-            continue
-        if row.topic != topic:
-            yield from (*([""] if topic else []), f"**{row.topic}**", "")
-            topic = row.topic
-        yield _LIST.fill(row.rule)
+    """A list under each topic, then the number of rules of the other topics."""
+    alike = [row for row in rows if not row.here]
+    for topic in _IN_FULL:
+        rules = [row.rule for row in alike if row.topic == topic]
+        if rules:
+            yield from (f"**{topic}**", "", *map(_LIST.fill, rules), "")
+    counts = Counter(row.topic for row in alike if row.topic not in _IN_FULL)
+    if counts:
+        yield _PARAGRAPH.fill(
+            "The same holds of the other topics, whose rules stand in `tests/peers` alone: "
+            + ", ".join(f"{topic[0].lower()}{topic[1:]} ({count})" for topic, count in counts.items())
+            + "."
+        )
 
 
 def differences(rows: Iterable[Row], operator: str) -> Iterator[str]:
@@ -58,7 +69,7 @@ def _sections() -> dict[str, Iterable[str]]:
 def pages() -> dict[str, str]:
     """Path -> the page with its tables made anew. Raises ValueError for a table without a mark, and KeyError for a mark
     without a table."""
-    sections = {name: "\n".join(lines) for name, lines in _sections().items()}
+    sections = {name: "\n".join(lines).rstrip() for name, lines in _sections().items()}
     used: list[str] = []
 
     def fill(mark: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""`python -m tests.upgrade`: play every upgrade and rollback and print the table of docs/upgrading.md."""
+"""`python -m tests.upgrade`: play every upgrade and rollback and print a table of them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ HEADER = ("step", "pods touched", "a new job has run", "a failed pod is replaced
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """As docs/upgrading.md shows it."""
+    """In the columns of the table in docs/upgrading.md."""
     yield f"| {' | '.join(HEADER)} |"
     yield "|---" * len(HEADER) + "|"
     for row in rows:
@@ -203,7 +203,7 @@ class Upgrades:
 
     # -- changes of version ------------------------------------------------------------------------
     def roll_back_by_the_procedure(self, version: Version) -> None:
-        """docs/upgrading.md, "Rolling back": everything stops, Redis is emptied, the version of then is applied."""
+        """Of a version whose watcher cannot read today's records: everything stops, and Redis is emptied."""
         self._lab.stop(*PROCESSES)
         self._lab.empty_redis()
         self._lab.apply_crds(version)

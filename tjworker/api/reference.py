@@ -22,9 +22,10 @@ the CRDs, `kubectl explain <kind>.spec --recursive` shows the same.
 
 Durations are whole seconds, times are RFC 3339 in UTC. `<name>` stands for a key that you choose,
 `[]` for each entry of a list, `{a,b}` for a field `a` and a field `b`. A field that begins with a
-dot belongs to the object in **bold** above it. **Required** fields have no default. The CRD limits
-the length of every string, list and map; a refusal names the limit. `kubectl get -o wide` also
-shows the message of each job.
+dot belongs to the object in **bold** above it. **Required** fields have no default. The entries of
+`env`, `volumes`, `volumeMounts`, `tolerations` and `imagePullSecrets` have the fields that they have in
+a Pod. The CRD limits the length of every string, list and map; a refusal names the limit.
+`kubectl get -o wide` also shows the message of each job.
 """
 
 
@@ -78,21 +79,54 @@ class _Tables:
         spec, status = whole["properties"]["spec"], whole["properties"]["status"]
         tables = cls(
             [row for row in _rows("spec", spec, required=True) if not _in_own_section(row, job_kind)],
-            [row for row in _rows("status", status, required=False) if not _in_own_section(row, job_kind)],
+            [
+                row
+                for row in _rows("status", status, required=False)
+                if not _in_own_section(row, job_kind) and not _is_memory(_path(row))
+            ],
             [f"| `{path}` | {_cell(rule['message'])} |" for path, rule in _all_rules("", whole)],
         )
-        roles = _role_field(job_kind)
-        if roles is None:
-            return tables
-        own, said = f"| `spec.{roles}", f"| `spec.{ROLES}"
-        parts = (tables.spec, tables.status, tables.rules)
-        return cls(*([said + row.removeprefix(own) if row.startswith(own) else row for row in rows] for rows in parts))
+        for short, long in _short_names(job_kind).items():
+            own, said = f"| `spec.{long}", f"| `spec.{short}"
+            parts = (tables.spec, tables.status, tables.rules)
+            tables = cls(*([row.replace(own, said, 1) for row in rows] for rows in parts))
+        return tables
 
 
 _LIKE_OWN = ("status.operator.", "ReplicaSpecs.<name>.template.")
 """Below these fields of another operator's kind lie the status and the pod template of an AITrainingJob."""
 ROLES = "<roles>"
 """Stands for the map of roles, which other operators name differently in each kind: tfReplicaSpecs."""
+PATCHED = "<patched>"
+"""Stands for the template of a job that a TrainJob's patch changes, below which most of a TrainJob's fields lie."""
+_PATCHED_PATH = "runtimePatches[].trainingRuntimeSpec.template.spec.replicatedJobs[].template"
+_AS_IN_A_POD = {"env", "volumes", "volumeMounts", "VolumeMounts", "tolerations", "imagePullSecrets"}
+"""Lists whose entries have the fields that they have in a Pod: the head of the page says so."""
+MEMORY_FIELDS = (
+    "attempts",
+    "missingNodes",
+    "shortNodes",
+    "creatingSince",
+    "targetsBeside",
+    "hostPorts",
+    "snapshot",
+    "refusedAnnotations",
+    "rescaleSeconds",
+    "rescaleMeasuredAt",
+    "suspendedSeconds",
+    "suspendedSecondsBeforeRunning",
+)
+"""Fields of the status in which the operator keeps what its next pass needs: `kubectl explain` describes them."""
+
+
+def _is_memory(path: str) -> bool:
+    return path.startswith("status.") and path.split(".")[1] in MEMORY_FIELDS
+
+
+def _short_names(job_kind: JobKind) -> dict[str, str]:
+    """What stands on the page for a path below `spec` -> that path in this kind."""
+    roles, patches = _role_field(job_kind), "runtimePatches" in schema(job_kind)["properties"]["spec"]["properties"]
+    return ({ROLES: roles} if roles else {}) | ({PATCHED: _PATCHED_PATH} if patches else {})
 
 
 def _in_own_section(row: str, job_kind: JobKind) -> bool:
@@ -147,6 +181,12 @@ def _shared_section(shared: _Tables) -> Iterator[str]:
             f" `template`: [api.md](api.md). `{ROLES}` is the map of roles, which each kind names differently, such as"
             " `tfReplicaSpecs`."
         )
+    else:
+        yield _filled(
+            "The operator also keeps what its next pass needs in `status`: "
+            + ", ".join(f"`{name}`" for name in MEMORY_FIELDS)
+            + ". `kubectl explain` describes these fields."
+        )
     yield from _table(FIELDS, shared.spec, shared.status)
     if shared.rules:
         yield REFUSES
@@ -175,12 +215,12 @@ def _kind(job_kind: JobKind, tables: _Tables, shared: _Tables) -> Iterator[str]:
     whole = schema(job_kind)
     yield f"## {job_kind.kind} ({job_kind.group})\n"
     yield _filled(whole["description"])
-    roles = _role_field(job_kind)
+    short_names = _short_names(job_kind)
     versions = " and ".join(f"`{version}`" for version in job_kind.api_versions)
-    scaled = job_kind.scale_spec_path.replace(roles or ROLES, ROLES)
+    scaled = job_kind.scale_spec_path.replace(short_names.get(ROLES, ROLES), ROLES)
     yield _filled(
         f"`apiVersion`: {versions}. `kubectl get {job_kind.short_name or job_kind.plural}`."
-        + (f" `{ROLES}` is `{roles}`." if roles else "")
+        + "".join(f" `{short}` is `{long}`." for short, long in short_names.items())
         + (f" Scale subresource: `{scaled}`." if scaled else "")
     )
     yield from _differences(tables, shared)
@@ -290,6 +330,8 @@ def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
     sentence = ". ".join(part.rstrip(".") for part in meaning if part)
     shown = path + "".join(suffix for suffix, _ in of_objects)
     yield f"| `{shown}` | {_type(node)}{default} | {_cell(sentence)} |"
+    if path.rpartition(".")[2] in _AS_IN_A_POD:
+        return
     for suffix, child in of_objects:
         yield from _below(path + suffix, child)
     if not of_objects:

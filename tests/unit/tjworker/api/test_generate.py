@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 
 from tests.support import fast_yaml as yaml
 from tests.support.kinds import AITRAININGJOBS
-from tjworker.api import crd, generate
+from tjworker.api import crd, generate, reference
 from tjworker.api.kinds import GUEST_KINDS, JOB_KINDS, KINDS
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.schema import Schema, structural
@@ -223,18 +223,25 @@ def test_the_reference_says_all_of_a_kind(page: str, job_kind: JobKind) -> None:
             if not any(re.match(rf"{re.escape(gone)}(?=[.[]|$)", path) for gone in lacks)
         }
         read = kept | _by_path(section)
-    roles = next(iter(re.findall(r"`<roles>`\s+is\s+`(\w+)`", own)), "<roles>")
-    said = {path.replace("<roles>", roles): meaning for path, meaning in read.items()}
+    names = dict(re.findall(r"`(<\w+>)`\s+is\s+`(.*?)`", own))
+    roles = names.setdefault("<roles>", "<roles>")
+    said = {re.sub("<roles>|<patched>", lambda m: names[m[0]], path): meaning for path, meaning in read.items()}
     spec, status = itemgetter("spec", "status")(crd.schema(job_kind)["properties"])
     fields = dict([*_fields("spec", spec), *_fields("status", status)])
     template = f"spec.{roles}.<name>.template"
     elsewhere = ("status.operator.", f"{template}.") if "operator" in status["properties"] else ()
-    assert {path: meaning for path, meaning in fields.items() if not path.startswith(elsewhere)} == said
+    memory = re.compile(rf"status\.({'|'.join(reference.MEMORY_FIELDS)})\b")
+    told = {path: meaning for path, meaning in fields.items() if not path.startswith(elsewhere)}
+    assert {path: meaning for path, meaning in told.items() if not memory.match(path)} == said
     if elsewhere:  # the page sends its reader to this kind
         assert status["properties"]["operator"]["properties"] == OWN_STATUS["properties"]
     if template in fields and elsewhere:
         role = spec["properties"][roles]["additionalProperties"]
         assert role["properties"]["template"]["properties"] == OWN_TEMPLATE["properties"]
+
+
+AS_IN_A_POD = ("env", "volumes", "volumeMounts", "VolumeMounts", "tolerations", "imagePullSecrets")
+"""Lists whose entries the page leaves to the reference of Pods."""
 
 
 def _by_path(section: str) -> dict[str, str]:
@@ -264,6 +271,8 @@ def _fields(path: str, node: Schema) -> Iterator[tuple[str, str]]:
     ]
     apart = path.endswith("ReplicaSpecs")  # what the kinds share of a role is printed once
     yield path + ("" if apart else "".join(name for name, _ in each)), _first_sentence(node.get("description", ""))
+    if path.rpartition(".")[2] in AS_IN_A_POD:
+        return
     for name, child in node.get("properties", {}).items():
         yield from _fields(f"{path}.{name}", child)
     for name, child in each:

@@ -51,8 +51,9 @@ class VariableSource(AsWritten):
 
 
 class Variable(AsWritten):
-    """An environment variable, as in a Pod. Its fields stand here for the rule that they cannot change: of a field
-    without a type CEL sees nothing."""
+    """An environment variable, as in a Pod."""
+
+    # Typed, because CEL sees nothing of a field without a type, and a rule says that variables cannot change.
 
     name: str = Field(min_length=1, max_length=1024, description="name of the variable")
     value: str | None = Field(None, max_length=1 << 20, description="its value")
@@ -69,7 +70,7 @@ class PatchMetadata(CamelModel):
 
 
 class NamedItem(AsWritten):
-    """An item of a list that Kubernetes keeps by name, as in a Pod."""
+    """An entry of a list that is merged by name."""
 
     name: str = Field(min_length=1, max_length=253, description="its name")
 
@@ -106,7 +107,7 @@ def _items(what: str, most: int, **more: Any) -> Any:
 
 
 class ContainerPatch(_Patch):
-    """What a patch changes of the container of this name."""
+    """Changes of the container of this name."""
 
     name: str = Field(min_length=1, max_length=253, description="name of a container of the runtime")
     env: list[Variable] | None = _items("its variables; not of `node` and the initializers", 128)
@@ -157,7 +158,7 @@ class PatchedJobTemplate(_Patch):
 
 
 class PatchedJob(_Patch):
-    """What a patch changes of the replicated job of this name."""
+    """Changes of the replicated job of this name."""
 
     name: str = Field(min_length=1, max_length=63, description="name of a replicated job of the runtime")
     template: PatchedJobTemplate | None = Field(None, description="what is merged into its template")
@@ -187,7 +188,7 @@ class PatchedRuntimeSpec(_Patch):
 
 
 class RuntimePatch(_Patch):
-    """Changes of the runtime for this job by one manager."""
+    """Changes of the runtime by one manager."""
 
     manager: str = Field(
         min_length=1,
