@@ -110,9 +110,25 @@ class Historian:
         """Sources whose list has ended since the last write."""
         self._shown = False
         """The API server has sent something."""
+        self._anew = False
+        """The cluster was restored from a backup, so jobs of which the history has the end may live again."""
         self._stop = threading.Event()
         self._failures = 0
         self._thread: threading.Thread | None = None
+
+    # -- terms -------------------------------------------------------------------------------------
+    def begin_term(self) -> None:
+        """Forget what the last term has shown: another watcher may have led since, and may have written newer phases
+        and deletions."""
+        with self._lock:
+            self._live, self._gone, self._lists = {}, OrderedDict(), {}
+
+    def begin_anew(self) -> None:
+        """Begin a new history of the cluster, which was restored from a backup. Older versions than before are news
+        then, and deleted jobs may be back."""
+        with self._lock:
+            self._live = {where: replace(live, count=0, rv=0) for where, live in self._live.items()}
+            self._gone, self._lists, self._anew = OrderedDict(), {}, True
 
     # -- what the watches show ---------------------------------------------------------------------
     def see(self, resource: GroupResource, kind: str, obj: Json) -> None:
@@ -201,7 +217,11 @@ class Historian:
             while len(self._gone) > MOST_GONE:
                 self._gone.popitem(last=False)
         else:
-            self._live[where] = self._count_live(resource, obj)
+            live = self._count_live(resource, obj)
+            if before is not None and live.rv < before.rv:
+                # A resumed watch begins where the last watcher stopped, and the list may have shown a newer phase.
+                return
+            self._live[where] = live
             is_new = kind == "ADDED" if before is None else before.phase != phase
             if not is_new and phase not in END_PHASES:
                 return
@@ -297,9 +317,9 @@ class Historian:
         try:
             entries = [_made(self._entry, where, changes) for where, changes in news.items()]
             self._put([entry for entry in entries if entry is not None])
-            # If `_mark_unseen` fails, these entries must not wait for another write.
+            # If `_compare` fails, these entries must not wait for another write.
             news = {}
-            self._mark_unseen(listed)
+            self._compare(listed)
         except OperatorError as error:
             if not self._failures:
                 log.warning("the history cannot be written; it waits, and reconciling goes on", error=error.message)
@@ -373,23 +393,32 @@ class Historian:
             self._pods_waiting = sum(len(changes.pods) for changes in self._news.values())
             self._moments_waiting = sum(len(changes.moments) for changes in self._news.values())
 
-    def _mark_unseen(self, listed: list[str]) -> None:
-        """Mark jobs as deleted that live in the history and are missing in their list: they were deleted while no
-        watcher ran. The time of deletion is unknown, so the present time is written."""
+    def _compare(self, listed: list[str]) -> None:
+        """Compare the history with the lists that have ended, and correct its summaries."""
         if not listed:
             return
         sources = {(resource_of(source), namespace_of(source)) for source in listed}
         summaries, at = self._store.summaries(), to_rfc3339(self._now())
         with self._lock:
-            unseen = [
-                replace(summary, deleted_at=at)
+            corrected = [
+                self._corrected(summary, at)
                 for summary in summaries
-                if not summary.deleted_at
-                and {(summary.resource, ""), (summary.resource, summary.namespace)} & sources
-                and (summary.namespace, summary.uid) not in self._live
-                and (summary.namespace, summary.uid) not in self._gone
+                if {(summary.resource, ""), (summary.resource, summary.namespace)} & sources
             ]
-        self._store.put([Entry(s.namespace, s.uid, s, self._keep_until(s)) for s in unseen], self._now())
+        entries = [Entry(s.namespace, s.uid, s, self._keep_until(s)) for s in corrected if s is not None]
+        self._store.put(entries, self._now())
+
+    def _corrected(self, summary: Summary, at: str) -> Summary | None:
+        """The summary as the list of its resource has it; None if it is right."""
+        where = summary.namespace, summary.uid
+        live = self._live.get(where)
+        if live is None:
+            # The job was deleted while no watcher ran. The time is unknown, so the present time is written.
+            return None if summary.deleted_at or where in self._gone else replace(summary, deleted_at=at)
+        if not self._anew or (not summary.deleted_at and summary.phase == live.phase):
+            return None
+        ended_at = summary.ended_at if live.phase in END_PHASES else ""
+        return replace(summary, phase=live.phase, ended_at=ended_at, deleted_at="")
 
 
 def _merge(old: _News, new: _News) -> _News:

@@ -68,6 +68,7 @@ class Term:
         self.outright = False
         """Set before the start: ignore the fencing token in Redis, because no watcher wrote it."""
         self._now = now
+        self._historian = historian
         self._stopped = stopped or threading.Event()
         self._threads: list[threading.Thread] = []
         self._sign_limit_seconds = settings.watch_timeout_seconds + 2 * settings.request_timeout_seconds
@@ -110,6 +111,8 @@ class Term:
     # -- threads -----------------------------------------------------------------------------------
 
     def start(self) -> None:
+        if self._historian is not None:
+            self._historian.begin_term()
         self._run("writer", self._write)
 
     def _write(self) -> None:
@@ -140,6 +143,8 @@ class Term:
         problem = "the cluster has a new history" if has_new_history else "the projection in Redis is incomplete"
         log.warning(f"{problem}, everything is listed again", reason=str(error))
         self.feed.stop()
+        if has_new_history and self._historian is not None:
+            self._historian.begin_anew()
         written = self.writer.written
         self._make_parts()
         if not has_new_history:

@@ -18,7 +18,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.status import END_PHASES, Failure
 from tjworker.base import Json
 from tjworker.cli.happenings import Happening
-from tjworker.cli.rows import job_phase, parse_time
+from tjworker.cli.rows import WAITING, job_phase, parse_time
 from tjworker.history.records import GONE_AT, was_killed
 
 State = Literal["phase", "waits", "starts", "runs"]
@@ -85,7 +85,7 @@ def chart(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now
 def _moments(
     job: TrainingJob, seen: Sequence[Happening], lives: Sequence[_Life], begin: datetime, end: datetime
 ) -> list[tuple[datetime, str]]:
-    """When each phase began, by time. Pending and Creating tell no event: they are known by the pods."""
+    """When each phase began, by time. Waiting, Pending and Creating tell no event: they are known by the pods."""
     status, about = job.status, f"{job.kind.lower()}/{job.name.name}"
     known = {*_CONDITION_PHASES, *END_PHASES}
     found = [
@@ -108,7 +108,8 @@ def _moments(
     found += _running_again(job, lives, sorted(found), end)
     first = min((at for at, _ in found), default=end)
     placed = [life.placed for life in lives if life.placed is not None and life.made <= first]
-    found += [(begin, "Pending"), *([(min(max(placed), first), "Creating")] if placed else [])]
+    waits = WAITING if job_phase(status.to_json()) == WAITING else "Pending"
+    found += [(begin, waits), *([(min(max(placed), first), "Creating")] if placed else [])]
     found = [(max(begin, at), phase) for at, phase in found if at <= end]
     if status.ended:
         found = [*((at, phase) for at, phase in found if phase not in END_PHASES), (end, status.phase)]

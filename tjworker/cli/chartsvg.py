@@ -16,6 +16,7 @@ from tjworker.cli.rows import duration
 WIDTH = 960
 LEFT, RIGHT, TOP, ROW, BAR = 170, 24, 64, 22, 14
 COLOURS = {
+    "Waiting": "#b8b8b8",
     "Pending": "#b8b8b8",
     "Creating": "#e3c567",
     "Running": "#3a9d5d",

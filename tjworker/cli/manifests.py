@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tjworker.api import crd
+from tjworker.api.end_policies import race_to_end
 from tjworker.api.kinds import COMPANIONS, KNOWN_KINDS, parse, resolved, trainingjob
 from tjworker.api.kinds.base import Companion, JobKind, field_errors, mapping
 from tjworker.api.kinds.trainingjob.spec import DEFAULT_IMAGE
@@ -220,6 +221,8 @@ def hints(manifest: Manifest) -> Iterator[str]:
     parsed = parse(manifest.kind.resource, manifest.raw)
     if not isinstance(parsed, TrainingJob):
         return
+    if race := race_to_end(parsed):
+        yield race
     read = _references(manifest.raw.get("spec"))
     pods = [role for role in parsed.roles if role.workload == "Pod"]
     for role in pods:

@@ -338,7 +338,7 @@ class NotThere(View):
 
 def _count(handler: RequestHandler) -> None:
     """Count a request that is over. Tornado calls this for each."""
-    code = handler.get_status()
+    code = max(handler.get_status(), getattr(handler, "outcome", 0))
     result = "ok" if code < 400 else "refused" if code < 500 else "failed"
     metrics.PAGE_REQUESTS.inc(view=getattr(handler, "counted", "other"), result=result)
 

@@ -66,11 +66,13 @@ class Shared(Generic[T]):
     async def arrive(self) -> T:
         """The same as `wait`, without a thread that waits."""
         reading = asyncio.wrap_future(self.begin())
-        try:
-            # Shielded: the reading goes on for the others.
-            return await asyncio.wait_for(asyncio.shield(reading), self._left_seconds())
-        except TimeoutError:
-            raise self._silence() from None
+        # asyncio reports a failure that nobody asks for, also of a reading that this caller has given up.
+        reading.add_done_callback(lambda done: done.cancelled() or done.exception())
+        # `wait` cancels nothing: the reading goes on for the others.
+        await asyncio.wait([reading], timeout=self._left_seconds())
+        if not reading.done():
+            raise self._silence()
+        return reading.result()
 
     def _left_seconds(self) -> float:
         return max(0.0, self._began + self._longest_seconds - time.monotonic())

@@ -39,6 +39,9 @@ class Stream(RequestHandler):
     def initialize(self, site: Site) -> None:
         self.site = site
         self.gone = threading.Event()
+        self.outcome = 200
+        """The status code that the metrics count. The response has another where the stream itself says what failed: a
+        browser shows no body of a stream that was refused."""
 
     def prepare(self) -> None:
         check_host(self.site, self.request)
@@ -84,7 +87,7 @@ class Watch(Stream):
             self.set_status(self.site.viewers.readable(error)[0])
         except NoPlace as full:
             # The page's script then reads the view from time to time.
-            self.set_status(429 if full.own else 503)
+            self.set_status(_no_place_code(full))
 
     def _check_viewer(self, watch: str) -> Viewer:
         """Raises NotAllowed if the cluster does not know the token, or the viewer may not read the job."""
@@ -132,13 +135,17 @@ class Logs(Stream):
                 with self.site.logs.take(viewer.name):
                     await self._follow(viewer, found, namespace)
             except NotAllowed as error:
-                await self.say("end", error.message)
+                await self._end(error.code, error.message)
             except OperatorError as error:
-                await self.say("end", self.site.viewers.readable(error)[1])
+                await self._end(*self.site.viewers.readable(error))
             except NoPlace as full:
-                await self.say("end", _no_place(self.site.logs, full))
+                await self._end(_no_place_code(full), _no_place(self.site.logs, full))
             finally:
                 self.gone.set()
+
+    async def _end(self, code: int, why: str) -> None:
+        self.outcome = code
+        await self.say("end", why)
 
     def _find(self, resource: str, namespace: str, name: str) -> tuple[Viewer, FoundJob]:
         viewer = self.viewer()
@@ -196,6 +203,10 @@ def _left_out(count: int) -> str:
         f"{MOST_FOLLOWED} logs are followed, {count} more are not: choose a role, or a replica by its index or the name"
         " of its pod"
     )
+
+
+def _no_place_code(full: NoPlace) -> int:
+    return 429 if full.own else 503
 
 
 def _no_place(logs: Places, full: NoPlace) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from tjworker.api.end_policies import race_to_end
 from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
@@ -162,7 +163,7 @@ def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = 
         # The first status may have been deferred until the first pod was seen: the job started with that pod.
         began = min((pod.created_at for pod in pods if pod.created_at), default=at)
         status = status.model_copy(update={"start_time": min(began, at)})
-    parts = ("the job is accepted", tell_left_out(job), _overruled(job), _ignored(job, rules))
+    parts = ("the job is accepted", tell_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
     message = "; ".join(text for text in parts if text)
     status = set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
     return note_errors(job, status, at)

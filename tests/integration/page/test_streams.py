@@ -17,7 +17,7 @@ from tests.integration.page.test_shown import cells, text_of
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.page_world import PageWorld
-from tests.support.waiting import PATIENCE_SECONDS
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api import labels
 from tjworker.api.resources import EVENTS, PODS
 from tjworker.api.status import TrainerStatus
@@ -27,6 +27,7 @@ from tjworker.cli.logstream import Excerpt, Wanted
 from tjworker.history.records import Entry, Moment, Summary, kept_job, kept_pod, summary_of
 from tjworker.page import server, streams, views
 from tjworker.page.board import Reader
+from tjworker.telemetry.metrics import REGISTRY
 
 KIND = "aitrainingjobs.elasticdeeplearning.ai"
 DIGITS = make_job("digits").workers(2)
@@ -91,6 +92,11 @@ def test_a_quiet_stream_beats(page: PageWorld, monkeypatch: pytest.MonkeyPatch) 
         assert {following()[0] for _ in range(3)} == {"beat"}
 
 
+def ended(result: str) -> float:
+    """How many streams of logs have ended so."""
+    return REGISTRY.get_sample_value("tj_page_requests_total", {"view": "logs", "result": result}) or 0.0
+
+
 def test_a_viewer_takes_so_many_streams_and_leaves_the_others_to_other_viewers(page: PageWorld) -> None:
     page.add(make_job("of-a").workers(1), "team-a")
     page.site.watchers.most, page.site.watchers.each = 2, 1
@@ -98,12 +104,13 @@ def test_a_viewer_takes_so_many_streams_and_leaves_the_others_to_other_viewers(p
     with stream(page, watch, "team-a") as following, stream(page, watch, "team-b") as of_another:
         following(), of_another()
         assert [page.get(watch, who).code for who in ("team-a", "team-c", "")] == [429, 503, 401]
-    logs = f"/logs/{KIND}/team-a/of-a"
+    logs, before = f"/logs/{KIND}/team-a/of-a", (ended("ok"), ended("refused"), ended("failed"))
     page.site.logs.each = 0
     assert "you follow 0 logs already" in page.get(logs, "team-a").body
     page.site.logs.most, page.site.logs.each = 0, 1
     assert "0 logs are being followed already" in page.get(logs, "team-a").body
     assert "your token may not" in page.get(logs, "team-b").body, "a place is only for those who may read the job"
+    until("each is counted", lambda: (ended("ok"), ended("refused") - 2, ended("failed") - 1) == before)
 
 
 def test_on_ones_own_machine_viewers_are_not_told_apart(real_redis: RealRedis) -> None:

@@ -212,6 +212,44 @@ def test_a_list_that_is_older_than_a_resumed_watch_takes_nothing_back(world: Wor
     assert world.story.summary.phase == "Succeed"
 
 
+def test_a_resumed_watch_that_is_older_than_a_list_adds_no_phase_behind_it(world: World) -> None:
+    world.page(job_object(), rv="6")
+    world.page(job_object("Running"), rv="9")
+    for rv, phase in (("7", "Created"), ("9", "Running"), ("10", "Scaling")):
+        raw = job_object(phase)
+        raw["metadata"]["resourceVersion"] = rv
+        world.historian.see(AITRAININGJOBS, "MODIFIED", raw)
+    assert [moment.phase for moment in world.story.moments] == ["Running", "Scaling"]
+
+
+def test_a_new_term_takes_a_phase_that_another_watcher_has_led_through_as_known(world: World) -> None:
+    world.job("ADDED", "Created")
+    world.historian.begin_term()
+    world.page(job_object("Running"), rv="9")  # the other watcher has written that moment
+    assert [moment.phase for moment in world.story.moments] == ["Created"]
+
+
+RESTORED = {"the watcher has run throughout": False, "the watcher was started after the restore": True}
+
+
+@pytest.mark.parametrize("sentence", RESTORED)
+@pytest.mark.parametrize("last", ["MODIFIED", "DELETED"])
+def test_a_job_that_a_restore_of_etcd_brings_back_lives_in_the_history(sentence: str, last: str, world: World) -> None:
+    world.job("ADDED", "Running")
+    world.job(last, "Succeed", completionTime=to_rfc3339(NOW))
+    world.historian.write()
+    world.now += 60
+    if RESTORED[sentence]:
+        world.new_historian()
+        world.page(job_object("Running"), rv="3")
+    world.historian.begin_anew()
+    world.page(job_object("Running"), rv="3")
+    summary = world.story.summary
+    assert (summary.phase, summary.ended_at, summary.deleted_at) == ("Running", "", "")
+    world.job("MODIFIED", "Failed")
+    assert world.story.moments[-1].phase == "Failed"
+
+
 def test_an_object_of_a_list_that_cannot_be_read_costs_the_others_nothing(world: World) -> None:
     world.job("ADDED", "Running")
     odd: list[Any] = [{"metadata": "none"}, {"metadata": {"namespace": "a", "uid": "u"}, "status": 7}]

@@ -96,6 +96,9 @@ SOONER, LATER = (
 RUNS = DIGITS.status(phase="Running", start_running_time=at(5), conditions=(condition("Running", 5),))
 CASES: dict[str, Case] = {
     "a job that nobody has taken up waits": Case(DIGITS, ("Pending 0-100",), ()),
+    "a job that waits for an object that its spec names": Case(
+        DIGITS.status(conditions=(condition("Waiting", 1),)), ("Waiting 0-100",), ()
+    ),
     "phases without an Event are known by the pods": Case(
         RUNS, ("Pending 0-2", "Creating 2-5", "Running 5-100"), pods=(pod(placed=1, started=3), pod(1, placed=2))
     ),

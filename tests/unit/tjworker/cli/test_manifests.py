@@ -475,6 +475,15 @@ HINTS: dict[str, tuple[Any, str]] = {
         make_job("digits").role("trainer", template={"spec": {**_of()["spec"], "restartPolicy": "OnFailure"}}),
         "restartPolicy of trainer's template has no effect: the role's counts (",
     ),
+    "completePolicy Any, and two roles that complete": (
+        make_job("digits").role("master").role("trainer", 2).spec(completePolicy="Any"),
+        "spec.completePolicy Any: the first of the roles master, trainer to complete ends the job, whatever the others do;"
+        " set completePolicy None for each role that must not end it",
+    ),
+    "completePolicy Any, and one role that completes": (
+        make_job("digits").role("master").role("ps", 2, completePolicy="None").spec(completePolicy="Any"),
+        "",
+    ),
     "a variable that is set twice": (
         make_job("digits").role("trainer", template=_of(env=[{"name": "A", "value": v} for v in "12"])),
         "container aitj-a of trainer sets A twice: the last one counts",

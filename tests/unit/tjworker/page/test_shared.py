@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 
 import pytest
@@ -59,6 +60,28 @@ def test_all_who_ask_while_a_reading_lasts_share_its_value_or_its_failure() -> N
     store.speaks.clear()
     store.failure = Transient("away")
     assert asyncio.run(ask(20)) == [store.failure] * 20
+
+
+def test_a_reading_that_fails_after_its_callers_have_given_up_is_no_error_of_the_server() -> None:
+    """Python 3.14 reports it for a shielded reading, earlier ones for one that is only awaited."""
+    store, reported = Store(), list[object]()
+    store.failure = Transient("away")
+    shared = Shared(store.read, "Redis", first_seconds=0.01)
+
+    async def ask() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
+        with pytest.raises(Transient, match="has not answered"):
+            await shared.arrive()
+        reading = shared.begin()
+        store.speaks.set()
+        assert reading.exception(PATIENCE_SECONDS) is store.failure
+        del reading
+        await asyncio.sleep(0)
+        shared.begin()  # lets the earlier reading go, and asyncio reports what was never asked for
+        gc.collect()
+
+    asyncio.run(ask())
+    assert reported == []
 
 
 def test_a_caller_who_gives_up_leaves_the_reading_to_the_others() -> None:

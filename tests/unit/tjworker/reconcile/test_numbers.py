@@ -172,6 +172,17 @@ def test_a_job_whose_first_status_waited_for_its_pods_began_with_the_first_of_th
     assert accept(begun, ago(0), RULES, pods).start_time == ago(50)
 
 
+def test_a_job_that_the_first_of_its_roles_ends_is_accepted_with_a_warning() -> None:
+    def message(complete: str) -> str:
+        job = make_job().role("trainer", 2).role("ps", completePolicy=complete).spec(completePolicy="Any").build()
+        created = accept(job, ago(0), RULES).condition("Created")
+        assert created is not None
+        return created.message
+
+    assert message("None") == "the job is accepted"
+    assert message("All").startswith("the job is accepted; spec.completePolicy Any: the first of the roles")
+
+
 def test_a_number_that_does_not_count_is_told_with_the_role_that_has_it() -> None:
     job = make_job().role("ps", 2).role("trainer", 3, least=1, most=8).spec(replicas=5).build()
     told = condition(accept(job, ago(0), RULES), "Created")[2]
