@@ -28,6 +28,7 @@ from localcluster.client import ApiError, Client, ignoring
 from localcluster.controllers.common import delete_pod, pods_path
 from localcluster.informer import Informers, key_of
 from localcluster.kubelet import troubles
+from localcluster.kubelet.admission import Room
 from localcluster.kubelet.troubles import Ending
 from localcluster.machine import KeyedMachine
 from localcluster.objects import is_ready, micro_timestamp, timestamp, with_condition
@@ -89,6 +90,7 @@ class Kubelet(KeyedMachine):
         self._failing: dict[str, tuple[str, str]] = {}
         """Node -> (a word of `troubles`, its value)."""
         self._beats: dict[str, int] = {}
+        self._rooms: dict[str, Room] = {}
         self._taken_away: set[str] = set()
         self._lease_due: dict[str, float] = {}
         self.nodes = informers.get("/api/v1/nodes")
@@ -101,9 +103,11 @@ class Kubelet(KeyedMachine):
     def add_nodes(self, nodes: Sequence[NodeConfig]) -> None:
         for node in nodes:
             self.configs[node.name] = node
+            self._rooms[node.name] = Room(node.name)
             self.recorders[node.name] = Recorder(self.client, self.clock, "kubelet", node.name)
             self.enqueue(f"node:{node.name}")
             for pod in self.pods.by("node", node.name):
+                self._rooms[node.name].see(pod)
                 self.enqueue(f"pod:{key_of(pod)}")
 
     # --- failing ---------------------------------------------------------------------------------------------------
@@ -167,7 +171,9 @@ class Kubelet(KeyedMachine):
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
         pod = new or old or {}
-        if pod["spec"].get("nodeName") in self.configs:
+        room = self._rooms.get(pod["spec"].get("nodeName", ""))
+        if room is not None:
+            room.leave(pod) if new is None else room.see(pod)
             self.enqueue(f"pod:{key_of(pod)}")
 
     # --- work ------------------------------------------------------------------------------------------------------
@@ -345,9 +351,15 @@ class Kubelet(KeyedMachine):
     def turned_away(self, pod: Json, now: float) -> bool:
         """Whether the node has refused a pod that it had not seen before; then its status says so."""
         name = pod["spec"]["nodeName"]
-        config = self.configs[name]
+        if (pod.get("status") or {}).get("startTime"):
+            return False
+        config, node = self.configs[name], self.nodes.get(name)
         found = troubles.refusal(self.trouble(name), pod, config.capacity(), config.gpu_resource)
-        if found is None or (pod.get("status") or {}).get("startTime"):
+        if found is None and node is not None:
+            found = self._rooms[name].refusal(pod, node)
+        if found is None:
+            # At once: the next pod may be looked at before the API server shows this one's start.
+            self._rooms[name].admit(pod)
             return False
         self.recorders[name].warning(pod, *found)
         self.write_pod_status(pod, troubles.rejected(pod, found, now))

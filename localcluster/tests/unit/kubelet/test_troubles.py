@@ -125,6 +125,88 @@ def test_a_kubelet_that_is_started_anew_turns_away_nothing_that_runs() -> None:
     assert phases(cluster) == ["Running"]
 
 
+# -- no place for it -------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Placed:
+    """By hand, past the scheduler, beside a pod of 6 CPUs on host port 80 of a node of 8 CPUs, 32 GiB and 2 GPUs."""
+
+    want: tuple[str, str]
+    """Reason, and how the message goes on."""
+    limits: dict[str, str] = field(default_factory=dict)
+    spec: Json = field(default_factory=dict)
+    ports: tuple[int, ...] = ()
+
+
+def short_of(resource: str, requested: int, used: int, capacity: int) -> tuple[str, str]:
+    said = f"requested: {requested}, used: {used}, capacity: {capacity}"
+    return f"OutOf{resource}", f"Node didn't have enough resource: {resource}, {said}"
+
+
+def predicate(name: str, why: str) -> tuple[str, str]:
+    return name, f"Predicate {name} failed: {why}"
+
+
+GI = 2**30
+RUNS = ("", "")
+PLACED = {
+    "What is left is enough.": Placed(RUNS, {"cpu": "2", GPU: "2"}),
+    "Another pod has the CPUs.": Placed(short_of("cpu", 2001, 6000, 8000), {"cpu": "2001m"}),
+    "More memory than the node has.": Placed(short_of("memory", 33 * GI, 0, 32 * GI), {"memory": "33Gi"}),
+    "More GPUs than the node has.": Placed(short_of(GPU, 3, 0, 2), {GPU: "3"}),
+    "A device that the node never had is not looked at.": Placed(RUNS, {"example.com/fpga": "1"}),
+    "The node has not its label.": Placed(
+        predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector"),
+        spec={"nodeSelector": {"no": "such"}},
+    ),
+    "Another pod has its host port.": Placed(
+        predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports"), ports=(80,)
+    ),
+    "Without CPUs and label, the CPUs are named.": Placed(
+        short_of("cpu", 9000, 6000, 8000), {"cpu": "9"}, {"nodeSelector": {"no": "such"}}
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PLACED.values(), ids=PLACED.keys())
+def test_a_pod_for_which_the_node_has_no_place_is_turned_away(case: Placed) -> None:
+    def hand_placed(name: str, limits: dict[str, str], ports: tuple[int, ...], **spec: Any) -> Json:
+        main = {"name": "main", "image": "none", "resources": {"limits": limits, "requests": limits}}
+        return bound(name, containers=[{**main, "ports": [{"containerPort": p, "hostPort": p} for p in ports]}], **spec)
+
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, hand_placed("a", {"cpu": "6"}, (80,)))
+    cluster.client.create(PODS, hand_placed("p", case.limits, case.ports, **case.spec))
+    cluster.run_until_idle()
+    status = of(cluster, "p")["status"]
+    reason, message = case.want
+    assert (status["phase"], status.get("reason", "")) == ("Failed" if reason else "Running", reason)
+    assert status.get("message", "") == (f"Pod was rejected: {message}" if reason else "")
+    assert ("containerStatuses" in status) is not bool(reason)
+
+
+def test_a_tainted_node_turns_away_whom_its_taint_would_end() -> None:
+    cluster = cluster_of_one()
+    tainted(cluster)
+    # The taint manager deletes it at the same time.
+    kept = bound()
+    kept["metadata"]["finalizers"] = ["example.com/look"]
+    cluster.client.create(PODS, kept)
+    cluster.run_until_idle()
+    assert of(cluster, "p")["status"]["reason"] == "TaintToleration"
+
+
+def test_who_has_ended_or_is_gone_makes_room() -> None:
+    cluster = cluster_of_one()
+    cluster.client.create(PODS, pod("ends", cpu="4", annotations={"fake.localcluster/run-seconds": "5"}))
+    cluster.client.create(PODS, pod("goes", cpu="4"))
+    cluster.advance(6)
+    cluster.client.delete(f"{PODS}/goes")
+    cluster.run_until_idle()
+    cluster.client.create(PODS, pod("new", cpu="8", nodeName="node-0"))
+    cluster.run_until_idle()
+    assert phases(cluster) == ["Running", "Succeeded"]
+
+
 # -- ended -----------------------------------------------------------------------------------------
 def evicted(kind: str) -> Callable[[LocalCluster], None]:
     return lambda cluster: annotate(cluster, POD, evict=kind)
