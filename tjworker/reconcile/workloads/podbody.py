@@ -115,11 +115,11 @@ def pod_template(
     ours = {**role_labels(job, role.name), **_master_label(job, role, index)}
     metadata = {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})}
     if gang is not None and not role.helper:
-        _join(job, gang, metadata, spec)
+        _join(gang, metadata, spec)
     return {"metadata": metadata, "spec": spec}
 
 
-def _join(job: TrainingJob, gang: Membership, metadata: JsonDict, spec: JsonDict) -> None:
+def _join(gang: Membership, metadata: JsonDict, spec: JsonDict) -> None:
     if gang.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = gang.scheduler_name
     if group := pod_group_of(metadata, spec) or gang.group:
