@@ -13,6 +13,7 @@ import yaml
 
 from charts.templating import render_template
 from charts.workloads import COMPONENTS, REDIS, WITH_HISTORY, network_policies, with_labels, workload
+from tjworker.api.generate import to_yaml
 from tjworker.base import JsonDict
 from tjworker.kube import rbac
 from tjworker.settings import Settings
@@ -89,7 +90,7 @@ def chart_files() -> dict[str, str]:
     for folder in sorted((K8S / "kinds").iterdir()):
         files[f"files/kinds/{folder.name}.yaml"] = _kept_crd(folder / "crd.yaml")
     for name in ("podmonitor", "rules", "network"):
-        files[f"files/monitoring/{name}.yaml"] = _dump(
+        files[f"files/monitoring/{name}.yaml"] = to_yaml(
             [_in_namespace(document, rbac.NAMESPACE) for document in _load(K8S / "monitoring" / f"{name}.yaml")]
         )
     files["files/monitoring/dashboard.json"] = (K8S / "monitoring" / "dashboard.json").read_text(encoding="utf-8")
@@ -118,10 +119,6 @@ def _sources() -> Iterator[Path]:
 
 def _load(path: Path) -> list[JsonDict]:
     return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
-
-
-def _dump(documents: list[JsonDict]) -> str:
-    return str(yaml.dump_all(documents, sort_keys=False, width=120))
 
 
 def _values(text: str) -> str:
@@ -187,7 +184,7 @@ def _priority_class() -> str:
 def _kept_crd(path: Path) -> str:
     (document,) = _load(path)
     annotations = {**document["metadata"].get("annotations", {}), **KEEP}
-    return _dump([{**document, "metadata": {**document["metadata"], "annotations": annotations}}])
+    return to_yaml([{**document, "metadata": {**document["metadata"], "annotations": annotations}}])
 
 
 def _roles() -> dict[str, str]:

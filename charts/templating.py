@@ -13,28 +13,17 @@ The key `@@labels` includes the labels of every object.
 from __future__ import annotations
 
 import re
-from typing import Any
 
-import yaml
-
+from tjworker.api.generate import to_yaml
 from tjworker.base import JsonDict
 
 _LINE = re.compile(r"^(?P<indent> *)(?P<key>(?:- )?(?:[\w./-]+: )?)'?@@(?P<mark>.*?)'?$")
 
 
-class _Dumper(yaml.SafeDumper):
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
 def render_template(documents: list[JsonDict]) -> str:
     """The documents as text, each begun by `---`."""
-    return "".join("---\n" + _fill_in(_dump(document)) for document in documents)
-
-
-def _dump(document: JsonDict) -> str:
     # Never folded: a mark is on one line.
-    return str(yaml.dump(document, Dumper=_Dumper, sort_keys=False, width=10_000))
+    return "".join("---\n" + _fill_in(to_yaml([document], width=10_000)) for document in documents)
 
 
 def _fill_in(text: str) -> str:

@@ -137,6 +137,7 @@ class KnownObjects:
         if projected is None:
             self._forget(identity)
             return
+        # Written, but begins no pass: a report of progress or an own status write brings nothing new to decide on.
         if known is not None and projected.decisive and projected.decisive == known.decisive:
             projected = replace(projected, change=replace(projected.change, quiet=True))
         change = projected.change

@@ -58,6 +58,7 @@ class RequestBook:
         except (ValueError, TypeError, AttributeError):
             # No API server admits such a pod. If one does, the other pods must still be counted.
             requests = NodeRequests(pods=1)
+        # The pods of a job request the same, so they share one object in memory.
         requests = self._shared.setdefault(requests, requests)
         waiting = waiting_pod("/".join(identity), pod, requests) if node == WAITING else None
         waits_as = waiting_name(waiting) if waiting is not None else ""

@@ -182,6 +182,7 @@ class ProjectionWriter:
         return GATHER_SECONDS if busy else 0.0
 
     def _write(self, batches: Sequence[Batch]) -> None:
+        # All of them before the first write: none of it belongs into Redis if the cluster has a new history.
         for batch in batches:
             self._history.check(batch)
         changes: list[Change] = []
@@ -298,6 +299,7 @@ class ProjectionWriter:
 
     def _apply(self, changes: Sequence[Change]) -> None:
         """Write changes, and the progress with them."""
+        # While the call waits for a full Redis, `_make_room` writes the deletions among them.
         progress, self._refused = self._progress.take(), changes
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
         self._refused = ()

@@ -71,10 +71,12 @@ class Term:
         self._historian = historian
         self._stopped = stopped or threading.Event()
         self._threads: list[threading.Thread] = []
+        # Without an event or bookmark, a watch shows a sign of life only when it is opened again.
         self._sign_limit_seconds = settings.watch_timeout_seconds + 2 * settings.request_timeout_seconds
         self._redis = RedisRetry(self._stopped, now, self.make_rng())
         self._repairs = Repairs(store.queue, settings, now)
         self._redis.refused = self._repairs.refused
+        # `_make_parts` makes both again if Redis was emptied during the term: then everything is listed again.
         self._make_feed = partial(
             Feed,
             make_reflector=lambda *which, **where: Reflector(

@@ -23,7 +23,7 @@ from tjworker.api.observed import (
     ServiceRecord,
     WorkloadRecord,
 )
-from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
+from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.base import GroupResource, Terminal
 
 
@@ -93,7 +93,6 @@ def decode_view(
     children: Mapping[GroupResource, Mapping[str, bytes]],
     *,
     seen: Mapping[GroupResource, int] | None = None,
-    nodes: Mapping[str, bytes] | None = None,
 ) -> tuple[dict[str, Any] | None, Observed]:
     """The raw job (None when there is none) and what is observed of it, out of the parts of a store's View."""
     groups: dict[GroupResource, tuple[Any, ...]] = {
@@ -101,14 +100,12 @@ def decode_view(
         for resource, records in children.items()
         if resource in RECORD_TYPES
     }
-    node_records = {name: decode(NODES, data) for name, data in sorted((nodes or {}).items())}
     observed = Observed(
         pods=groups.get(PODS, ()),
         services=groups.get(SERVICES, ()),
         replicasets=groups.get(REPLICASETS, ()),
         jobs=groups.get(BATCH_JOBS, ()),
         pod_groups={resource: groups[resource] for resource in ALL_POD_GROUPS if resource in groups},
-        nodes={name: record for name, record in node_records.items() if isinstance(record, NodeRecord)},
         seen=dict(seen or {}),
     )
     return (orjson.loads(job) if job is not None else None), observed

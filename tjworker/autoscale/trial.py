@@ -117,12 +117,10 @@ class Trial:
             and (not size.gpu or fleet.over_gpu + replicas * size.gpu <= 0)
         )
 
-    def hold(self, size: ReplicaSize, node: int, step: int = 1) -> None:
-        """Reserve room on a node for a waiting pod; with `step` -1, release it."""
+    def hold(self, size: ReplicaSize, node: int) -> None:
+        """Reserve room on a node for a waiting pod."""
         # The sums count the requests of waiting pods already.
-        self.fleet.take_many(size, node, step)
-        if step < 0:
-            self._freed(size, node)
+        self.fleet.take_many(size, node, 1)
 
     def _take(self, size: ReplicaSize, node: int, step: int) -> None:
         fleet = self.fleet

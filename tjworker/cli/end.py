@@ -1,5 +1,5 @@
 """`tj preempt` and `tj fail`: end a job by hand, with a reason that its status keeps. One write of the annotation that
-the operator acts on (seed: trainingjob-operator); what the end leaves of the pods is cleanPodPolicy's.
+the operator acts on; cleanPodPolicy decides which pods the end deletes.
 """
 
 from __future__ import annotations

@@ -165,12 +165,12 @@ def pod_row(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:
     )
 
 
-def align(rows: Sequence[Sequence[str]], gap: int = 3) -> list[str]:
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns side by side, as kubectl prints them; the last one is not padded."""
     if not rows:
         return []
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return ["".join(cell.ljust(width + gap) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return ["".join(cell.ljust(width + 3) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def queue_line(stats: QueueStats) -> str:

@@ -41,6 +41,7 @@ def read_children(
     reader = _Reader(kube, job, lease)
     if ALL_PODS in confirmed or len(pod_names) > MOST_GETS:
         pods = reader.every_pod(uid, observed.pods, page_size)
+        # Later rounds of this pass may ask for other pods: they are answered, too.
         confirmed.add(ALL_PODS)
     else:
         pods = reader.each(PODS, pod_names, observed.pods)

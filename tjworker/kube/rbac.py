@@ -17,9 +17,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, get_args
-
-import yaml
+from typing import get_args
 
 from tjworker.api import generate
 from tjworker.api.kinds import KNOWN_KINDS
@@ -289,15 +287,8 @@ def _kustomization(row: Resource) -> str:
     return _text([made], head)
 
 
-class _Dumper(yaml.SafeDumper):
-    """Without anchors: kubectl would read them, people would not."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
 def _text(documents: list[JsonDict], head: str = HEAD) -> str:
-    return head + yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120)
+    return head + generate.to_yaml(documents)
 
 
 def _namespaces(text: str, operator: str) -> list[str]:

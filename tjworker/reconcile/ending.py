@@ -33,9 +33,9 @@ def resume_end(p: Pass) -> Pass:
     return p if p.status.ending is None else replace(p, end=p.status.ending)
 
 
-def finish(p: Pass, *, whole_view: bool = True) -> Plan:
+def finish(p: Pass) -> Plan:
     """The plan that carries out the end `p.end`: delete what the policy deletes, and set the end phase when all of it
-    is gone. `whole_view`: false if this pass has created objects that `p` does not show; the end phase then waits."""
+    is gone."""
     job, end, at = p.job, p.end, p.at
     assert end is not None  # noqa: S101  the caller has looked
     cleaning = cleaning_at(job, end.phase, end.reason, p.rules.autoclean)
@@ -47,7 +47,7 @@ def finish(p: Pass, *, whole_view: bool = True) -> Plan:
     stuck = find_stuck_deletions(p.pods, p.now)
     writes = clean_up(p, cleaning, f"the job ends in {end.phase}, and {cleaning} takes it")
     status = report_deletions(job, status, stuck, writes, end.reason, end.message, at)
-    if not whole_view or remain(p, cleaning):
+    if remain(p, cleaning):
         message = f"the job ends in {end.phase}: {end.message}"
         plan = outcome.finish_plan(job, status, "Terminating", at, writes=writes, message=message)
         return replace(plan, requeue_after_seconds=0 if _are_unanswered(writes) else stuck.next_seconds)

@@ -71,6 +71,7 @@ def mark_node_troubles(
     names = {p.name for p in placed}
     pods = tuple(look.mark(p) if p.name in names else p for p in observed.pods)
     if NODES in observed.seen and any(not _known(p.node, observed) and p.node not in missing for p in placed):
+        # The pod was placed a moment ago, and the watch of nodes may be behind that of pods.
         look.waits.append(_SETTLED_SECONDS)
     if look.ask:
         look.waits.append(ASK_AGAIN_SECONDS)

@@ -113,6 +113,8 @@ def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | No
         if kind in OWNERS:
             owner, owner_uid = JobName(OWNERS[kind], namespace, name), uid
         elif resource == PODS and kind in _WORKLOADS:
+            # A pod names only its workload as controller. Its labels name the job; whether the workload still exists,
+            # and belongs to that job, is looked up by the workload's UID.
             workload = WorkloadName(_WORKLOADS[kind], namespace, name, uid)
             job_kind = kind_of_labels(its_labels)
             if job_kind is not None and its_labels.get(labels.JOB_NAME):
@@ -184,6 +186,7 @@ def find_orphans(
             continue
         workload = (workloads or {}).get(c.workload, "foreign") if c.workload is not None else "gone"
         if workload == "foreign":
+            # Its pods belong to its own controller, whatever their labels say: a template may have been copied.
             continue
         if c.deleted_at:
             # deletionTimestamp is the end of the grace period. A minute later no kubelet is still busy with it.
@@ -193,6 +196,7 @@ def find_orphans(
                 why = f"in deletion since {c.deleted_at} on node {c.node}, which is gone"
                 found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, grace_seconds=0, why=why)))
         elif workload == "gone" and c.owner in owners and owners[c.owner] != c.owner_uid:
+            # By UID: a job of the same name that was created since adopts nothing of the one before.
             why = f"its job {c.owner.key} with UID {c.owner_uid} does not exist"
             found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
         elif c.workload is not None and workload == "gone" and c.owner in owners:

@@ -72,6 +72,7 @@ def view_slots(
     for index in range(role.replicas):
         pod, attempt = slots.get(index), attempt_of(attempts, index)
         name = pod.name if pod is not None else f"{owner_name(job.name.name, role.name)}-{index}"
+        # The status decides, not the pod: a completed replica's pod may be gone, and must not be missed.
         final = index in completed or index in failed
         ended: State = "succeeded" if index in completed else "failed"
         state = ended if final else _state(role, pod, index, attempt, over, status)

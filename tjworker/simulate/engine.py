@@ -39,11 +39,8 @@ class JobRun:
     paused_until: float = 0.0
     service: float = 0.0
     """Replica-seconds so far."""
-    has_run: bool = False
     changed: int = 0
     """Version of the pods and the target. What is computed from them may be cached by it."""
-    last_move: tuple[float, int, int] | None = None
-    """(second, from, to) of the last change of the target."""
 
     @property
     def trainers(self) -> list[Pod]:
@@ -257,7 +254,6 @@ class World:
         for name, replicas in self.mover.targets(self, self.now).items():
             run = self.runs[name]
             if replicas != run.target:
-                run.last_move = (self.now, run.target, replicas)
                 run.target = replicas
                 run.outcome.moves += 1
                 self._follow(run)
@@ -427,12 +423,11 @@ class World:
         return speed.rate(run.layout, run.done)
 
     def _sample(self) -> None:
-        waiting = sum(run.outcome.started_at is None for run in self.runs.values())
         missing = 0
         for name, pods in self.services.items():
             up = sum(pod.ready_at <= self.now for pod in pods)
             missing += max(0, self.service_targets.get(name, 0) - up)
-        sample = Sample(self.now, self._cpu, self._gpus, waiting, missing)
+        sample = Sample(self.now, self._cpu, self._gpus, missing)
         if self.outcome.samples and self.outcome.samples[-1].at == self.now:
             self.outcome.samples[-1] = sample
         else:

@@ -40,7 +40,6 @@ class Sample:
     cpu_milli: int
     """Requested by pods on nodes, including pods that are not simulated."""
     gpus: int
-    waiting_jobs: int
     missing: int
     """The number of pods that services lack."""
 
@@ -54,7 +53,6 @@ class SimulationOutcome:
     jobs: list[JobOutcome]
     samples: list[Sample]
     decisions: int = 0
-    wall_seconds_of_decisions: float = 0.0
 
     @property
     def by_gpu(self) -> bool:

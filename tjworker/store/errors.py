@@ -70,6 +70,7 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
     if word == "LOST":
         return Lost(f"{text.removeprefix('LOST ')} (Redis at {where})")
     passing, reason = _PASSING.get(word), REDIS_AWAY
+    # The client cuts the first word from the text of each error that has a class of its own.
     if isinstance(error, exceptions.BusyLoadingError):
         passing = _PASSING["LOADING"]
     elif isinstance(error, exceptions.ReadOnlyError):
@@ -79,6 +80,7 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
     elif isinstance(error, exceptions.ClusterCrossSlotError | exceptions.MovedError) or _OF_A_SCRIPT in text:
         return Terminal(f"Redis at {where} {CLUSTER_MODE}: {text}", reason="RedisRefused")
     elif isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
+        # Somebody may mend the ACL, but not within this call.
         return Terminal(
             f"Redis at {where} refuses the user of TJ_REDIS_URL: {text}; see docs/redis.md for the ACL it needs"
         )
@@ -86,6 +88,7 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
         passing = "does not answer"
     elif isinstance(error, exceptions.ConnectionError):
         passing = "cannot be reached"
+    # A full Redis still takes deletions: the watcher makes room before it tries again.
     if passing == _PASSING["OOM"]:
         reason = REDIS_FULL
     if passing:

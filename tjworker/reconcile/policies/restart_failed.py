@@ -52,6 +52,7 @@ def restart_failed(p: Pass) -> Pass:
     p = p.log_decisions(*replaced)
     if not failed:
         return p.with_new_attempts(draft.status()).log_restarts(replaced)
+    # The first one is the likely cause: when a rank dies, its peers fail in their collectives a moment later.
     failed.sort(key=lambda f: (f.diagnosis.failure.time, f.replica.name))
     # `_judge` logs the restarts for failures, which must come before those for deletions.
     return _judge(p, failed, draft).log_restarts(replaced).add_failures([f.diagnosis.failure for f in failed])

@@ -47,6 +47,7 @@ def shape_owner(
     if view.misled and owner.condition and role.makes_pods:
         yield _delete_misled(resource, owner)
         return
+    # A batch Job that has ended creates no pods, whatever its parallelism.
     if owner.desired != count and not owner.condition:
         yield _scale(p.now, resource, owner, count, f"role {role.name} is to have {count} pods")
     for replica in view.replicas:
@@ -55,6 +56,7 @@ def shape_owner(
         elif _needs_ordinal(replica):
             yield _give_ordinal(job, replica)
     yield from _delete_surplus(view, owner, f"role {role.name} is to have {count} pods")
+    # The controller counts a pod on a dead node as live, and replaces it only once it is deleted.
     for pod in (*view.others, *(r.pod for r in view.replicas if r.pod is not None)):
         if pod.lost and to_delete(pod):
             yield delete_pod(pod, pod.lost)

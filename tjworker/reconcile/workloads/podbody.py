@@ -102,6 +102,7 @@ def pod_template(
         "priorityClassName"
     ):
         spec["priorityClassName"] = priority
+    # By default a pod on the host network asks the node's resolver, which does not know the Services of the replicas.
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
     user_labels = {**labels.labels_for_children(job), **_mapping(meta.get("labels"))}
@@ -112,14 +113,15 @@ def pod_template(
         **_mapping(meta.get("annotations")),
         **file_annotations(files),
     }
+    # Ours replace those of the template: a pod with another job's labels would count as that job's.
     ours = {**role_labels(job, role.name), **_master_label(job, role, index)}
     metadata = {"labels": {**user_labels, **ours}, **({"annotations": annotations} if annotations else {})}
     if gang is not None and not role.helper:
-        _join(job, gang, metadata, spec)
+        _join(gang, metadata, spec)
     return {"metadata": metadata, "spec": spec}
 
 
-def _join(job: TrainingJob, gang: Membership, metadata: JsonDict, spec: JsonDict) -> None:
+def _join(gang: Membership, metadata: JsonDict, spec: JsonDict) -> None:
     if gang.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = gang.scheduler_name
     if group := pod_group_of(metadata, spec) or gang.group:

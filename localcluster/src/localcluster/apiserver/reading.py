@@ -11,7 +11,7 @@ from localcluster.apiserver import selectors
 from localcluster.apiserver.errors import StatusError, bad_request, gone, not_found, resource_version_too_large
 from localcluster.apiserver.forms import Presenter, wanted_form
 from localcluster.apiserver.options import number
-from localcluster.apiserver.selectors import FieldTest, Match
+from localcluster.apiserver.selectors import Match
 from localcluster.resources import Resource
 from localcluster.storage import Compacted, Item, Key, Store
 from localcluster.wire import Json, Request, Response
@@ -32,7 +32,6 @@ class Selection(NamedTuple):
     """From fieldSelector metadata.name: the common watch of one object needs no scan."""
     labels: Match | None
     fields: Match | None
-    field_tests: tuple[FieldTest, ...] = ()
 
     def matches(self, obj: Json) -> bool:
         return (self.labels is None or self.labels(obj)) and (self.fields is None or self.fields(obj))
@@ -56,7 +55,6 @@ def selection(resource: Resource, namespace: str, request: Request) -> Selection
         name,
         selectors.label_selector(request.query.get("labelSelector", "")),
         selectors.field_selector(rest),
-        tuple(tests),
     )
 
 

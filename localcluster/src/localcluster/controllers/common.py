@@ -18,7 +18,6 @@ from localcluster.recorder import Recorder
 from localcluster.wire import Json
 
 BURST_REPLICAS = 500
-CREATE_NAME_LIMIT = 253
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 

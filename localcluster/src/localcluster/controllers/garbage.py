@@ -23,7 +23,6 @@ FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 DISCOVER = "discover"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-DISCOVERY_SETTLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)

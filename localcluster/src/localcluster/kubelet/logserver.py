@@ -20,8 +20,6 @@ from urllib.parse import parse_qsl, urlsplit
 from localcluster.kubelet.logs import FOLLOW_SECONDS, Follower, LogOptions, read
 from localcluster.kubelet.logstreams import Find
 
-FakeLog = Callable[[str, str], str | None]
-
 
 class LogServer:
     def __init__(

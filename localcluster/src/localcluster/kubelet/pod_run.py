@@ -59,7 +59,6 @@ class PodRun:
         self.deadline_passed = False
         self.ending: Ending | None = None
         """The kubelet ends it on its own account."""
-        self._mount_retry_at = 0.0
         self._volumes: dict[str, Path] | None = None
         self._tokens_due: float | None = None
         """When they are renewed; None: not written by this kubelet, or the pod wants none."""

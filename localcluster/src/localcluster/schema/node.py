@@ -62,7 +62,6 @@ class Node:
     int_or_string: bool = False
     list_type: str = ""
     list_map_keys: tuple[str, ...] = ()
-    map_type: str = ""
     rules: tuple[Rule, ...] = ()
 
     @property
@@ -161,6 +160,5 @@ def build(schema: Json) -> Node:
         int_or_string=int_or_string,
         list_type=_text(schema.get("x-kubernetes-list-type")),
         list_map_keys=_texts(schema.get("x-kubernetes-list-map-keys")),
-        map_type=_text(schema.get("x-kubernetes-map-type")),
         rules=_rules(schema.get("x-kubernetes-validations")),
     )

@@ -71,12 +71,10 @@ def test_a_view_decodes_to_the_job_and_what_is_observed_sorted_by_name() -> None
         b'{"kind":"AITrainingJob"}',
         {PODS: pods, BATCH_JOBS: {"w": encode(WorkloadRecord("w", "u", 2))}},
         seen={PODS: 9},
-        nodes={"n": encode(NodeRecord("n", "u", 3))},
     )
     assert raw == {"kind": "AITrainingJob"}
     assert [pod.name for pod in observed.pods] == ["a", "b"]
     assert observed.jobs == (WorkloadRecord("w", "u", 2),)
-    assert observed.nodes == {"n": NodeRecord("n", "u", 3)}
     assert observed.seen == {PODS: 9}
 
 
