@@ -55,7 +55,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """For `-n auto`. More than there are CPUs: in much of its time some test waits for real processes (ADR 41)."""
+    """For `-n auto`. More than there are CPUs: in much of its time some test waits for real processes."""
     if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
         return None  # pytest-xdist reads it
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

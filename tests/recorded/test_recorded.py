@@ -1,4 +1,4 @@
-"""No answer of a pure part has changed that nobody meant to change (ADR 41)."""
+"""No answer of a pure part has changed that nobody meant to change."""
 
 from __future__ import annotations
 

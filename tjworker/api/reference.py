@@ -84,7 +84,11 @@ class _Tables:
                 for row in _rows("status", status, required=False)
                 if not _in_own_section(row, job_kind) and not _is_memory(_path(row))
             ],
-            [f"| `{path}` | {_cell(rule['message'])} |" for path, rule in _all_rules("", whole)],
+            [
+                f"| `{path}` | {_cell(rule['message'])} |"
+                for path, rule in _all_rules("", whole)
+                if not rule["message"].startswith(_NAMES_ROLES)
+            ],
         )
         for short, long in _short_names(job_kind).items():
             own, said = f"| `spec.{long}", f"| `spec.{short}"
@@ -102,6 +106,8 @@ PATCHED = "<patched>"
 _PATCHED_PATH = "runtimePatches[].trainingRuntimeSpec.template.spec.replicatedJobs[].template"
 _AS_IN_A_POD = {"env", "volumes", "volumeMounts", "VolumeMounts", "tolerations", "imagePullSecrets"}
 """Lists whose entries have the fields that they have in a Pod: the head of the page says so."""
+_NAMES_ROLES = ("a role of a ", "a role of an ")
+"""How a rule begins that only names the roles of a kind, as the field of the roles does."""
 MEMORY_FIELDS = (
     "attempts",
     "missingNodes",

@@ -10,7 +10,7 @@ from tjworker.cli.console import echo
 @click.command(short_help="Print the script that completes tj in a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> int:
-    """Print what makes SHELL complete commands, options and the names of jobs.
+    """Print the script that makes SHELL complete commands, options and names of jobs.
 
     \b
     source <(tj completion bash)              in ~/.bashrc; zsh likewise in ~/.zshrc

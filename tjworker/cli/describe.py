@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 @in_namespace
 def describe(job: str, namespace: str | None) -> int:
     """Explain the state of JOB: why it is waiting or failed, what restarted it and when it retries, what the autoscaler
-    did, how much of its time limits is left, and how old this information is. Of a job that is gone, what the history
-    keeps (`tj history`).
+    did, how much of its time limits is left, and how old this information is. A deleted job is shown from the
+    history (`tj history`).
 
     \b
     tj describe digits

@@ -38,8 +38,8 @@ _MARKS = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL
 @click.command(short_help="Check Redis, cluster and operator; print the settings.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
 def doctor(output: str) -> int:
-    """Check Redis, the cluster, CRDs, permissions, the operator's processes and clocks, and say what to do about each
-    that is wrong. Then print every setting with its value and where it comes from.
+    """Check Redis, the cluster, CRDs, permissions, the operator's processes and clocks, and say how to mend what
+    is wrong. Then print every setting with its value and where it comes from.
 
     Exit code 1 when a check has failed; a warning is not a failure.
     """

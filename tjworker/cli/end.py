@@ -17,7 +17,7 @@ from tjworker.cli.output import as_object, tell
 @as_object
 @in_namespace
 def preempt(job: str, message: str, output: str | None, namespace: str | None) -> int:
-    """End JOB as Preempted, for good: its pods go, so that others get their room. To let it wait instead, `tj suspend`.
+    """End JOB as Preempted, for good, and delete its pods to make room. To let it wait instead, use `tj suspend`.
 
     \b
     tj preempt digits -m "the room is needed for release 7"
@@ -31,7 +31,7 @@ def preempt(job: str, message: str, output: str | None, namespace: str | None) -
 @as_object
 @in_namespace
 def fail(job: str, message: str, output: str | None, namespace: str | None) -> int:
-    """End JOB as Failed, for good, where waiting for its program to fail would waste time.
+    """End JOB as Failed, for good, without waiting for its program to fail.
 
     \b
     tj fail digits -m "the loss is NaN since epoch 3"

@@ -19,8 +19,8 @@ from tjworker.cli.output import dump
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
 @in_namespace
 def events(job: str, warnings: bool, output: str, namespace: str | None) -> int:
-    """Show the Events of JOB, of its pods and of what keeps them, oldest first. Those of pods that are gone are among
-    them; Kubernetes keeps Events for an hour.
+    """Show the Events of JOB, its pods, ReplicaSets and batch Jobs, oldest first, deleted pods included. Kubernetes
+    keeps Events for an hour.
 
     \b
     tj events digits

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 )
 @in_namespace
 @click.option("-A", "--all-namespaces", is_flag=True, help="Jobs of all namespaces.")
-@click.option("-w", "--watch", is_flag=True, help="Go on printing a row for each change, until Ctrl-C.")
+@click.option("-w", "--watch", is_flag=True, help="Print a row for each change, until Ctrl-C.")
 def get(job: str | None, output: str, namespace: str | None, all_namespaces: bool, watch: bool) -> int:
     """Show all jobs, or JOB and its pods.
 

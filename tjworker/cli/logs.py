@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 @click.option("--index", type=click.IntRange(min=0), help="Only this replica of the role.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last N lines of each.")
 @click.option("--since", metavar="DURATION", help="Only lines that are younger, such as 30s, 5m or 2h.")
-@click.option("--timestamps", is_flag=True, help="The time in front of each line.")
-@click.option("-p", "--previous", is_flag=True, help="Of the run before this one, where a container was restarted.")
+@click.option("--timestamps", is_flag=True, help="Begin each line with its time.")
+@click.option("-p", "--previous", is_flag=True, help="Logs of the previous run of restarted containers.")
 @in_namespace
 def logs(job: str, follow: bool, role: str | None, index: int | None, namespace: str | None, **which: Any) -> int:
-    """Show the logs of all replicas of JOB. With -f a line says where a replica's pod was replaced.
+    """Show the logs of all replicas of JOB. With -f, a line marks each pod that was replaced.
 
     \b
     tj logs digits -f

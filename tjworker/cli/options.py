@@ -14,7 +14,7 @@ without_logs = click.option(
     "--quiet",
     "no_logs",
     is_flag=True,
-    help="With --wait: phases alone, without the programs' output.",
+    help="With --wait: show phases, but not the programs' output.",
 )
 in_namespace = click.option("-n", "--namespace", help="Namespace; default: the context's.")
 

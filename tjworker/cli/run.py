@@ -29,7 +29,7 @@ from tjworker.cli.output import as_object, dump
 @click.option("--env", multiple=True, metavar="NAME=VALUE", help="A variable; may be given many times.")
 @click.option("--restarts", type=click.IntRange(min=0), default=3, help="How often a failed replica is restarted (3).")
 @click.option("--port", type=click.IntRange(1, 65535), help="A port by which the replicas reach each other.")
-@click.option("-w", "--wait", is_flag=True, help="Show its output and wait for its end; 1 unless it succeeds.")
+@click.option("-w", "--wait", is_flag=True, help="Show its output until its end; exit code 1 unless it succeeds.")
 @without_logs
 @click.option("--dry-run", is_flag=True, help="Print the manifest and create nothing.")
 @as_object

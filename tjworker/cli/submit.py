@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Check manifests and create their jobs.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
-@click.option("-w", "--wait", is_flag=True, help="Show their output and wait for their ends; 1 unless all succeed.")
+@click.option("-w", "--wait", is_flag=True, help="Show their output until all end; exit code 1 unless all succeed.")
 @without_logs
 @as_object
 @click.option("-n", "--namespace", help="Namespace; default: the manifest's, else the context's.")

@@ -15,8 +15,8 @@ from tjworker.cli.output import as_object, tell
 @as_object
 @in_namespace
 def suspend(job: str, output: str | None, namespace: str | None) -> int:
-    """Delete the pods of JOB and let it wait until `tj resume`. Its time limits stand still, what has succeeded stays
-    so, and no restart is counted.
+    """Delete the pods of JOB and let it wait until `tj resume`. Its time limits stop, its successes are
+    kept, and no restart is counted.
 
     \b
     tj suspend digits
@@ -29,7 +29,7 @@ def suspend(job: str, output: str | None, namespace: str | None) -> int:
 @as_object
 @in_namespace
 def resume(job: str, output: str | None, namespace: str | None) -> int:
-    """Let JOB go on after `tj suspend`: its pods are made again, its time limits go on where they were.
+    """Continue JOB after `tj suspend`: create its pods again, and let its time limits run on.
 
     \b
     tj resume digits

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 @in_namespace
 def timeline(job: str, output: str, namespace: str | None) -> int:
     """Draw the life of JOB: when it was in which phase, when each pod waited, started, ran and ended, what scaled it
-    and what failed. Of pods that are gone it knows what Kubernetes' Events tell, which are kept for an hour. Of a
-    job that is gone it draws what the history keeps.
+    and what failed. Deleted pods are drawn from Kubernetes' Events, which last for an hour; a deleted job is drawn
+    from the history.
 
     \b
     tj timeline digits

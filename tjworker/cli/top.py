@@ -25,11 +25,10 @@ ANSWER_SECONDS = 1.0
 @click.command(short_help="Show the load of cluster, queue and workers.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
 def top(output: str) -> int:
-    """Show what pods request of each node and who they belong to, what the work queue holds, and what each worker does
-    at this moment. Requests, not use: they are what decides whether one more replica finds a node (`kubectl top` has
-    the use, where a metrics server runs).
+    """Show what the pods of each job request of each node, what the work queue holds, and what each worker does now.
+    Requests, not usage, decide whether one more replica finds a node; `kubectl top` shows usage.
 
-    Needs the operator's Redis (TJ_REDIS_URL; beside a local stack it is known) for queue and workers.
+    Queue and workers are read from the operator's Redis: set TJ_REDIS_URL, except beside a local stack.
     """
     from tjworker.cli.cluster import choose_kubeconfig, missing_settings, user_cluster
 

@@ -31,11 +31,6 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "the next change of the job or a pod, the next list of the watcher, or a day later",
     ),
     (
-        "write `deaths` from 2 on with a far time in `queue:delayed`",
-        "nothing: a wait after deaths of more than 5 minutes is ignored",
-        "at once",
-    ),
-    (
         "set `queue:turn`, `queue:in-line` or a score of `queue:line` beyond all others",
         "namespaces do not take turns: some wait as long as others have work",
         "the leading watcher's repair with each resync (30 s)",
@@ -104,11 +99,6 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "make kombu's bindings another type (also with beat's and Flower's user)",
         "a process that has just started sends and takes no task; running ones go on",
         "the leading watcher's next repair of the queue (30 s)",
-    ),
-    (
-        "write text, or a number beyond all integers, where a number belongs",
-        "it counts as 0, or as none",
-        "the next write",
     ),
     (
         "run a script that never ends",

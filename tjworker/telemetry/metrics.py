@@ -374,14 +374,21 @@ def markdown() -> Iterator[str]:
     yield ""
     yield "No label names a job, a namespace or a node, except where `TJ_METRICS_JOBS` asks for it. What is exported"
     yield "by the leading watcher is true of the whole operator and has one value; everything else is summed over"
-    yield "processes. A worker's processes share one page."
+    yield "processes. A worker's processes share one page. These labels have the same values everywhere:"
+    yield ""
+    common = {"kind": _KIND, "resource": _RESOURCE, "job_namespace": "its namespace", "job_name": "its name"}
+    for name, values in common.items():
+        yield f"- `{name}`: {values}"
     yield ""
     yield "| metric | type | exported by | labels | what |"
     yield "|---|---|---|---|---|"
     for metric in TABLE:
-        labels = "; ".join(f"`{name}`: {values}" for name, values in metric.labels.items()) or "none"
+        labels = "; ".join(
+            f"`{name}`" if common.get(name) == values else f"`{name}`: {values}"
+            for name, values in metric.labels.items()
+        )
         only = f"; only with `TJ_{metric.setting.upper()}`" if metric.setting else ""
-        yield f"| `{metric.name}` | {metric.kind} | {', '.join(metric.by)} | {labels} | {metric.what}{only} |"
+        yield f"| `{metric.name}` | {metric.kind} | {', '.join(metric.by)} | {labels or 'none'} | {metric.what}{only} |"
 
 
 def main(arguments: Sequence[str] = ()) -> int:

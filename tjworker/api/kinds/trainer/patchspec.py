@@ -176,7 +176,7 @@ class PatchedJobSet(_Patch):
     """What a patch changes of the runtime's template."""
 
     metadata: PatchMetadata | None = Field(
-        None, description="labels and annotations of the JobSet under Kubeflow's Trainer; here of nothing but the gang"
+        None, description="labels and annotations of Trainer's JobSet; here they reach the PodGroup alone"
     )
     spec: PatchedJobSetSpec | None = Field(None, description="replicated jobs that are changed")
 

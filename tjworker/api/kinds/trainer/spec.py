@@ -364,7 +364,7 @@ class RuntimeTemplate(CamelModel):
     """What jobs are made of."""
 
     metadata: PatchMetadata | None = Field(
-        None, description="labels and annotations of the JobSet under Kubeflow's Trainer; here of nothing but the gang"
+        None, description="labels and annotations of Trainer's JobSet; here they reach the PodGroup alone"
     )
     spec: JobSetSpec = Field(description="the replicated jobs")
 
