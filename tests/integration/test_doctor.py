@@ -246,12 +246,12 @@ def no_worker(world: World) -> Iterator[None]:
 def idle_worker(world: World) -> Iterator[None]:
     app, to = make_app(world.settings), [default_nodename(None)]
     queue = app.conf.task_default_queue
-    cancelled = app.control.cancel_consumer(queue, destination=to, reply=True, timeout=10.0)
+    cancelled = app.control.cancel_consumer(queue, destination=to, reply=True, timeout=60.0)
     assert cancelled, "it obeys"
     try:
         yield
     finally:
-        app.control.add_consumer(queue, destination=to, reply=True, timeout=10.0)
+        app.control.add_consumer(queue, destination=to, reply=True, timeout=60.0)
         app.close()
 
 

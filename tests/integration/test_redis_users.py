@@ -136,7 +136,7 @@ def test_a_script_that_never_ends_is_what_the_probes_see(tmp_path: Path) -> None
             password = passwords.get(name, "any")
             return redis.Redis(port=valkey.port, username=name, password=password, retry=at_once, **options)  # type: ignore[arg-type]
 
-        with client("tj-tasks", socket_timeout=1) as tasks, client("probe") as probe:
+        with client("tj-tasks", socket_timeout=3) as tasks, client("probe") as probe:
             assert probe.ping()
             endless = tasks.script_load("while true do end")
             with pytest.raises(redis.TimeoutError):

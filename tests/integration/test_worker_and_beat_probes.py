@@ -119,9 +119,9 @@ def test_a_worker_that_answers_and_takes_no_task_is_not_alive(start: Start, own_
     worker.until("it takes tasks", 200, 200)
     with make_app(Settings(redis_url=own_valkey.url)) as app:
         queue, name = app.conf.task_default_queue, default_nodename(None)
-        app.control.cancel_consumer(queue, destination=[name], reply=True, timeout=10.0)
+        app.control.cancel_consumer(queue, destination=[name], reply=True, timeout=60.0)
         worker.until("it is seen", 503, 503)
-        assert app.control.inspect(destination=[name], timeout=10.0).ping(), "as alive as a ping can tell"
+        assert app.control.inspect(destination=[name], timeout=60.0).ping(), "as alive as a ping can tell"
     assert f"it does not consume the queue {queue}" in worker.ask("livenessProbe")[1]
 
 

@@ -189,7 +189,9 @@ class ControlPlane:
         while not self._ready():
             for process in started:
                 how = process.ended()
-                if how or time.monotonic() > deadline:
+                # Only the API server is asked whether it is ready: etcd, which is looked at first, is not what lacks.
+                late = time.monotonic() > deadline and process is started[-1]
+                if how or late:
                     said = process.last_words()
                     for each in started:
                         each.stop(0)

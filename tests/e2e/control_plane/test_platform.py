@@ -107,8 +107,23 @@ def without_finalizers(rules: list[Json]) -> list[Json]:
 
 
 # -- Pod Security ----------------------------------------------------------------------------------
-def test_a_job_that_keeps_to_restricted_lives_its_whole_life(world: RealWorld) -> None:
+def restrict(world: RealWorld) -> None:
+    """Admission takes the label up a moment after it was written."""
     world.label_namespace(**ENFORCE)
+    pod = {"metadata": {"name": "lax"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
+
+    def holds() -> bool:
+        try:
+            send(world._transport, "POST", f"/api/v1/namespaces/{world.namespace}/pods?dryRun=All", pod)
+        except RefusedError as error:
+            return "violates PodSecurity" in str(error)
+        return False
+
+    world.until("Pod Security holds", holds)
+
+
+def test_a_job_that_keeps_to_restricted_lives_its_whole_life(world: RealWorld) -> None:
+    restrict(world)
     flaky = play(failing_attempts=1, failing_run_seconds=1, run_seconds=3)
     world.apply(job({"trainer": hardened(role(2, annotations=flaky, restartPolicy="OnFailure", restartScope="Pod"))}))
     world.until("it succeeds", lambda: world.phase() == "Succeed")
@@ -117,7 +132,7 @@ def test_a_job_that_keeps_to_restricted_lives_its_whole_life(world: RealWorld) -
 
 
 def test_a_job_that_does_not_keep_to_restricted_says_so_and_is_tried_again(world: RealWorld) -> None:
-    world.label_namespace(**ENFORCE)
+    restrict(world)
     world.apply(job({"trainer": role(2, annotations=play())}))
     world.until("it says why", lambda: world.condition("Running").get("reason") == "FailedCreate")
     message = world.condition("Running")["message"]
@@ -135,7 +150,7 @@ def test_a_job_that_does_not_keep_to_restricted_says_so_and_is_tried_again(world
 def test_a_training_job_that_keeps_to_restricted_lives_its_whole_life(world: RealWorld) -> None:
     """Master with etcd, parameter server and trainers, and the one that is made again: by its batch Job's controller,
     or by the operator where that one lets it wait."""
-    world.label_namespace(**ENFORCE)
+    restrict(world)
     world.apply(training_job(least=2, pservers=1, fault_tolerant=True, **RESTRICTED))
     world.until("it runs", lambda: world.phase() == "Running", within_seconds=600)
     before = living(world)
@@ -149,7 +164,7 @@ def test_a_training_job_that_keeps_to_restricted_lives_its_whole_life(world: Rea
 
 
 def test_a_training_job_that_does_not_keep_to_restricted_says_so(world: RealWorld) -> None:
-    world.label_namespace(**ENFORCE)
+    restrict(world)
     world.apply(training_job(least=2, pservers=1))
     world.until("it says why", lambda: world.condition("Running").get("reason") == "FailedCreate")
     assert 'violates PodSecurity "restricted' in world.condition("Running")["message"]

@@ -29,13 +29,13 @@ def test_only_who_has_the_certificate_reads_logs(tmp_path: Path) -> None:
                 context.load_cert_chain(tmp_path / f"{name}.crt", tmp_path / f"{name}.key")
             url = f"https://127.0.0.1:{server.port}/healthz"
             if name == "own":
-                with urllib.request.urlopen(url, context=context, timeout=20) as answer:
+                with urllib.request.urlopen(url, context=context, timeout=60) as answer:
                     answers[name] = answer.read()
             else:
                 with pytest.raises(OSError):  # noqa: PT011  TLS' own words
-                    urllib.request.urlopen(url, context=context, timeout=20)
+                    urllib.request.urlopen(url, context=context, timeout=60)
         assert answers == {"own": b"ok"}
         with pytest.raises(OSError):  # noqa: PT011
-            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=20)
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/healthz", timeout=60)
     finally:
         server.close()

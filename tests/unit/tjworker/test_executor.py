@@ -176,7 +176,7 @@ def test_a_patch_is_a_merge_patch() -> None:
 def test_writes_of_one_pass_are_under_way_at_once() -> None:
     """Each waits at the API server for another one: one after the other they would never meet."""
     room = Room(width=2)
-    meeting, alone, plain = threading.Barrier(2, timeout=10), threading.Lock(), room.api.request
+    meeting, alone, plain = threading.Barrier(2, timeout=60), threading.Lock(), room.api.request
 
     def request(method: str, path: str, **more: Any) -> HttpResponse:
         if method == "POST":

@@ -134,14 +134,14 @@ SILENT = {"nothing": b"", "half a proof": b"x" * 9, "a proof and no command": b"
 @pytest.mark.parametrize("sent", SILENT.values(), ids=SILENT.keys())
 def test_who_proves_nothing_is_not_held(worker: Worker, sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpi_agent, "PROOF_SECONDS", 0.05)
-    with socket.create_connection(("127.0.0.1", worker.port), timeout=30) as line, line.makefile("rb") as answer:
+    with socket.create_connection(("127.0.0.1", worker.port), timeout=60) as line, line.makefile("rb") as answer:
         line.sendall(sent)
         assert len(answer.read()) == mpi_agent.NONCE_BYTES, "its nonce, and the end"
 
 
 def test_a_command_that_is_too_long_is_not_read(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpi_agent, "PROOF_SECONDS", 600.0)
-    with socket.create_connection(("127.0.0.1", worker.port), timeout=30) as line, line.makefile("rb") as answer:
+    with socket.create_connection(("127.0.0.1", worker.port), timeout=60) as line, line.makefile("rb") as answer:
         line.sendall(b"x" * mpi_agent.MAC_BYTES + (mpi_agent.MOST_BYTES + 1).to_bytes(4, "big"))
         assert len(answer.read()) == mpi_agent.NONCE_BYTES, "its nonce, and the end"
 

@@ -92,11 +92,11 @@ def test_the_server_answers_with_the_report() -> None:
     server = HealthServer(0, lambda: reports[0], host="127.0.0.1")
     server.start()
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=PATIENCE_SECONDS) as answer:
             assert orjson.loads(answer.read())["reflectors"]["pods"]["state"] == "watching"
         reports.pop(0)
         with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5)
+            urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=PATIENCE_SECONDS)
         assert caught.value.code == 503
     finally:
         server.stop()
@@ -109,7 +109,7 @@ def test_a_client_that_says_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -
     server.start()
     try:
         for half in (b"", b"GET /healthz HT"):
-            with socket.create_connection(("127.0.0.1", server.port), timeout=5) as silent:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as silent:
                 silent.sendall(half)
                 assert silent.recv(1) == b""
     finally:
@@ -134,7 +134,7 @@ def test_a_probe_that_hangs_up_leaves_nothing_in_the_log(capfd: pytest.CaptureFi
     server._server.shutdown_request = shut_down  # type: ignore[method-assign]
     server.start()
     try:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as client:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as client:
             client.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         asked.set()

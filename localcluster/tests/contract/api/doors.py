@@ -125,7 +125,7 @@ class RealDoor:
 
     def send(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
         told = self._pool.request(
-            method, self._host + target, body=body or None, headers={**headers, **self._headers}, timeout=30
+            method, self._host + target, body=body or None, headers={**headers, **self._headers}, timeout=120
         )
         # A header that comes several times is one with commas.
         return Answer(told.status, {name.lower(): told.headers[name] for name in told.headers}, told.data)

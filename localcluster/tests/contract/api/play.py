@@ -17,7 +17,7 @@ from contract.api.script import CLUSTER_WIDE, HOW, PLURALS, SUBRESOURCE_KINDS, C
 from contract.api.views import answer, event, pick
 
 _VARIABLE = re.compile(r"\$(?:\$|\{(?P<path>[^}]+)\}|(?P<word>\w+))")
-_EVENT_SECONDS = 30.0
+_EVENT_SECONDS = 120.0
 
 
 def play(case: Case, door: Door) -> Iterator[tuple[Step, str]]:

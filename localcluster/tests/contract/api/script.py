@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 FOLDER = Path(__file__).with_name("cases")
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 PLURALS = {
     "configmaps": ("/api/v1", "v1", "ConfigMap"),

@@ -24,7 +24,7 @@ from contract.api.script import Case, load
 CASES = {case.sentence: case for case in load()}
 REAL_KUBECONFIG = os.environ.get("TJ_REAL_KUBECONFIG", "")
 RECORDED_ON_MINOR = 36
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 @pytest.fixture(scope="session")
