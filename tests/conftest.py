@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import redis
+import structlog
 
 from benchmarks.support.valkey import Valkey
 from tjworker.settings import Settings
@@ -29,6 +30,10 @@ def pytest_configure() -> None:
     for name in list(os.environ):
         if name in theirs or name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
             del os.environ[name]
+    # structlog's own choice, rich's traceback with every local variable, takes a second for each bug that a test makes.
+    *before, _ = structlog.get_config()["processors"]
+    plain = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*before, plain])
 
 
 COLLECT_GARBAGE_AFTER_OBJECTS = 20_000

@@ -9,6 +9,7 @@ from tests.chaos.served import GUESTS, SETTINGS
 from tests.chaos.waves import RUNTIMES, SCENARIOS
 from tests.scenarios.world import World
 from tests.support.kinds import collection_of, resource_of
+from tests.support.tiers import one_in
 from tests.support.trainer import RUNTIME_PATH
 from tjworker.api.kinds import KINDS
 from tjworker.api.kinds.base import seen_status
@@ -20,7 +21,7 @@ def test_each_kind_that_is_served_has_a_life() -> None:
     assert {resource_of(manifest) for manifest in SCENARIOS.values()} == {*KINDS, *GUESTS}
 
 
-@pytest.mark.parametrize("name", SCENARIOS)
+@pytest.mark.parametrize("name", one_in(4, SCENARIOS))
 def test_a_life_ends_as_its_name_says(name: str) -> None:
     manifest, world = SCENARIOS[name], World(nodes=3, kinds=SETTINGS["TJ_KINDS"])
     for named in RUNTIMES:

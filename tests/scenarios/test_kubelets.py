@@ -9,6 +9,7 @@ import pytest
 
 from localcluster.kubelet.node import NodeConfig
 from tests.scenarios.world import World, job, play, role
+from tests.support.tiers import one_in
 from tjworker.settings import Settings
 
 GPU = "nvidia.com/gpu"
@@ -54,7 +55,7 @@ def test_gpus_that_stay_away_are_a_fault_of_their_node(world: World) -> None:
     assert (counts["application"], counts["node"] >= 1) == (0, True)
 
 
-@pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", "TopologyAffinityError", "OutOfcpu"])
+@pytest.mark.parametrize("reason", one_in(3, ["UnexpectedAdmissionError", "TopologyAffinityError", "OutOfcpu"]))
 def test_a_node_that_turns_pods_away_for_an_hour_costs_ten_requests_a_minute_at_most(reason: str) -> None:
     world = World(nodes=1, seed=1)
     world.fail_node("node-0", f"Reject={reason}")

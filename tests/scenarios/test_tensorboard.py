@@ -10,6 +10,7 @@ import pytest
 
 from tests.scenarios.world import CountingTransport, World, job, play, role
 from tests.support.clocks import shared
+from tests.support.tiers import one_in
 from tjworker.api import kinds
 from tjworker.api.model import FieldError, InvalidJob
 from tjworker.controllers.orphans import OrphanCollector
@@ -151,7 +152,7 @@ REFUSALS: dict[str, tuple[str, HttpResponse, str, int]] = {
 }
 
 
-@pytest.mark.parametrize("sentence", REFUSALS)
+@pytest.mark.parametrize("sentence", one_in(2, REFUSALS))
 def test_one_that_is_refused_is_told_once_and_the_job_goes_on(sentence: str) -> None:
     resource, answer, words, most = REFUSALS[sentence]
     world = World(nodes=2)

@@ -52,6 +52,12 @@ LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "le
 
 
 @cache
+def settings_with(**settings: Any) -> Settings:
+    """Kept: to look for all of them in the environment takes 2 ms, and a world begins in some 15."""
+    return Settings(write_concurrency=1, **settings)
+
+
+@cache
 def guest_crd(kind: str, file: str = "crd.yaml") -> Json:
     loaded: Json = yaml.safe_load((ROOT / f"k8s/kinds/{kind}/{file}").read_text())
     return loaded
@@ -125,7 +131,7 @@ class World:
     ) -> None:
         """`beside`: another operator, in whose cluster this one works, too."""
         self.seed = the_seed() if seed is None else seed
-        self.settings = Settings(write_concurrency=1, **settings)
+        self.settings = settings_with(**settings)
         self.clock: VirtualClock = VirtualClock() if beside is None else beside.clock
         self.cluster: LocalCluster
         if beside is not None:

@@ -12,6 +12,7 @@ from tests.simulation.__main__ import share_of
 from tests.simulation.faults.histories import lived
 from tests.simulation.histories import BUSY_SECONDS, FOR_EVER, Act, History, make_history
 from tests.simulation.quiet import quiet
+from tests.support.tiers import one_in
 
 
 def test_a_history_comes_to_a_gpu_that_ails_for_minutes_under_a_pod_that_waits_for_its_start() -> None:
@@ -49,7 +50,7 @@ FOUND = {
 """Histories without a theme that went wrong once, by the operator's fault or the judge's."""
 
 
-@pytest.mark.parametrize("seed", FOUND, ids=FOUND.values())
+@pytest.mark.parametrize("seed", one_in(3, FOUND), ids=FOUND.values())
 def test_a_history_that_went_wrong(seed: int) -> None:
     with quiet():
         verdict, _ = lived(make_history(seed))
@@ -67,7 +68,7 @@ def test_a_share_has_histories_of_every_sort(share: float) -> None:
     assert min(of_sort.values()) > len(some) / 8, of_sort
 
 
-@pytest.mark.parametrize("before_the_calm", range(5, 65, 20))
+@pytest.mark.parametrize("before_the_calm", one_in(3, range(5, 65, 20)))
 @pytest.mark.parametrize("scope", ["Pod", "All"])
 @pytest.mark.parametrize("start_seconds", [1, 40])
 def test_it_is_not_quiet_while_a_program_is_still_to_fail(start_seconds: int, scope: str, before_the_calm: int) -> None:

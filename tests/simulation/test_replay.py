@@ -6,6 +6,7 @@ import pytest
 
 from tests.simulation.faults import ROWS
 from tests.simulation.quiet import quiet
+from tests.support.tiers import one_in
 
 RUNS = {
     "a worker dies at a request": (1, "ai-pod-autoscaled/29-after"),
@@ -17,8 +18,9 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize(("number", "run"), RUNS.values(), ids=RUNS)
-def test_the_same_run_leaves_the_same_trace(number: int, run: str) -> None:
+@pytest.mark.parametrize("sentence", one_in(3, RUNS))
+def test_the_same_run_leaves_the_same_trace(sentence: str) -> None:
+    number, run = RUNS[sentence]
     with quiet():
         first, second = (str(ROWS[number].play(run).trace).splitlines() for _ in range(2))
     assert first == second, f"make sim SEED={ROWS[number].seed(run)}"

@@ -101,7 +101,7 @@ class PageWorld:
     _namespaces: set[str] = field(default_factory=lambda: {"default"})
 
     def __post_init__(self) -> None:
-        self.api_server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+        self.api_server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
         self.api = KubeClient(InProcessTransport(self.api_server.handle))
         self._post(CRDS, crd.build(KNOWN_KINDS[AITRAININGJOBS]))
         store = open_store(self.redis.url, self.redis.prefix)

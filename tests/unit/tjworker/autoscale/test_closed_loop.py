@@ -145,6 +145,7 @@ def policy(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 def test_no_plan_promises_room_that_its_holder_keeps(policy: str) -> None:
     """Jobs come while others rest from their last growth: what these keep is not given away a second time."""
     loop = Loop(arrive={0: "a", 15: "b", 20: "c"}, leave={}).play(120)
+    keeps_the_cool_down(loop)
     assert loop.most_wanted <= CPUS + 2, "two jobs came to a full cluster, and request their minimum"
     ends = {name: job.target for name, job in loop.jobs.items()}
     assert sum(ends.values()) == CPUS
@@ -162,6 +163,7 @@ def test_jobs_come_and_one_leaves_and_the_cluster_stays_full(policy: str) -> Non
         assert {job.target for job in loop.jobs.values()} == {8}
 
 
+@pytest.mark.long
 def test_jobs_that_come_soon_after_one_another_are_not_moved_to_and_fro(policy: str) -> None:
     keeps_the_cool_down(Loop({0: "a", 15: "b", 20: "c"}, leave={400: "a"}).play(600))
 

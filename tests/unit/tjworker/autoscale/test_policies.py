@@ -23,16 +23,32 @@ EVERY = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES.keys()
 
 
 @EVERY
-@examples(40)
+@examples(60)
 @given(problem=problems())
-def test_a_plan_keeps_every_rule_and_changes_no_argument(policy: Any, problem: Problem) -> None:
+def test_a_plan_keeps_every_rule_gives_reasons_and_changes_no_argument(policy: Any, problem: Problem) -> None:
     """Bounds, sums, and a node for each replica that is added: `check_plan`, whose own cases are below."""
     before = replace(problem, resource=problem.resource.copy(), roles=list(problem.roles))
     plan = policy.plan(problem)
-    assert problem == before
     check_plan(problem, plan)
     for role in problem.roles:
-        assert plan.targets.get(role.id, role.elastic.parallelism) <= max(role.elastic.max_instance, 0)
+        to = plan.targets.get(role.id, role.elastic.parallelism)
+        assert to <= max(role.elastic.max_instance, 0)
+        reason = policy.explain(problem, plan, role)
+        assert reason.text, "also one that receives nothing has a reason"
+        assert bool(reason.cause) is (to != role.elastic.parallelism)
+    assert problem == before
+    no_node_holds_more_than_it_has(problem, plan)
+
+
+def no_node_holds_more_than_it_has(problem: Problem, plan: ScalePlan) -> None:
+    after, before = carry_out(problem, plan).resource.nodes, problem.resource.nodes
+    for free, was in (
+        (after.cpu_idle_milli, before.cpu_idle_milli),
+        (after.memory_free_mega, before.memory_free_mega),
+        (after.gpu_free, before.gpu_free),
+        *((after.others_free[kind], before.others_free[kind]) for kind in before.others_free),
+    ):
+        assert all(left >= 0 or left >= was[node] for node, left in free.items())
 
 
 @EVERY
@@ -68,21 +84,6 @@ def test_planning_again_after_the_plan_is_carried_out_moves_nothing(policy: Any,
     assert not any(moved.values()), moved
 
 
-@EVERY
-@examples(60)
-@given(problem=problems())
-def test_no_node_holds_more_than_it_has(policy: Any, problem: Problem) -> None:
-    after = carry_out(problem, policy.plan(problem)).resource.nodes
-    before = problem.resource.nodes
-    for free, was in (
-        (after.cpu_idle_milli, before.cpu_idle_milli),
-        (after.memory_free_mega, before.memory_free_mega),
-        (after.gpu_free, before.gpu_free),
-        *((after.others_free[kind], before.others_free[kind]) for kind in before.others_free),
-    ):
-        assert all(left >= 0 or left >= was[node] for node, left in free.items())
-
-
 NUMBERS = st.sampled_from([0.0, 5e-324, 1e-300, 1e-9, 7.5, 1e12, 1e30, 1.7e308])
 COUNTS = st.sampled_from([0, 1, 2, 100, 10_000, 2**31 - 1, 2**62])
 SAMPLES = st.builds(
@@ -109,18 +110,6 @@ def test_whatever_the_programs_report_there_is_a_plan_and_a_reason(policy: Any, 
     check_plan(problem, plan)
     for role in problem.roles:
         assert policy.explain(problem, plan, role).text
-
-
-@EVERY
-@examples(60)
-@given(problem=problems())
-def test_each_role_has_a_reason(policy: Any, problem: Problem) -> None:
-    """Also one that receives nothing."""
-    plan = policy.plan(problem)
-    for role in problem.roles:
-        reason = policy.explain(problem, plan, role)
-        assert reason.text
-        assert bool(reason.cause) is (plan.targets.get(role.id, role.elastic.parallelism) != role.elastic.parallelism)
 
 
 # -- plans that break a rule -------------------------------------------------------------------------

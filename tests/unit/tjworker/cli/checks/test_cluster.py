@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 
 import orjson
 import pytest
@@ -129,17 +130,24 @@ CASES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-def test_what_is_found(case: Case) -> None:
-    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
-    definitions = [crd.build(KINDS[resource]) for resource in case.others]
-    if case.change is not None:
+@cache
+def server_with(change: Callable[[Json], None] | None, others: tuple[GroupResource, ...]) -> ApiServer:
+    """Kept: a check changes nothing, and most cases differ in what stands in front of the server."""
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
+    definitions = [crd.build(KINDS[resource]) for resource in others]
+    if change is not None:
         definitions.append(crd.build(CRD))
-        case.change(definitions[-1])
+        change(definitions[-1])
     for definition in definitions:
         made = server.handle(Request("POST", CRDS, {}, orjson.dumps(definition), {"content-type": "application/json"}))
         assert isinstance(made, Response)
         assert made.status == 201, made.body
+    return server
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_what_is_found(case: Case) -> None:
+    server = server_with(case.change, case.others)
 
     def handle(request: Request) -> Response | Watch:
         return case.front(request) or server.handle(request)
@@ -156,7 +164,7 @@ def test_what_is_found(case: Case) -> None:
 
 
 def test_a_kind_of_another_operators_is_installed_from_its_own_folder() -> None:
-    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
     kind = served(["PaddleJob"])[GroupResource("paddlejobs.kubeflow.org")]
     found = cluster.definition(InProcessTransport(server.handle), kind)
     assert (found.state, found.detail) == ("warning", "is not installed")
@@ -164,7 +172,7 @@ def test_a_kind_of_another_operators_is_installed_from_its_own_folder() -> None:
 
 
 def test_secrets_are_asked_for_only_where_mpijobs_are_served() -> None:
-    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
     mpijobs = ("mpijobs.kubeflow.org", "mpijobs.training.kubedl.io")
     for kinds, want in ((KINDS, set()), *((served([name]), {"may use secrets"}) for name in mpijobs)):
         found = cluster.permissions(InProcessTransport(server.handle), (), "tj-system", kinds)
@@ -195,7 +203,7 @@ def test_a_cluster_that_does_not_answer_is_one_failure() -> None:
     def away(method: str, path: str, after: bool) -> None:
         raise Transient("ConnectionRefusedError: nobody there")
 
-    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
+    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
     found = cluster.check(InProcessTransport(server.handle, fault=away), (), NOW, "/a/kubeconfig")
     assert [(c.name, c.state) for c in found] == [("reachable", "failed")]
     assert "nobody there" in found[0].detail
