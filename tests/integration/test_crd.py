@@ -25,10 +25,10 @@ from localcluster.apiserver.server import ApiServer
 from localcluster.wire import Request, Response
 from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job, make_training_job
+from tests.support.crds import crd_of
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.api import refusals
 from tests.unit.tjworker.api.refusals import ALL, TABLES, Json
-from tjworker.api import crd
 from tjworker.api.kinds import KINDS
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus, RestartCounts
 from tjworker.base import GroupResource
@@ -119,7 +119,7 @@ def _real() -> Send:
 def send(request: pytest.FixtureRequest) -> Send:
     door = _local() if request.param == "local" else _real()
     for kind in KINDS.values():
-        definition = crd.build(kind)
+        definition = crd_of(kind.resource)
         code, answer = door("POST", DEFINITIONS, definition)
         if code == 409:
             code, answer = door(

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from tests.integration.test_crd import DEFINITIONS, NOW, REAL_KUBECONFIG, Send, _local, _real
+from tests.support.crds import crd_of
 from tests.support.guests import KIND_OF
 from tests.unit.tjworker.api.refusals import Json
-from tjworker.api import crd
 from tjworker.api.kinds import parse
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.model import TrainingJob
@@ -36,7 +36,7 @@ NEEDED = {
 def send(request: pytest.FixtureRequest) -> Send:
     door = _local() if request.param == "local" else _real()
     for kind in GUEST_KINDS:
-        code, answer = door("POST", DEFINITIONS, crd.build(kind))
+        code, answer = door("POST", DEFINITIONS, crd_of(kind.resource))
         assert code in (201, 409), answer
     deadline = time.monotonic() + PATIENCE_SECONDS
     while any(door("GET", jobs)[0] != 200 for jobs in WHERE.values()):

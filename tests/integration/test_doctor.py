@@ -29,11 +29,11 @@ from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response, Watch
 from tests.integration.test_worker_and_beat_probes import CELERY_AS_IT_COMES
 from tests.support.builders import make_job
+from tests.support.crds import crd_of
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.local_api import local_api
 from tests.support.paths import ROOT
 from tests.support.waiting import until
-from tjworker.api import crd
 from tjworker.api.kinds import KINDS
 from tjworker.api.resources import PODS
 from tjworker.app import make_app
@@ -143,7 +143,7 @@ def worker(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def world(settings: Settings, worker: subprocess.Popen[bytes], tmp_path: Path) -> World:
     cluster = Cluster()
     for kind in KINDS.values():
-        cluster.send("POST", CRDS, crd.build(kind))
+        cluster.send("POST", CRDS, crd_of(kind.resource))
     cluster.send("POST", LEASES, lease(datetime.now(UTC)))
     return World(cluster, settings, worker, tmp_path)
 

@@ -26,11 +26,10 @@ from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
 from tests.conftest import RealRedis
 from tests.support.builders import JobBuilder, make_job
+from tests.support.crds import crd_of
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_history import MemoryHistory
 from tests.support.waiting import PATIENCE_SECONDS
-from tjworker.api import crd
-from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.base import Transient
 from tjworker.history.store import Bounds
 from tjworker.kube.client import KubeClient
@@ -103,7 +102,7 @@ class PageWorld:
     def __post_init__(self) -> None:
         self.api_server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
         self.api = KubeClient(InProcessTransport(self.api_server.handle))
-        self._post(CRDS, crd.build(KNOWN_KINDS[AITRAININGJOBS]))
+        self._post(CRDS, crd_of(AITRAININGJOBS))
         store = open_store(self.redis.url, self.redis.prefix)
         self.store = sealed(store, Seal(["c" * 32], self.redis.prefix))
         self.store.projection.lead(1)

@@ -17,10 +17,10 @@ from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
 from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job, make_training_job
+from tests.support.crds import crd_of
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.support.paths import ROOT
-from tjworker.api import crd
-from tjworker.api.kinds import KINDS, parse
+from tjworker.api.kinds import parse
 from tjworker.api.model import FrameworkType, RestartPolicy, TrainingJob
 from tjworker.cli.main import COMMANDS
 from tjworker.reconcile.frameworks import FRAMEWORKS
@@ -101,7 +101,7 @@ def test_the_manifest_is_one_that_the_api_server_takes(manifest: Any) -> None:
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1))
     crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     jobs = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs"
-    for path, body in ((crds, crd.build(KINDS[AITRAININGJOBS])), (jobs, manifest)):
+    for path, body in ((crds, crd_of(AITRAININGJOBS)), (jobs, manifest)):
         made = server.handle(
             Request(
                 "POST", path, {"fieldValidation": "Strict"}, orjson.dumps(body), {"content-type": "application/json"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import click
@@ -17,8 +16,8 @@ from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder
-from tjworker.api import crd
-from tjworker.api.kinds import KINDS, KNOWN_KINDS
+from tests.support.crds import crd_of
+from tjworker.api.kinds import KINDS
 from tjworker.base import GroupResource
 from tjworker.cli import cluster as cluster_of_commands
 from tjworker.cli import main
@@ -26,11 +25,6 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.resources import RESOURCES
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-
-
-@cache
-def _crd(resource: GroupResource) -> dict[str, Any]:
-    return crd.build(KNOWN_KINDS[resource])
 
 
 class TypedAt:
@@ -42,7 +36,7 @@ class TypedAt:
         self.transport = InProcessTransport(self._server.handle)
         self.api = KubeClient(self.transport)
         for resource in (*KINDS, *map(GroupResource, guests)):
-            self._post(CRDS, _crd(resource))
+            self._post(CRDS, crd_of(resource))
 
     def add(self, *jobs: JobBuilder) -> None:
         """Each with its status, as the operator would have written it."""

@@ -14,12 +14,11 @@ from click.testing import CliRunner, Result
 
 from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job
+from tests.support.crds import crd_of
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.local_api import local_api
 from tests.unit.tjworker.cli.conftest import TypedAt, _Run
 from tests.unit.tjworker.cli.test_main import KUBECONFIG
-from tjworker.api import crd
-from tjworker.api.kinds import KINDS
 from tjworker.cli.cluster import open_cluster
 from tjworker.cli.main import COMMANDS
 
@@ -151,7 +150,7 @@ def test_a_cluster_without_our_kinds(cluster: Path, manifest: Path) -> None:
 
 def test_what_a_person_writes_is_no_field_of_the_operators(cluster: Path, manifest: Path) -> None:
     with open_cluster(cluster) as opened:
-        body = crd.build(KINDS[AITRAININGJOBS])
+        body = crd_of(AITRAININGJOBS)
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         assert opened.transport.request("POST", path, body=orjson.dumps(body)).status == 201
         assert typed("submit", str(manifest)).exit_code == 0

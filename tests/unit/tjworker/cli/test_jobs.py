@@ -14,11 +14,11 @@ from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder, make_job, make_training_job
+from tests.support.crds import crd_of
 from tests.support.guests import guest_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.support.trainer import RESOURCE as TRAINJOBS
 from tests.support.trainer import RUNTIMES, Json, train_job
-from tjworker.api import crd
 from tjworker.api.kinds import GUEST_KINDS, KINDS
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.status import Ending
@@ -53,9 +53,9 @@ def cluster(
         assert made.status == 201, made.body
 
     for resource in kinds:
-        post(CRDS, crd.build(KINDS[resource]))
+        post(CRDS, crd_of(resource))
     for guest in guests:
-        post(CRDS, crd.build(guest))
+        post(CRDS, crd_of(guest.resource))
     for job in jobs:
         post(RESOURCES[job.resource].path("default"), job.manifest())
     return KubeClient(InProcessTransport(server.handle))

@@ -17,11 +17,11 @@ from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
 from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job
+from tests.support.crds import crd_of
 from tests.support.guests import guest_job
 from tests.support.local_api import local_api
 from tests.unit.tjworker.cli.conftest import CRDS, TypedAt
 from tests.unit.tjworker.cli.test_every_command import MORE, OF_A_JOB
-from tjworker.api import crd
 from tjworker.api.kinds import GUEST_KINDS, KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 from tjworker.cli.checks import kinds as kind_checks
@@ -56,9 +56,9 @@ def test_discovery_says_which_kinds_a_cluster_has(installed: tuple[str, ...], ag
         asked.append(request.path)
         return handle(request if aggregated else Request(request.method, request.path))
 
-    other = crd.build(KNOWN_KINDS[GroupResource(PYTORCH)])
+    other = crd_of(GroupResource(PYTORCH))
     other["spec"]["group"], other["metadata"]["name"] = "example.com", "pytorchjobs.example.com"
-    for definition in (other, *(crd.build(KNOWN_KINDS[GroupResource(name)]) for name in installed)):
+    for definition in (other, *(crd_of(GroupResource(name)) for name in installed)):
         made = handle(Request("POST", CRDS, {}, orjson.dumps(definition), {"content-type": "application/json"}))
         assert isinstance(made, Response)
         assert made.status == 201

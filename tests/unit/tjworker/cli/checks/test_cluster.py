@@ -14,8 +14,8 @@ import pytest
 from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Json, Request, Response, Watch
+from tests.support.crds import crd_of
 from tests.support.kinds import AITRAININGJOBS
-from tjworker.api import crd
 from tjworker.api.kinds import KINDS, served
 from tjworker.base import GroupResource, Transient
 from tjworker.cli.checks import cluster
@@ -134,9 +134,9 @@ CASES: dict[str, Case] = {
 def server_with(change: Callable[[Json], None] | None, others: tuple[GroupResource, ...]) -> ApiServer:
     """Kept: a check changes nothing, and most cases differ in what stands in front of the server."""
     server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
-    definitions = [crd.build(KINDS[resource]) for resource in others]
+    definitions = [crd_of(resource) for resource in others]
     if change is not None:
-        definitions.append(crd.build(CRD))
+        definitions.append(crd_of(CRD.resource))
         change(definitions[-1])
     for definition in definitions:
         made = server.handle(Request("POST", CRDS, {}, orjson.dumps(definition), {"content-type": "application/json"}))
@@ -210,7 +210,7 @@ def test_a_cluster_that_does_not_answer_is_one_failure() -> None:
 
 
 def test_the_applied_crd_file_is_no_difference_whatever_the_server_adds() -> None:
-    wanted = crd.build(CRD)["spec"]
+    wanted = crd_of(CRD.resource)["spec"]
     assert cluster.first_difference(wanted, {**wanted, "conversion": {"strategy": "None"}}, "spec") == ""
 
 
