@@ -26,18 +26,16 @@ PROMISES = "tests/integration/test_deployment_promises.py"
 TLS = "tests/integration/test_deployment_tls.py"
 USERS = "tests/integration/test_redis_users.py"
 ALSO: dict[str, tuple[str, ...]] = {
-    "tjworker/api/": ("tests/recorded", "tests/unit/watcher"),
+    "tjworker/api/": ("tests/unit/watcher",),
     "tjworker/api/status": ("tests/unit/tjworker/reconcile",),
     "tjworker/app": (TLS,),
-    "tjworker/autoscale/": ("tests/recorded",),
     "tjworker/broker": ("tests/unit/tjworker/test_hostile_messages.py",),
     "tjworker/kube/": ("tests/scenarios/test_scenarios.py", HOSTILE),
-    "tjworker/reconcile/": ("tests/recorded", "tests/scenarios/test_scenarios.py"),
+    "tjworker/reconcile/": ("tests/scenarios/test_scenarios.py",),
     "tjworker/reconcile/policies/": (
         "tests/unit/tjworker/reconcile/test_nodes.py",
         "tests/unit/tjworker/reconcile/test_lifecycle_page.py",
     ),
-    "tjworker/convert/": ("tests/recorded",),
     "tjworker/executor": ("tests/scenarios/test_scenarios.py", "tests/scenarios/test_orphans.py"),
     "tjworker/controllers/": (
         "tests/scenarios/test_scenarios.py",

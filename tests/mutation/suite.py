@@ -63,7 +63,6 @@ ELSEWHERE = {
     "docker-compose": ("deployment", "compose", "integration"),
     "beat_schedule": ("app", "beat"),
     "scripts": ("integration", "store"),
-    **dict.fromkeys(("api", "autoscale", "convert", "reconcile"), ("recorded",)),
 }
 """Where the tests of what has no folder of its own lie."""
 NEAR = 10

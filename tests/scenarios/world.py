@@ -53,7 +53,7 @@ LEAN: Mapping[str, Any] = {"track_fields": False, "component_events": False, "le
 
 @cache
 def settings_with(**settings: Any) -> Settings:
-    """Kept, because to look for all of them in the environment takes a third of the time in which a world begins."""
+    """Kept: to look for all of them in the environment takes 2 ms, and a world begins in some 15."""
     return Settings(write_concurrency=1, **settings)
 
 

@@ -11,9 +11,9 @@ from tests import changed
 from tests.support.paths import ROOT
 
 CASES: dict[str, tuple[str, set[str]]] = {
-    "a policy of reconcile: its folder, and what pure code answers": (
+    "a policy of reconcile: its folder, and whole lives": (
         "tjworker/reconcile/policies/limits.py",
-        {"tests/unit/tjworker/reconcile/policies", "tests/recorded"},
+        {"tests/unit/tjworker/reconcile/policies", "tests/scenarios/test_scenarios.py"},
     ),
     "a Lua script: the tests of its package, and those that hold it to its twin": (
         "tjworker/store/scripts/apply.lua",

@@ -20,7 +20,7 @@ from tjworker.base import GroupResource
 
 ODDER = (*ODD, "a" * 70_000, ["a"] * 2000, {str(n): "x" for n in range(2000)}, "A b", "true", "2", 1e400)
 PYDANTIC = ("nput should", "a valid", "tring should", "ictionary", "ist should", "nteger", "alue error", "NoneType")
-VALUES_OF_A_PLACE = 8
+VALUES_OF_A_PLACE = 4
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
