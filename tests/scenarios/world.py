@@ -189,9 +189,7 @@ class World:
 
     def newest(self, resource: GroupResource) -> int:
         """resourceVersion of the newest change of that resource. An empty history may have lost one."""
-        store = self.cluster.apiserver.store
-        history = store._history[BUCKETS[resource]]
-        return history[-1].revision if history else store.compacted
+        return self.cluster.apiserver.store.newest(BUCKETS[resource])
 
     # -- time --------------------------------------------------------------------------------------
 

@@ -101,6 +101,8 @@ def _bar(chart: Chart, bar: Bar, top: int) -> str:
 def _mark(chart: Chart, mark: Mark, y: int) -> str:
     return (
         f'<text x="{_x(chart, mark.at):.1f}" y="{y}" text-anchor="middle" font-size="14" font-weight="bold" '
+        # A rim in the colour of the ground: a sign stands on the end of its bar.
+        'stroke="white" stroke-width="3" paint-order="stroke" '
         f'fill="{COLOURS[mark.sign]}">{_SIGNS[mark.sign]}<title>{_text(mark.about)}</title></text>'
     )
 
@@ -115,8 +117,9 @@ def _legend(y: int) -> Iterator[str]:
             yield f'<text x="{x}" y="{y + 10}" fill="{COLOURS[state]}">{what}</text>'
         else:
             yield f'<rect x="{x}" y="{y}" width="12" height="12" rx="2" fill="{COLOURS[state]}"/>'
-            yield f'<text x="{x + 17}" y="{y + 10}" fill="#333">{what}</text>'
-        x += 24 + 7 * len(what)
+            x += 17
+            yield f'<text x="{x}" y="{y + 10}" fill="#333">{what}</text>'
+        x += 18 + 7 * len(what)
 
 
 def _x(chart: Chart, at: datetime) -> float:

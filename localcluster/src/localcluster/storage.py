@@ -127,6 +127,11 @@ class Store:
         history = self._history[bucket]
         return history[bisect_right(history, revision, key=lambda event: event.revision) :]
 
+    def newest(self, bucket: str) -> int:
+        """The revision of the last write. Of a history that is forgotten, the latest that it may have been."""
+        history = self._history[bucket]
+        return history[-1].revision if history else self.compacted
+
     def _keys(self, bucket: str) -> list[Key]:
         keys = self._sorted.get(bucket)
         if keys is None:

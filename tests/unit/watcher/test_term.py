@@ -8,10 +8,14 @@ import pytest
 
 from benchmarks.support.inprocess import InProcessWatcher
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.memory_history import MemoryHistory
 from tests.unit.watcher.test_in_process import JOB, KEY, Bench
 from tjworker.api.resources import PODS
+from tjworker.history.store import Bounds
 from tjworker.kube.reflector import Closed
 from watcher.event_queue import WatchEvents
+from watcher.historian import Historian
+from watcher.progress import BeganAnew
 from watcher.term import Term
 
 
@@ -98,3 +102,35 @@ def test_the_threads_of_earlier_lists_are_not_remembered() -> None:
         bench.cluster.advance(3)
         term.pump()
     assert len(term._threads) <= first
+
+
+def test_the_history_of_jobs_hears_of_a_term_and_of_a_restored_cluster_and_of_no_loss_of_redis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[str] = []
+
+    class Heard(Historian):
+        def begin_term(self) -> None:
+            heard.append("term")
+
+        def begin_anew(self) -> None:
+            heard.append("anew")
+
+    def restored(_: float) -> None:
+        raise BeganAnew("the list of pods, at 3, is older than the one before, at 9")
+
+    bench = with_two_pods()
+    watcher = bench.new_watcher(Heard(MemoryHistory(Bounds(60, 10)), 60, now=bench.cluster.clock))
+    watcher.start()
+    watcher.pump()
+    assert heard == ["term"]
+    monkeypatch.setattr(watcher.writer, "step", restored)
+    watcher.pump()
+    assert heard == ["term", "anew"]
+    before = watcher.feed
+    bench.store.flush()
+    for _ in range(2):
+        bench.cluster.advance(3)
+        watcher.pump()
+    assert watcher.feed is not before
+    assert heard == ["term", "anew"]

@@ -273,12 +273,13 @@ INJECTED: dict[str, tuple[Json, dict[str, str] | str]] = {
 }
 
 
+@pytest.mark.parametrize("trainer", [{"trainer": {}}, {}], ids=["spec.trainer", "no spec.trainer"])
 @pytest.mark.parametrize("sentence", INJECTED)
-def test_where_else_the_runtime_wants_the_variables_of_torchrun(sentence: str) -> None:
+def test_where_else_the_runtime_wants_the_variables_of_torchrun(sentence: str, trainer: Json) -> None:
     pod, want = INJECTED[sentence]
     targets = [{"jobName": "node", "containerNames": ["side"]}]
     policy = {"numNodes": 2, "torch": {"envInjection": {"targets": targets}}}
-    made = read(train_job(trainer={}), runtime(replicated("node", step="trainer", pod=pod), policy=policy))
+    made = read(train_job(**trainer), runtime(replicated("node", step="trainer", pod=pod), policy=policy))
     if isinstance(want, str):
         assert [str(error) for error in getattr(made, "errors", ())] == [want]
     else:
@@ -371,6 +372,16 @@ REFUSED_TUNES: dict[str, tuple[str, Json, list[str]]] = {
             "spec.trainer: QLoRA of the model llama3_2/1B runs on one device: create the job again with"
             " numProcPerNode 1, or with one gpu"
         ],
+    ),
+    "QLoRA that is switched off, on several devices": (
+        "torchtune-llama3.2-1b",
+        {"numProcPerNode": 2, "args": [LORA, "model.quantize_base=False"]},
+        [],
+    ),
+    "QLoRA beside DoRA that is switched off": (
+        "torchtune-qwen2.5-1.5b",
+        {"numProcPerNode": 1, "args": [LORA, "model.quantize_base= true", "model.use_dora=False"]},
+        ["spec.trainer.args: QLoRA is not supported for the model qwen2_5/1.5B; create the job again without it"],
     ),
     "QLoRA on one GPU": (
         "torchtune-llama3.2-1b",

@@ -295,6 +295,8 @@ def test_the_svg_has_every_bar_in_its_place() -> None:
     runs, whole = bars["digits-trainer-0 runs: 40s"], 960 - 170 - 24
     assert float(runs["x"]) == pytest.approx(170 + whole * 0.1, abs=0.1)
     assert float(runs["width"]) == pytest.approx(whole * 0.4, abs=0.1)
+    (failed,) = (part for part in root.iter(f"{space}text") if len(part) and part.text == "\u2717")
+    assert failed.attrib["paint-order"] == "stroke", "a sign stands on the end of its bar"
     height = float(root.attrib["height"])
     ys = [float(part.attrib[name]) for part in root.iter() for name in ("y", "y2") if name in part.attrib]
     assert max(ys) < height, "nothing is cut off"

@@ -477,8 +477,8 @@ HINTS: dict[str, tuple[Any, str]] = {
     ),
     "completePolicy Any, and two roles that complete": (
         make_job("digits").role("master").role("trainer", 2).spec(completePolicy="Any"),
-        "spec.completePolicy Any: the first of the roles master, trainer to complete ends the job, whatever the others do;"
-        " set completePolicy None for each role that must not end it",
+        "spec.completePolicy Any: the first of the roles master, trainer to complete ends the job, whatever the"
+        " others do; set completePolicy None for each role that must not end it",
     ),
     "completePolicy Any, and one role that completes": (
         make_job("digits").role("master").role("ps", 2, completePolicy="None").spec(completePolicy="Any"),

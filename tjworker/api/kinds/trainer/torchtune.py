@@ -59,9 +59,13 @@ def _uses_lora(spec: TrainJobSpec) -> bool:
 
 
 def _uses_qlora(spec: TrainJobSpec) -> bool:
-    return any("model.quantize_base" in one for one in _args(spec)) and not any(
-        "model.use_dora" in one for one in _args(spec)
-    )
+    return _is_on("model.quantize_base", spec) and not _is_on("model.use_dora", spec)
+
+
+def _is_on(switch: str, spec: TrainJobSpec) -> bool:
+    """`isBoolArgEnabled`: an argument sets the switch to true, in letters of any case."""
+    pairs = (argument.partition("=") for argument in _args(spec))
+    return any(switch in name and value.strip().lower() == "true" for name, _, value in pairs)
 
 
 def _model(spec: TrainJobSpec) -> str:
