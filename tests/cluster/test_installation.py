@@ -160,7 +160,8 @@ def test_a_job_trains_on_through_an_update_to_other_settings(installed: Installa
 
 def test_kubectl_and_tj_reach_into_its_containers(installed: Installation, training: Training) -> None:
     tj = f"{sys.executable} -m tjworker.cli"
-    assert re.search(r"epoch \d+/200 ", installed.run(f"{tj} logs digits --role master --tail 3"))
+    # Between two epochs the master may say more: on a busy machine which trainers are silent.
+    assert re.search(r"epoch \d+/200 ", installed.run(f"{tj} logs digits --role master --tail 200"))
     assert "trainer" in installed.run(f"{tj} describe digits")
     assert "digits" in installed.run(f"{tj} get")
     assert installed.run("echo typed | kubectl exec -i digits-master-0 -- cat") == "typed\n"

@@ -72,6 +72,24 @@ def test_a_node_that_is_short_of_memory_evicts_and_turns_away(cluster: Cluster) 
     cluster.until("its pods have all memory", lambda: memory(cluster, "allocatable") != "400Mi")
 
 
+def test_a_node_that_is_short_of_disk_evicts_and_turns_away(cluster: Cluster) -> None:
+    start(cluster, "crowded")
+    # So much is never free. 100 % would mean no threshold.
+    cluster.second.restart_kubelet(evictionHard={"nodefs.available": "99%"}, evictionPressureTransitionPeriod="5m")
+    cluster.until("it is evicted", lambda: cluster.status("crowded")["phase"] == "Failed")
+    assert seen(cluster, "crowded") == ("Failed", "Evicted", "TerminationByKubelet")
+    assert cluster.status("crowded")["message"].startswith("The node was low on resource: ephemeral-storage.")
+    cluster.run("late", "pause", spec={"nodeName": SECOND})
+    cluster.until("it is turned away", lambda: cluster.status("late")["phase"] == "Failed")
+    assert seen(cluster, "late") == ("Failed", "Evicted", "")
+    assert cluster.status("late")["message"].startswith("Pod was rejected: The node had condition: [DiskPressure]")
+    cluster.second.restart_kubelet()
+    cluster.until("the node has room", lambda: pressure(cluster) == "False")
+    # Before the pod it has deleted the images that no container used.
+    for image in cluster.images:
+        cluster.second.load(image)
+
+
 def test_a_critical_pod_takes_the_place_of_another(cluster: Cluster) -> None:
     most = {"resources": {"requests": {"cpu": str(int(cluster.node(SECOND)["status"]["capacity"]["cpu"]) - 0.5)}}}
     start(cluster, "ousted", "stubborn", **most)
@@ -201,6 +219,11 @@ def runs_again(cluster: Cluster, name: str, cause: str) -> None:
 def readiness(cluster: Cluster) -> tuple[str, str]:
     (ready,) = [c for c in cluster.node(SECOND)["status"]["conditions"] if c["type"] == "Ready"]
     return ready["status"], ready["reason"]
+
+
+def pressure(cluster: Cluster) -> str:
+    (disk,) = [c for c in cluster.node(SECOND)["status"]["conditions"] if c["type"] == "DiskPressure"]
+    return str(disk["status"])
 
 
 def found(cluster: Cluster, name: str) -> Json:

@@ -90,7 +90,18 @@ class Project:
         return self.compose("ps", "--all") + self.compose("logs", "--tail", "15", "--no-color")
 
     def until(self, what: str, condition: Callable[[], object], within_seconds: float = 600.0) -> None:
-        until(what, condition, within_seconds, context=self.logs, look_seconds=0.5)
+        refused = ""
+
+        def holds() -> object:
+            # On a busy machine kubectl gives up after 10 s for TLS: that look has seen nothing.
+            nonlocal refused
+            try:
+                return condition()
+            except CommandError as error:
+                refused = str(error)
+                return False
+
+        until(what, holds, within_seconds, context=lambda: f"{refused}\n{self.logs()}", look_seconds=0.5)
 
 
 def first_lines() -> list[str]:
