@@ -66,7 +66,7 @@ class Shared(Generic[T]):
     async def arrive(self) -> T:
         """The same as `wait`, without a thread that waits."""
         reading = asyncio.wrap_future(self.begin())
-        # asyncio reports a failure that no caller asks for, also of a reading that this caller has given up.
+        # asyncio reports each failure that no caller reads, also of a reading that this caller has given up.
         reading.add_done_callback(lambda done: done.cancelled() or done.exception())
         # `wait` cancels nothing: the reading goes on for the others.
         await asyncio.wait([reading], timeout=self._left_seconds())

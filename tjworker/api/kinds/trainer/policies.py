@@ -82,11 +82,8 @@ def reserved_errors(setting: Setting, policy: MLPolicy | None) -> Iterator[Field
 
 def _with_torch(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> tuple[Step, ...]:
     trainer, node = setting.spec.trainer, _training(steps)
-    if node is None:
+    if trainer is None or node is None:
         return steps
-    if trainer is None:
-        # The container `node` then gets nothing, as under Trainer.
-        return _injected(policy, steps, _torchrun(setting, steps, node))
     if _tunes(setting):
         tuned = _changed(steps, node.name, NODE, lambda c: _with_port(_tuned(setting, steps, node, c)))
         return _injected(policy, tuned, _torchrun(setting, steps, node))
