@@ -116,19 +116,13 @@ class Historian:
         self._failures = 0
         self._thread: threading.Thread | None = None
 
-    # -- terms -------------------------------------------------------------------------------------
-    def begin_term(self) -> None:
-        """Forget what the last term has shown: another watcher may have led since, and may have written newer phases
-        and deletions."""
-        with self._lock:
-            self._live, self._gone, self._lists = {}, OrderedDict(), {}
-
+    # -- a restored cluster ------------------------------------------------------------------------
     def begin_anew(self) -> None:
         """Begin a new history of the cluster, which was restored from a backup. Older versions than before are news
         then, and deleted jobs may be back."""
         with self._lock:
             self._live = {where: replace(live, count=0, rv=0) for where, live in self._live.items()}
-            self._gone, self._lists, self._anew = OrderedDict(), {}, True
+            self._gone, self._lists, self._listed, self._anew = OrderedDict(), {}, [], True
 
     # -- what the watches show ---------------------------------------------------------------------
     def see(self, resource: GroupResource, kind: str, obj: Json) -> None:

@@ -113,8 +113,6 @@ class Term:
     # -- threads -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        if self._historian is not None:
-            self._historian.begin_term()
         self._run("writer", self._write)
 
     def _write(self) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 HEADER = ("NAME", "KIND", "PHASE", "RESTARTS", "CREATED", "ENDED", "DELETED")
 SAME_MOMENT_SECONDS = 30.0
 """Pods that went so shortly before their job went with it."""
+COLLECT_SECONDS = 5.0
+"""In so long the garbage collector asks all pods of a deleted job to go."""
 SETTLE_SECONDS = 5.0
 """So long after the deletion of a job the history may lack it, and its pods, which are written when they are gone."""
 _LOOK_EVERY_SECONDS = 0.2
@@ -79,7 +81,7 @@ class Past:
         one = self.summary
         gone = f"deleted at {one.deleted_at}" if one.deleted_at else f"ended at {one.ended_at}"
         if not one.at:
-            gone = "deleted; the history does not say when yet"
+            gone = "not among the jobs that you may see, and the history has no end of it"
         return (f"{one.kind or one.resource} {one.name} in namespace {one.namespace}: {gone}. As of then:",)
 
     def pods_then(self) -> list[Json]:
@@ -113,15 +115,27 @@ class Past:
         return gone is None or (self._deletion_time - gone).total_seconds() < SAME_MOMENT_SECONDS
 
     def _before_the_job(self, requested: datetime) -> bool:
-        early = (self._deletion_time - requested).total_seconds()
-        # The garbage collector asks the pods to go at once. The watcher may hear of the job's deletion seconds later.
-        heard_late = not self.summary.ended_at and self._deletion_time == self.at
-        return early > (SAME_MOMENT_SECONDS if heard_late else 0)
+        # At the end of a job its pods go for another reason, and in the foreground they are asked after it.
+        collected = not self.summary.ended_at and self._deletion_requested is None
+        return (self._deletion_time - requested).total_seconds() > (COLLECT_SECONDS if collected else 0)
 
     @property
     def _deletion_time(self) -> datetime:
-        """Deleted in the foreground, a job goes after its pods, which may take their grace period."""
-        return rows.parse_time((self.raw.get("metadata") or {}).get("deletionTimestamp")) or self.at
+        """When the job was deleted, as near as the history knows. Deleted in the foreground, a job goes after its pods,
+        which may take their grace period. In the background it goes first, and the watcher may hear of it late: then
+        the garbage collector's last request to a pod is nearer."""
+        if self._deletion_requested is not None:
+            return self._deletion_requested
+        if not self.summary.deleted_at or self.summary.ended_at:
+            return self.at
+        requests = (rows.parse_time(deletion_time(pod)) for pod in self.pods)
+        last = max(filter(None, requests), default=self.at)
+        heard_late = 0 < (self.at - last).total_seconds() < SAME_MOMENT_SECONDS
+        return last if heard_late else self.at
+
+    @property
+    def _deletion_requested(self) -> datetime | None:
+        return rows.parse_time((self.raw.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def past(story: Story) -> Past:

@@ -222,13 +222,6 @@ def test_a_resumed_watch_that_is_older_than_a_list_adds_no_phase_behind_it(world
     assert [moment.phase for moment in world.story.moments] == ["Running", "Scaling"]
 
 
-def test_a_new_term_takes_a_phase_that_another_watcher_has_led_through_as_known(world: World) -> None:
-    world.job("ADDED", "Created")
-    world.historian.begin_term()
-    world.page(job_object("Running"), rv="9")  # the other watcher has written that moment
-    assert [moment.phase for moment in world.story.moments] == ["Created"]
-
-
 RESTORED = {"the watcher has run throughout": False, "the watcher was started after the restore": True}
 
 

@@ -104,15 +104,12 @@ def test_the_threads_of_earlier_lists_are_not_remembered() -> None:
     assert len(term._threads) <= first
 
 
-def test_the_history_of_jobs_hears_of_a_term_and_of_a_restored_cluster_and_of_no_loss_of_redis(
+def test_the_history_of_jobs_hears_of_a_restored_cluster_and_of_no_loss_of_redis(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     heard: list[str] = []
 
     class Heard(Historian):
-        def begin_term(self) -> None:
-            heard.append("term")
-
         def begin_anew(self) -> None:
             heard.append("anew")
 
@@ -123,14 +120,13 @@ def test_the_history_of_jobs_hears_of_a_term_and_of_a_restored_cluster_and_of_no
     watcher = bench.new_watcher(Heard(MemoryHistory(Bounds(60, 10)), 60, now=bench.cluster.clock))
     watcher.start()
     watcher.pump()
-    assert heard == ["term"]
     monkeypatch.setattr(watcher.writer, "step", restored)
     watcher.pump()
-    assert heard == ["term", "anew"]
+    assert heard == ["anew"]
     before = watcher.feed
     bench.store.flush()
     for _ in range(2):
         bench.cluster.advance(3)
         watcher.pump()
     assert watcher.feed is not before
-    assert heard == ["term", "anew"]
+    assert heard == ["anew"]

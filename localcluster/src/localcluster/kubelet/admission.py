@@ -34,17 +34,21 @@ class Room:
             self.admit(pod)
 
     def admit(self, pod: Json) -> None:
-        held = self._info.pods.get(_key(pod))
-        if held is None or held[0].uid != pod["metadata"]["uid"]:
+        if not self._has(pod):
             self._info.add(demand_of(pod, 0), pod)
 
     def leave(self, pod: Json) -> None:
-        held = self._info.pods.get(_key(pod))
-        if held is not None and held[0].uid == pod["metadata"]["uid"]:
+        if self._has(pod):
             self._info.remove(_key(pod))
+
+    def _has(self, pod: Json) -> bool:
+        held = self._info.pods.get(_key(pod))
+        return held is not None and held[0].uid == pod["metadata"]["uid"]
 
     def refusal(self, pod: Json, node: Json) -> Refusal | None:
         """Why the node has no place for it. None: it has."""
+        if self._has(pod):
+            return None  # admitted already: the API server has not shown its start yet
         self._info.set_node(node)
         demand = demand_of(pod, 0)
         return _lacking(demand, self._info) or _failed_predicate(demand, self._info)
