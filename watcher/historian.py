@@ -110,13 +110,22 @@ class Historian:
         """Sources whose list has ended since the last write."""
         self._shown = False
         """The API server has sent something."""
+        self._terms = 0
+        """How many terms have ended."""
         self._anew = False
         """The cluster was restored from a backup, so jobs of which the history has the end may live again."""
         self._stop = threading.Event()
         self._failures = 0
         self._thread: threading.Thread | None = None
 
-    # -- a restored cluster ------------------------------------------------------------------------
+    # -- terms -------------------------------------------------------------------------------------
+    def end_term(self) -> None:
+        """Compare no list of this term with the history any more: another watcher leads, and jobs that it writes are
+        in no list of this one."""
+        with self._lock:
+            self._listed = []
+            self._terms += 1
+
     def begin_anew(self) -> None:
         """Begin a new history of the cluster, which was restored from a backup. Older versions than before are news
         then, and deleted jobs may be back."""
@@ -308,19 +317,21 @@ class Historian:
             news, self._news = self._news, {}
             self._pods_waiting = self._moments_waiting = 0
             listed, self._listed = self._listed, []
+            terms = self._terms
         try:
             entries = [_made(self._entry, where, changes) for where, changes in news.items()]
             self._put([entry for entry in entries if entry is not None])
             # If `_compare` fails, these entries must not wait for another write.
             news = {}
-            self._compare(listed)
+            self._compare(listed, terms)
         except OperatorError as error:
             if not self._failures:
                 log.warning("the history cannot be written; it waits, and reconciling goes on", error=error.message)
             self._failures += 1
             self._take_back(news)
             with self._lock:
-                self._listed = list(dict.fromkeys([*listed, *self._listed]))
+                if terms == self._terms:
+                    self._listed = list(dict.fromkeys([*listed, *self._listed]))
         except Exception:
             # Another try would meet the same bug, so what was taken is not put back.
             log.exception("the history has met a bug; what waited for it is lost", jobs=len(news))
@@ -387,13 +398,16 @@ class Historian:
             self._pods_waiting = sum(len(changes.pods) for changes in self._news.values())
             self._moments_waiting = sum(len(changes.moments) for changes in self._news.values())
 
-    def _compare(self, listed: list[str]) -> None:
-        """Compare the history with the lists that have ended, and correct its summaries."""
+    def _compare(self, listed: list[str], terms: int) -> None:
+        """Compare the history with the lists that have ended, and correct its summaries. `terms`: `_terms` when the
+        lists were taken."""
         if not listed:
             return
         sources = {(resource_of(source), namespace_of(source)) for source in listed}
         summaries, at = self._store.summaries(), to_rfc3339(self._now())
         with self._lock:
+            if terms != self._terms:
+                return
             corrected = [
                 self._corrected(summary, at)
                 for summary in summaries

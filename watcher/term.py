@@ -184,6 +184,8 @@ class Term:
         for thread in list(self._threads):
             if thread.is_alive():
                 thread.join(max(0.0, deadline - time.monotonic()))
+        if self._historian is not None:
+            self._historian.end_term()
 
     def _guard(self, target: Callable[[], None]) -> None:
         """Run a thread's target. An error ends the term, and the next term starts from nothing: the watcher is never

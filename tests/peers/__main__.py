@@ -39,10 +39,15 @@ def same(rows: Iterable[Row]) -> Iterator[str]:
     counts = Counter(row.topic for row in alike if row.topic not in _IN_FULL)
     if counts:
         yield _PARAGRAPH.fill(
-            "The same holds of the other topics, whose rules stand in `tests/peers` alone: "
-            + ", ".join(f"{topic[0].lower()}{topic[1:]} ({count})" for topic, count in counts.items())
+            "So do the rules on other topics, each of which `tests/peers` has as a sentence and a test: "
+            + ", ".join(f"{_lowered(topic)} ({count})" for topic, count in counts.items())
             + "."
         )
+
+
+def _lowered(topic: str) -> str:
+    """As it stands within a sentence: MPIJob keeps its capitals."""
+    return topic if topic[1:2].isupper() else f"{topic[0].lower()}{topic[1:]}"
 
 
 def differences(rows: Iterable[Row], operator: str) -> Iterator[str]:

@@ -31,7 +31,7 @@ SAME_MOMENT_SECONDS = 30.0
 """Pods that went so shortly before their job went with it."""
 COLLECT_SECONDS = 5.0
 """In so long the garbage collector asks all pods of a deleted job to go."""
-SETTLE_SECONDS = 5.0
+SETTLE_SECONDS = 3.0
 """So long after the deletion of a job the history may lack it, and its pods, which are written when they are gone."""
 _LOOK_EVERY_SECONDS = 0.2
 

@@ -128,7 +128,7 @@ class Store:
         return history[bisect_right(history, revision, key=lambda event: event.revision) :]
 
     def newest(self, bucket: str) -> int:
-        """The revision of the last write. Of a history that is forgotten, the latest that it may have been."""
+        """The revision of the last write; of a history that was compacted whole, the revision of the compaction."""
         history = self._history[bucket]
         return history[-1].revision if history else self.compacted
 

@@ -20,7 +20,7 @@ from tjworker.api.resources import PODS
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, Transient
 from tjworker.clock import ClusterClock
-from tjworker.history.records import DELETION_AT, GONE_AT, MOST_WORDS_CHARS, Entry, Story
+from tjworker.history.records import DELETION_AT, GONE_AT, MOST_WORDS_CHARS, Entry, Story, kept_job, summary_of
 from tjworker.history.store import LIVE_SECONDS, MOST_PODS, Bounds, Left
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
@@ -220,6 +220,21 @@ def test_a_resumed_watch_that_is_older_than_a_list_adds_no_phase_behind_it(world
         raw["metadata"]["resourceVersion"] = rv
         world.historian.see(AITRAININGJOBS, "MODIFIED", raw)
     assert [moment.phase for moment in world.story.moments] == ["Running", "Scaling"]
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["it leads on", "another watcher leads"])
+def test_a_list_that_waits_for_the_store_counts_until_its_term_ends(ended: bool, world: World) -> None:
+    world.store.away = True
+    world.page()
+    world.historian.write()
+    world.store.away = False
+    raw = job_object("Running")
+    world.store.put(
+        [Entry("default", "uid-digits", summary_of(AITRAININGJOBS, raw), 1e12, job=kept_job(raw))], world.now
+    )
+    if ended:
+        world.historian.end_term()
+    assert bool(world.story.summary.deleted_at) is not ended
 
 
 RESTORED = {"the watcher has run throughout": False, "the watcher was started after the restore": True}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
+from localcluster.kubelet.admission import Room
 from localcluster.kubelet.fake import FakeKubelet
 from localcluster.kubelet.node import FAIL_ANNOTATION, NodeConfig
 from localcluster.kubelet.troubles import EVICT_ANNOTATION, skewed
@@ -394,3 +395,18 @@ def test_a_noexecute_taint_ends_the_pods_that_do_not_tolerate_it() -> None:
     assert phases(cluster) == ["Running", "Running"]
     cluster.advance(2)
     assert [p["metadata"]["name"] for p in pods(cluster)] == ["r"]
+
+
+def test_a_pod_that_is_looked_at_again_is_not_in_its_own_way() -> None:
+    """Its start was not written, so the node agent tries once more."""
+    node: Json = {"metadata": {"name": "node-0"}, "status": {"allocatable": {"cpu": "8", "pods": "10"}}}
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    limits = {"requests": {"cpu": "6"}}
+    placed = bound(containers=[{"name": "main", "image": "none", "resources": limits, "ports": ports}])
+    placed["metadata"] |= {"namespace": "default", "uid": "u1", "creationTimestamp": "2026-11-24T10:00:00Z"}
+    room = Room("node-0")
+    assert room.refusal(placed, node) is None
+    room.admit(placed)
+    assert room.refusal(placed, node) is None
+    another = {**placed, "metadata": {**placed["metadata"], "name": "another", "uid": "u2"}}
+    assert room.refusal(another, node) is not None

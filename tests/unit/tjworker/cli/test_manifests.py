@@ -484,6 +484,10 @@ HINTS: dict[str, tuple[Any, str]] = {
         make_job("digits").role("master").role("ps", 2, completePolicy="None").spec(completePolicy="Any"),
         "",
     ),
+    "completePolicy Any, and a role without replicas": (
+        make_job("digits").role("master").role("trainer", 0).spec(completePolicy="Any"),
+        "",
+    ),
     "a variable that is set twice": (
         make_job("digits").role("trainer", template=_of(env=[{"name": "A", "value": v} for v in "12"])),
         "container aitj-a of trainer sets A twice: the last one counts",
