@@ -154,9 +154,9 @@ def test_a_command_ends_with_its_container_and_no_new_one_begins(cluster: Cluste
     _, errors = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, errors) == (137, b"command terminated with exit code 137\n")
     until("nothing is left", lambda: not processes("sleep\x004734", cluster.home))
-    cluster.start(pod("restarts", shell("exit 1"), shell("sleep 4735") | {"name": "b"}, restart="OnFailure"))
-    until("main is down", lambda: "waiting" in _state(cluster, "restarts"))
-    done = cluster.run("exec", "restarts", "-c", "main", "--", "true")
+    cluster.start(pod("half", shell("exit 1"), shell("sleep 4735") | {"name": "b"}))
+    until("main is down", lambda: "terminated" in _state(cluster, "half"))
+    done = cluster.run("exec", "half", "-c", "main", "--", "true")
     assert done.returncode == 1
     assert b'unable to upgrade connection: container not found ("main")' in done.stderr
 
