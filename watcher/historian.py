@@ -120,8 +120,8 @@ class Historian:
 
     # -- terms -------------------------------------------------------------------------------------
     def end_term(self) -> None:
-        """Compare no list of this term with the history any more: another watcher leads, and jobs that it writes are
-        in no list of this one."""
+        """Drop the lists that wait to be compared with the history. Another watcher leads now, and the jobs that it
+        writes are missing in them."""
         with self._lock:
             self._listed = []
             self._terms += 1

@@ -72,8 +72,8 @@ def describe(
     notes: Iterable[str] | None = None,
 ) -> list[Section]:
     """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `errors`: what of its
-    spec cannot be used. `notes`: how far this can be believed; None: the `doubts` about the status
-    of a job that is there."""
+    spec cannot be used. `notes`: how far this can be believed; None: the `doubts` about the status of a job that is
+    there."""
     around = around or Around()
     notes = doubts(job, pods, now) if notes is None else notes
     waits = tuple(_waits(job, pods, now, around.ill_nodes))

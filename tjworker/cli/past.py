@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from tjworker.api.kinds import KNOWN_KINDS
@@ -36,7 +37,7 @@ SETTLE_SECONDS = 3.0
 _LOOK_EVERY_SECONDS = 0.2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Past:
     """A job as it was when it ended, or when it was deleted."""
 
@@ -60,8 +61,8 @@ class Past:
         return [narrative.Section("", (*said, *first.lines)), *others]
 
     def missing_pods(self) -> Iterator[str]:
-        """A line of each role of which the history has fewer running pods than the status says. The history writes
-        pods when they are gone, after their job; and its bounds may have cut them."""
+        """Say of each role whether the history has fewer running pods than the status counts. The history writes pods
+        when they are gone, after their job, and keeps a limited number of them."""
         if self.job is None or self.job.status.ended or not self.summary.deleted_at:
             return
         there = self._there()
@@ -115,23 +116,26 @@ class Past:
         return gone is None or (self._deletion_time - gone).total_seconds() < SAME_MOMENT_SECONDS
 
     def _before_the_job(self, requested: datetime) -> bool:
-        # At the end of a job its pods go for another reason, and in the foreground they are asked after it.
-        collected = not self.summary.ended_at and self._deletion_requested is None
-        return (self._deletion_time - requested).total_seconds() > (COLLECT_SECONDS if collected else 0)
+        early_seconds = (self._deletion_time - requested).total_seconds()
+        return early_seconds > (COLLECT_SECONDS if self._was_collected else 0)
 
-    @property
+    @cached_property
     def _deletion_time(self) -> datetime:
         """When the job was deleted, as near as the history knows. Deleted in the foreground, a job goes after its pods,
         which may take their grace period. In the background it goes first, and the watcher may hear of it late: then
         the garbage collector's last request to a pod is nearer."""
-        if self._deletion_requested is not None:
-            return self._deletion_requested
-        if not self.summary.deleted_at or self.summary.ended_at:
-            return self.at
+        if not self._was_collected:
+            return self._deletion_requested or self.at
         requests = (rows.parse_time(deletion_time(pod)) for pod in self.pods)
         last = max(filter(None, requests), default=self.at)
         heard_late = 0 < (self.at - last).total_seconds() < SAME_MOMENT_SECONDS
         return last if heard_late else self.at
+
+    @cached_property
+    def _was_collected(self) -> bool:
+        """The garbage collector asked its pods to go, after the job was deleted. In the foreground a job waits for its
+        pods, and at its end they are deleted before it."""
+        return bool(self.summary.deleted_at) and not self.summary.ended_at and self._deletion_requested is None
 
     @property
     def _deletion_requested(self) -> datetime | None:

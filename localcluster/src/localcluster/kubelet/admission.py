@@ -7,7 +7,7 @@ first of the reasons counts, and an extended resource that the node does not hav
 
 from __future__ import annotations
 
-from localcluster.controllers.nodelifecycle import NOT_READY, UNREACHABLE, tolerates
+from localcluster.controllers.nodelifecycle import tolerates
 from localcluster.kubelet.troubles import Refusal
 from localcluster.objects import is_terminal
 from localcluster.scheduler.filters import matches_node
@@ -16,8 +16,6 @@ from localcluster.wire import Json
 
 _OWN_RESOURCES = ("pods", "cpu", "memory", "ephemeral-storage")
 """In the order in which noderesources/fit.go looks at them; extended resources come last."""
-_TOLERATED_BY_DEFAULT = (NOT_READY, UNREACHABLE)
-"""Every pod tolerates them for a while (the admission plugin DefaultTolerationSeconds)."""
 
 
 class Room:
@@ -70,7 +68,7 @@ def _lacking(demand: Demand, node: NodeInfo) -> Refusal | None:
 
 def _failed_predicate(demand: Demand, node: NodeInfo) -> Refusal | None:
     taken = {port for other, _ in node.pods.values() for port in other.host_ports} if demand.host_ports else set()
-    taints = [t for t in node.taints if t["effect"] == "NoExecute" and t["key"] not in _TOLERATED_BY_DEFAULT]
+    taints = [taint for taint in node.taints if taint["effect"] == "NoExecute"]
     if not matches_node(demand, node):
         name, why = "NodeAffinity", "node(s) didn't match Pod's node affinity/selector"
     elif taken & set(demand.host_ports):
