@@ -48,11 +48,9 @@ SHOWN: Mapping[str, str] = {
         f"{HERE}.test_a_job_over_its_quota_tries_one_create_a_pass"
     ),
     "limits that miscount (trainer#2045, volcano#2560, #1718)": f"{UNIT}.test_lifecycle_page.test_limits",
-    "scaling down restarts those that stay (trainer#1509)": (
-        f"{UNIT}.test_phase.test_scaling_leaves_the_trainers_that_stay_alone"
-    ),
+    "scaling down restarts those that stay (trainer#1509)": (f"{UNIT}.test_lifecycle_page.test_scaling_from_2_to_3"),
     "a surplus replica keeps the job from completing (trainer#1751)": (
-        f"{UNIT}.test_phase.test_a_job_with_a_trainer_in_surplus_that_never_started_completes"
+        f"{UNIT}.policies.test_surplus.test_whether_replicas_that_never_started_delay_the_end"
     ),
     "scaling below what has succeeded wedges the job (kueue#12963)": (
         f"{UNIT}.test_phase.test_scaling_below_what_has_succeeded_completes_the_job"
@@ -71,7 +69,7 @@ SHOWN: Mapping[str, str] = {
     ),
     "retries pile up, memory grows (volcano#3597)": f"{HERE}.test_a_thousand_changes_are_one_entry_in_the_queue",
     "30 deleted pods come back one after another (dlrover#1690)": (
-        f"{UNIT}.policies.test_restart_failed.test_thirty_deleted_pods_come_back_in_one_pass"
+        f"{UNIT}.policies.test_restart_failed.test_every_pod_that_is_deleted_is_counted_however_they_are_seen_to_go"
     ),
     "lists that kill the operator at its start (kuberay#685, kueue#3818)": (
         "tests.unit.watcher.test_in_process.test_a_new_watcher_finds_what_went_away_while_none_ran"
@@ -94,7 +92,7 @@ SHOWN: Mapping[str, str] = {
     "one deleted trainer pod ends the whole EDL job (seen)": (
         "a deleted trainer is replaced, numbered, and ends nothing"
     ),
-    "a quiet job is written all the time (seen)": f"{UNIT}.test_phase.test_a_job_as_it_should_be_is_written_no_times",
+    "a quiet job is written all the time (seen)": f"{UNIT}.test_outcome.test_a_job_that_waits_is_written_no_times",
     "a quiet EDL job is written all the time, with lists of all pods (seen)": "a quiet TrainingJob is written no more",
     "a CRD that refuses its operator's status (seen)": (
         "tests.integration.test_crd.test_a_whole_status_is_kept_as_written"

@@ -309,7 +309,7 @@ PLAYED: dict[str, str] = {
     "controller:321 terminationGracePeriodSeconds": f"{HERE}test_patches_reach_the_pods",
     "controller:397 objects of torch": f"{UNIT}test_variables",
     "controller:735 jobsStatus": f"{UNIT}test_how_the_child_job_of_a_step_stands",
-    "controller:888 patches": f"{UNIT}test_patches_are_merged_in_their_order",
+    "controller:888 patches": f"{UNIT}test_strategic_merge",
     "controller:1056 objects of Open MPI": f"{UNIT}test_mpi_mounts_keys_and_hosts_as_trainer_does",
     "controller:1585 within the deadline": f"{HERE}test_a_job_that_ends_within_its_deadline_is_complete",
     "controller:1607 deadline of a suspended job": f"{HERE}test_the_deadline_does_not_run_while_a_job_is_suspended",

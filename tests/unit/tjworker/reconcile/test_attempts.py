@@ -40,16 +40,6 @@ def test_a_new_attempt_is_above_each_pods_and_keeps_results_where_asked(keep: bo
     assert new_attempt(OLD, keep_results=keep) == want
 
 
-def test_a_success_that_is_first_seen_when_the_job_is_suspended_is_not_run_again() -> None:
-    world = World(make_job().role("trainer", 2).build()).settle().all("running").settle()
-    world.set("digits-trainer-0", "succeeded")
-    world.job = make_job().role("trainer", 2).spec(suspend=True).status(world.job.status).build()
-    world.settle()
-    assert world.pods == {}
-    world.job = make_job().role("trainer", 2).status(world.job.status).build()
-    assert list(world.settle().pods) == ["digits-trainer-1"]
-
-
 LABELS: dict[str, str | None] = {
     "no attempt": None,
     "an attempt that is no number": "two",

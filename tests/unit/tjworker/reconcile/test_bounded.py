@@ -12,12 +12,11 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.support.builders.job import JobBuilder
-from tests.unit.tjworker.reconcile.passes import RULES, created, decide, status_of
+from tests.unit.tjworker.reconcile.passes import RULES, decide, status_of
 from tjworker.api.model import InvalidJob, Role, TrainingJob
-from tjworker.api.resources import PODS, SERVICES
+from tjworker.api.resources import PODS
 from tjworker.reconcile import peers
 from tjworker.reconcile.frameworks import find_framework, xgboost
-from tjworker.reconcile.frameworks.framework import Framework
 from tjworker.reconcile.plan import Create
 from tjworker.reconcile.workloads import pod
 from tjworker.reconcile.workloads.environment import role_environment
@@ -56,24 +55,6 @@ def test_a_pass_makes_the_bodies_that_it_writes(most: int, monkeypatch: pytest.M
     assert len(made) == most + 1, "and one that tells it that there is more"
 
 
-@pytest.mark.parametrize(("framework", "most"), [("tensorflow", 3), ("xgboost", 7)])
-def test_what_a_framework_tells_one_pod_is_not_looked_up_for_each_of_the_others(
-    framework: str, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else a pass over some thousand replicas costs their number squared."""
-    looked: list[str] = []
-    ports = Framework.ports
-
-    def counted(self: Framework, role: Role) -> Any:
-        looked.append(role.name)
-        return ports(self, role)
-
-    monkeypatch.setattr(Framework, "ports", counted)
-    job = replace(make_job().role("worker", 2_000).build(), framework=framework)
-    assert find_framework(job).environment(job, job.roles[0], 1_999)
-    assert len(looked) <= most
-
-
 def test_a_list_that_no_variable_can_hold_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     named: list[int] = []
 
@@ -86,14 +67,6 @@ def test_a_list_that_no_variable_can_hold_is_not_built(monkeypatch: pytest.Monke
     told = find_framework(job).environment(job, job.roles[0], 1)
     assert "WORKER_ADDRS" not in told
     assert len(named) < 10
-
-
-def test_what_is_written_is_what_would_have_been_written_first() -> None:
-    job = make_job().role("trainer", 9, ports=(7000,)).build()
-    every = decide(job).writes
-    assert [len(every), decide(job, rules=replace(RULES, writes_per_pass=18)).requeue_after_seconds] == [18, None]
-    for most in range(1, 18):
-        assert decide(job, rules=replace(RULES, writes_per_pass=most)).writes == every[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +84,8 @@ LISTS = {
     "a small job has all": Lists(_trainers(2)),
     "a thousand replicas have all": Lists(_trainers(1_000)),
     "four thousand pods would fill etcd with their hosts": Lists(_trainers(4_000), ["HOSTS"]),
-    "a name of 28 characters is too long for 3,000 hosts": Lists(
-        _trainers(3_000, "llama-70b-pretraining-run-42"), ["HOSTS"]
-    ),
     "ten thousand of a short name": Lists(_trainers(10_000, "a"), ["HOSTS", "INSTANCES"]),
-    "sixteen roles of thousands": Lists(_big(), ["HOSTS", "INSTANCES"]),
     "two ports double the hosts": Lists(_trainers(2_800, ports=(7000, 7001)), ["HOSTS"]),
-    "a thousand replicas with 200 ports": Lists(_trainers(1_000, ports=tuple(range(7000, 7200))), ["HOSTS"]),
     "no ports, no hosts: only the names count": Lists(_trainers(10_000, "a", ports=()), ["INSTANCES"]),
     "a big role beside a small one leaves both without": Lists(
         _trainers(4_000).role("pserver", 2, ports=(7001,)), ["HOSTS"]
@@ -186,14 +154,3 @@ def test_pods_that_etcd_cannot_hold_are_refused_with_the_way_out() -> None:
     assert isinstance(_with_args(300, 3_000).parse(), TrainingJob)
     assert isinstance(_with_args(300, 2, least=1, most=4_000).parse(), InvalidJob), "what it may grow to counts"
     assert isinstance(_with_args(2, 10_000).parse(), TrainingJob)
-
-
-def test_a_pass_of_a_big_job_writes_pods_beside_their_services() -> None:
-    plan = decide(_big().build(), rules=replace(RULES, writes_per_pass=4))
-    assert [(w.resource, w.name) for w in plan.writes if isinstance(w, Create)] == [
-        (SERVICES, "a-r0-0"),
-        (PODS, "a-r0-0"),
-        (SERVICES, "a-r0-1"),
-        (PODS, "a-r0-1"),
-    ]
-    assert created(plan) == ["a-r0-0", "a-r0-1"]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from tests.support.builders import make_job, make_pod, observe
 from tests.support.builders.cluster import PodBuilder
 from tests.support.seeds import the_seed
-from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of, true
+from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, after, condition, decide, status_of, true
 from tjworker.api.status import Condition, ConditionType, JobStatus
 from tjworker.reconcile.conditions import clear_condition, set_condition
 
@@ -67,26 +66,9 @@ def test_a_job_that_ends_without_running_waits_for_nothing_any_more(said: tuple[
         assert condition(status_of(plan), "Running") == ("False", "AnnotationFailed", want)
 
 
-def test_the_words_of_a_job_that_runs_is_scaled_and_runs_again() -> None:
-    world = World(make_job().role("trainer", 2).build()).settle().all("running")
-    plan = world.step()
-    assert condition(world.job.status, "Running") == ("True", "AllReplicasRunning", "all 2 replicas are running")
-    assert [(e.type, e.reason, e.message) for e in plan.events] == [
-        ("Normal", "Running", "all 2 replicas are running (trainer 2/2)")
-    ]
-    assert plan.decisions == ("phase Pending -> Running: all 2 replicas are running (trainer 2/2)",)
-    world.job = replace(make_job().role("trainer", 3).build(), status=world.job.status)
-    plan = world.step()
-    assert condition(world.job.status, "Scaling") == ("True", "ReplicasChanged", "scaling trainer to 3")
-    assert plan.decisions == ("scale trainer 2 -> 3", "phase Running -> Scaling: trainer from 2 to 3")
-    world.settle().all("running").settle()
-    assert condition(world.job.status, "Scaling") == ("False", "Scaled", "the pods have followed")
-
-
 REASONS = {
     "no pod yet: the phase": (lambda p: None, "Pending"),
     "no node yet: the phase": (lambda p: p, "Pending"),
-    "starting: the phase": (lambda p: p.creating(), "Creating"),
     "its init container runs: the phase": (lambda p: p.creating("PodInitializing"), "Creating"),
     "no room": (lambda p: p.unschedulable(), "Unschedulable"),
     "no image": (lambda p: p.creating("ImagePullBackOff"), "ImagePullBackOff"),
@@ -136,12 +118,3 @@ def test_a_transition_time_moves_with_the_status_and_with_nothing_else() -> None
             found = {c.type: (c.status, c.last_transition_time) for c in status.conditions}
             assert found == since, f"TJ_TEST_SEED={seed}"
             assert len(found) == len(status.conditions), "one of each type"
-
-
-def test_what_has_been_said_of_a_condition_is_what_it_says() -> None:
-    status = set_condition(JobStatus(), "Running", False, "Pending", "a", now="2026-01-01T00:00:00Z", generation=1)
-    status = set_condition(status, "Running", False, "Creating", "b" * 2000, now="2026-01-01T00:00:09Z", generation=2)
-    now = status.condition("Running")
-    assert now is not None
-    assert (now.reason, now.message, now.observed_generation) == ("Creating", "b" * 1024, 2)
-    assert now.last_transition_time == "2026-01-01T00:00:00Z"

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from tests.support.builders import make_job, make_node, make_pod, make_service, observe
+from tests.support.builders import make_job, make_pod, make_service, observe
 from tests.unit.tjworker.reconcile.passes import NOW_TEXT, ago, decide, deleted
 from tjworker.api.observed import ContainerRecord
 from tjworker.api.timefmt import from_rfc3339
@@ -74,18 +74,3 @@ def test_whichever_container_cannot_be_created_the_pod_is_made_again(place: int)
     job = make_job().role("trainer", 1).build()
     stuck = make_pod(job, "trainer").on("node-a").but(containers=tuple(waits), scheduled_at=ago(901))
     assert deleted(decide(job, observe(stuck, make_service(job, "trainer")))) == ["digits-trainer-0"]
-
-
-@pytest.mark.parametrize(("there", "faulty"), [("4", False), ("3", True), ("2", True), ("1", True)])
-def test_gpus_of_a_node_are_counted_over_all_pods_of_the_job_there(there: str, faulty: bool) -> None:
-    """Two pods hold two each: which of the devices is gone nobody can say."""
-    base = make_job().role("trainer", 3, restart="Always", scope="Pod")
-    short = {"node-b": {"nvidia.com/gpu": ago(100)}}
-    job = base.status(phase="Running", start_time=ago(900), short_nodes=short).build()
-    gpus = {"nvidia.com/gpu": 2}
-    pods = [make_pod(job, "trainer", i).on("node-b").running().but(gpus=gpus, created_at=ago(800)) for i in range(2)]
-    away = make_pod(job, "trainer", 2).on("node-a").running().but(gpus=gpus)
-    nodes = (make_node("node-b", **{"nvidia.com/gpu": there}), make_node("node-a", **{"nvidia.com/gpu": "2"}))
-    services = [make_service(job, "trainer", i) for i in range(3)]
-    plan = decide(job, observe(*pods, away, *nodes, *services))
-    assert deleted(plan) == (["digits-trainer-0", "digits-trainer-1"] if faulty else [])

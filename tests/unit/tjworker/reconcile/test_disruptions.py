@@ -42,11 +42,3 @@ def test_a_trainer_that_exits_with_0_because_it_is_told_to_go_has_not_succeeded(
     world.step()
     assert world.job.status.attempts.roles["trainer"].completed == ""
     assert world.job.status.restart_counts["trainer"].user == 1
-
-
-def test_a_success_that_is_deleted_afterwards_stays_a_success() -> None:
-    world = running(restart="Never")
-    pod = world.pods["digits-trainer-1"].succeeded().deleting(ago(5), ago(5))
-    world.pods["digits-trainer-1"] = pod.containers(finished_at=ago(60))
-    world.step()
-    assert world.job.status.attempts.roles["trainer"].completed == "1"

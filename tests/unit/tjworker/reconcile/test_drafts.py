@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import make_job, make_pod, observe
-from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago
-from tjworker.api.model import Role, TrainingJob
+from tests.support.builders import make_job
+from tests.unit.tjworker.reconcile.passes import ago
+from tjworker.api.model import Role
 from tjworker.api.status import Attempts, JobStatus, RestartCounts, RoleAttempts
-from tjworker.reconcile.attempts import Draft, forget_rests, raise_for_suspend, record_running, record_successes
-from tjworker.reconcile.one_pass import Pass
+from tjworker.reconcile.attempts import Draft, forget_rests, record_running
 from tjworker.reconcile.replicas import Replica, RoleView, State
 
 SOON, LATER = "2026-01-01T01:00:20Z", "2026-01-01T01:05:00Z"
@@ -78,15 +77,6 @@ CASES: dict[str, Case] = {
         _then(lambda d: d.raise_pod(FIRST), lambda d: d.raise_pod(FIRST)), {**RAISED, "pods": {"0": 3, "1": 3}}
     ),
     "a role begins anew, above each of its pods": Case(lambda d: d.raise_roles(["trainer"], whole_job=False), ANEW),
-    "both roles, as the job": Case(lambda d: d.raise_roles(["ps", "trainer"], whole_job=True), ANEW, ANEW, job=2),
-    "a replica, then its role": Case(
-        _then(
-            lambda d: d.raise_pod(FIRST),
-            lambda d: d.fail(FIRST),
-            lambda d: d.raise_roles(["trainer"], whole_job=False),
-        ),
-        {**ANEW, "all": 6},
-    ),
     "a role, then a replica of it": Case(
         _then(lambda d: d.raise_roles(["trainer"], whole_job=False), lambda d: d.raise_pod(FIRST)),
         {**ANEW, "pods": {"0": 1}},
@@ -103,9 +93,6 @@ CASES: dict[str, Case] = {
     "its program has failed, and its role begins anew with it: the role's failures count": Case(
         lambda d: d.crash(FIRST, ["trainer"], anew=False), {"crashes": {"2": "0-1"}}, told=3
     ),
-    "likewise with both roles": Case(
-        lambda d: d.crash(FIRST, ["ps", "trainer"], anew=False), {"crashes": {"2": "0-1"}}, told=6
-    ),
     "with both roles, after it had run for long: none of them counts": Case(
         lambda d: d.crash(FIRST, ["ps", "trainer"], anew=True), {"crashes": {"1": "0"}}, {"crashes": {}}, told=0
     ),
@@ -118,10 +105,6 @@ CASES: dict[str, Case] = {
     }),
     "it rests, and the rest of another is over this second": Case(
         lambda d: d.rest(FIRST, "2026-01-01T01:06:00Z", LATER), {"resting": {"2026-01-01T01:06:00Z": "0"}}
-    ),
-    "it rests, and that of another is over in a second": Case(
-        lambda d: d.rest(FIRST, "2026-01-01T01:06:00Z", "2026-01-01T01:04:59Z"),
-        {"resting": {LATER: "1", "2026-01-01T01:06:00Z": "0"}},
     ),
 }  # fmt: skip
 
@@ -141,21 +124,6 @@ def test_the_table_has_something_in_every_field() -> None:
     empty = RoleAttempts()
     full = RoleAttempts(**FULL)
     assert [name for name in RoleAttempts.model_fields if getattr(full, name) == getattr(empty, name)] == []
-
-
-@pytest.mark.parametrize("cause", ["application", "node", "preemption", "user"])
-def test_a_restart_is_counted_for_its_role_under_its_cause_alone(cause: Any) -> None:
-    draft = Draft(STATUS)
-    draft.count("trainer", cause)
-    draft.count("ps", cause)
-    before = STATUS.restart_counts["trainer"]
-    assert draft.status().restart_counts == {
-        "trainer": before.model_copy(update={cause: getattr(before, cause) + 1}),
-        "ps": RestartCounts(**{cause: 1}),
-    }
-    own = cause == "application"
-    assert (draft.application_restarts("trainer"), draft.application_restarts("ps")) == (1 + own, own)
-    assert draft.application_restarts() == 1 + 2 * own
 
 
 # -- what a pass sees ------------------------------------------------------------------------------
@@ -198,51 +166,6 @@ def test_what_a_job_that_does_not_run_yet_remembers_of_a_replica(state: State, w
             "vanished": {"1": "0", "2": "1"} if vanished else {"2": "1"},
         }
     )
-
-
-def test_of_a_job_that_runs_nothing_is_said_but_what_a_next_failure_asks_for() -> None:
-    said = RoleAttempts(**FULL)
-    status = JobStatus(attempts=Attempts(roles={"trainer": said, "ps": said}))
-    views = {name: _seen("running", JOB.role(name), said) for name in ("trainer", "ps")}
-    got = record_running(status, views, "Running", {"trainer": {2}}).attempts.roles
-    kept = {name: FULL[name] for name in ("all", "pods", "completed", "failed", "crashes", "started")}
-    assert got == {"trainer": RoleAttempts(**kept), "ps": RoleAttempts(**kept)}
-
-
-def test_what_is_made_above_the_replicas_is_forgotten() -> None:
-    said = RoleAttempts(made="2-5")
-    status = JobStatus(attempts=Attempts(roles={"trainer": said}))
-    got = record_running(status, {"trainer": _seen("pending", JOB.role("trainer"), said)}, "Pending", {})
-    assert got.attempts.roles["trainer"].made == "2-3"
-
-
-def test_successes_are_added_to_those_on_record_also_above_the_replicas() -> None:
-    job = make_job().role("trainer", 2).role("ps", 1)
-    done = RoleAttempts(completed="0,3")
-    built = job.status(attempts=Attempts(roles={"trainer": done})).build()
-    pods = observe(make_pod(built, "trainer", 1).succeeded(), make_pod(built, "ps", 0).running())
-    noted = record_successes(Pass.begin(built, pods, NOW, RULES)).status.attempts.roles
-    assert noted == {"trainer": RoleAttempts(completed="0-1,3")}
-
-
-LEFT: dict[str, Callable[[TrainingJob], RoleView]] = {
-    "a pod in its place": lambda job: RoleView(
-        job.role("trainer"), (FIRST._replace(pod=make_pod(job, "trainer").build()),), (), RoleAttempts()
-    ),
-    "a pod too many": lambda job: RoleView(
-        job.role("trainer"), (), (make_pod(job, "trainer", 5).build(),), RoleAttempts()
-    ),
-    "a pod whose place another has taken": lambda job: RoleView(
-        job.role("trainer"), (), (), RoleAttempts(), others=(make_pod(job, "trainer", 5).build(),)
-    ),
-}
-
-
-@pytest.mark.parametrize("left", LEFT.values(), ids=LEFT.keys())
-def test_a_suspension_begins_anew_where_there_is(left: Callable[[TrainingJob], RoleView]) -> None:
-    nothing = RoleView(JOB.role("ps"), (Replica("ps", 0, "digits-ps-0", 0, "missing"),), (), RoleAttempts())
-    got = raise_for_suspend(JobStatus(), {"trainer": left(JOB), "ps": nothing}).attempts
-    assert (got.job, got.roles) == (0, {"trainer": RoleAttempts(all=1)})
 
 
 def test_a_job_that_ends_forgets_what_waits_and_keeps_what_was() -> None:

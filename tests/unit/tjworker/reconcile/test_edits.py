@@ -182,18 +182,6 @@ def test_what_the_next_run_of_the_autoscaler_plans_with(
     assert read(planned(after)) == want
 
 
-def test_a_ttl_may_be_set_after_the_end() -> None:
-    world = (
-        lives.World()
-        .apply(lives.job({"trainer": lives.role(1, annotations=lives.play(run_seconds=2))}))
-        .run()
-        .advance(5)
-    )
-    assert world.phase() == "Succeed"
-    world.patch_job("digits", {"spec": {"runPolicy": {"ttlSecondsAfterFinished": 20}}}).run().advance(30)
-    assert world.get(AITRAININGJOBS)["items"] == []
-
-
 def test_a_ttl_outlives_a_redis_that_forgets_everything() -> None:
     """A finished job is in no resync, so nothing else would look at it again."""
     manifest = lives.job(

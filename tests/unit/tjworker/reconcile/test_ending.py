@@ -13,7 +13,7 @@ from tests.unit.tjworker.api.guest_cases import manifest
 from tests.unit.tjworker.api.guest_cases import role as guest_role
 from tests.unit.tjworker.reconcile.passes import NOW, World, decide, running, status_of
 from tjworker.api.model import InvalidJob, TrainingJob
-from tjworker.api.status import Ending, JobStatus, ReplicaStatus
+from tjworker.api.status import JobStatus, ReplicaStatus
 from tjworker.base import GroupResource
 from tjworker.reconcile.plan import Delete, Plan
 
@@ -80,15 +80,12 @@ LAST_NUMBERS: dict[str, Last] = {
     "an AITrainingJob that leaves its pods: those that run are in no number": Last(
         own("None"), DONE, "succeeded", {"succeeded": 1}
     ),
-    "nor is one that waits": Last(own("None"), WAITS, "succeeded", {"succeeded": 1}),
     "one that takes those that run": Last(own("Running"), DONE, "succeeded", {"succeeded": 1}),
     "one that takes all": Last(own("All"), DONE, "succeeded", {"succeeded": 1}),
     "one that fails": Last(own("None"), DONE, "failed", {"succeeded": 1}),
     "training-operator's that leaves its pods: what ran has succeeded": Last(
         torch("None"), DONE, "succeeded", {"succeeded": 3}
     ),
-    "one that takes those that run: the same": Last(torch("Running"), DONE, "succeeded", {"succeeded": 3}),
-    "one that takes all: the same": Last(torch("All"), DONE, "succeeded", {"succeeded": 3}),
     "a pod of it that waited is in no number": Last(torch("All"), WAITS, "succeeded", {"succeeded": 2}),
     "one that fails: as they were then": Last(torch("All"), DONE, "failed", {"active": 2, "succeeded": 1}),
     "KubeDL's": Last(tf("Running"), DONE, "succeeded", {"succeeded": 3}),
@@ -113,23 +110,6 @@ def test_the_last_numbers_of_a_job(sentence: str) -> None:
     assert status.replica_statuses[others.name] == ReplicaStatus(desired=3, **last.want)
     assert status.active == "0/4"
     assert world.all("succeeded").step().empty, "and they stay"
-
-
-def test_a_time_limit_that_passes_while_the_job_ends_changes_nothing() -> None:
-    base = make_job().role("trainer", 1).spec(timeLimit=60)
-    world = World(base.build()).settle().all("running").settle().all("succeeded")
-    world.step()
-    world.now += 100
-    world.settle()
-    assert world.job.status.phase == "Succeed"
-
-
-def test_an_end_without_a_clean_up_does_not_wait_for_services() -> None:
-    job = make_job().role("trainer", 1).spec(cleanPodPolicy="None").build()
-    pod = make_pod(job, "trainer", 0).succeeded()
-    of_nobody = make_service(make_job().role("trainer", 2).build(), "trainer", 1)
-    plan = decide(job, observe(pod, make_service(job, "trainer", 0), of_nobody))
-    assert (status_of(plan).phase, plan.writes) == ("Succeed", ())
 
 
 def test_a_ttl_that_is_over_deletes_the_job_that_was_seen_and_no_successor_of_its_name() -> None:
@@ -165,11 +145,3 @@ def test_an_end_waits_for_no_service_but_the_jobs_own() -> None:
     strangers = replace(own, owner_uid="uid-of-another")
     plan = decide(job, observe(strangers))
     assert (status_of(plan).phase, plan.writes) == ("Failed", ())
-
-
-def test_a_ttl_counts_from_the_end_not_from_the_decision() -> None:
-    """Pods may take their grace to go: `completionTime` is when nothing was left."""
-    job = make_job().role("trainer", 1).run_policy(ttlSecondsAfterFinished=60)
-    decided = Ending(phase="Failed", reason="AnnotationFailed", time="2026-01-01T00:50:00Z")
-    ended = job.status(phase="Failed", ending=decided, completion_time="2026-01-01T00:59:30Z", observed_generation=1)
-    assert decide(ended.build()) == Plan(requeue_after_seconds=30)

@@ -10,7 +10,6 @@ import pytest
 from tests.support.builders import PodBuilder, make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import NOW_TEXT, ago, decide, everything, status_of
 from tjworker.api.observed import ContainerRecord
-from tjworker.api.status import Failure
 from tjworker.reconcile.failures import describe, diagnose
 
 
@@ -146,7 +145,6 @@ BY_CONTAINER: dict[str, tuple[Callable[[PodBuilder], PodBuilder], tuple[str, str
     "the kubelet no longer knows the container": (unknown, ("disrupted", "node")),
     "containerd no longer knows how it ended": (lambda p: p.failed(255, reason="Unknown"), ("disrupted", "node")),
     "the program itself exits with 137": (lambda p: p.failed(137), ("exit", "application")),
-    "the program itself exits with 255": (lambda p: p.failed(255), ("exit", "application")),
     "a sidecar alone is lost": (
         lambda p: p.but(containers=(*p.record.containers, ContainerRecord("side"))).failed(
             137, "side", "ContainerStatusUnknown"
@@ -223,9 +221,6 @@ BY_KUBELET = {
     "turned away by a node under pressure: nobody's": Ended(
         lambda p: p.turned_away("Evicted", "The node had condition: [DiskPressure]. "), ("turned_away", "node")
     ),
-    "turned away for a reason that is not known here: nobody's": Ended(
-        lambda p: p.turned_away("SomethingNew"), ("turned_away", "node")
-    ),
     "admitted once more by a kubelet that was started anew, and turned away: the node's, as it had run": Ended(
         lambda p: p.failed(137).but(reason="TopologyAffinityError", message=f"{NOT_ADMITTED}not aligned"),
         ("disrupted", "node"),
@@ -240,30 +235,3 @@ BY_KUBELET = {
 def test_whose_fault_it_was_when_the_kubelet_ended_it(case: Ended) -> None:
     found = diagnose(case.pod(make_pod(make_job().role("trainer", 1).build(), "trainer", 0)).build(), NOW_TEXT)
     assert (found.kind, found.cause) == case.want
-
-
-TURNED_AWAY = (
-    "UnexpectedAdmissionError",
-    "OutOfcpu",
-    "OutOfmemory",
-    "OutOfpods",
-    "OutOfnvidia.com/gpu",
-    "TopologyAffinityError",
-    "SMTAlignmentError",
-    "NodeAffinity",
-    "NodeShutdown",
-    "SysctlForbidden",
-    "AppArmor",
-    "VolumeAttachmentLimitExceeded",
-)
-
-
-@pytest.mark.parametrize("reason", TURNED_AWAY)
-def test_a_pod_that_the_kubelet_did_not_admit_is_nobodys_failure(reason: str) -> None:
-    pod = make_pod(make_job().role("trainer", 1).build(), "trainer", 0).turned_away(reason)
-    found = diagnose(pod.build(), NOW_TEXT)
-    assert (found.kind, found.cause, found.failure.reason) == ("turned_away", "node", reason)
-
-
-def test_a_failure_without_a_node_or_a_message_is_still_a_sentence() -> None:
-    assert describe(Failure(time=NOW_TEXT, pod="p", reason="Lost")) == "pod p failed: Lost"

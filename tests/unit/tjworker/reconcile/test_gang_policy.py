@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from localcluster.patch.merge_patch import merge
-from tests.support.builders import make_job, make_pod, make_training_job
+from tests.support.builders import make_job, make_pod
 from tests.support.guests import guest_job
 from tests.support.kinds import TEST_KINDS
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
@@ -47,9 +47,6 @@ CASES: dict[str, Case] = {
     "Volcano's queue, by the field": Case("volcano", {"queue": "research"}, want={"queue": "research"}),
     "by the annotation that Volcano's users write": Case(
         "volcano", annotations={QUEUE: "research"}, want={"queue": "research"}
-    ),
-    "the field goes before the annotation": Case(
-        "volcano", {"queue": "vision"}, {QUEUE: "research"}, want={"queue": "vision"}
     ),
     "empty names, as Go's clients write them, are none": Case("volcano", {"queue": "", "priorityClass": ""}),
     "an empty queue leaves that of the annotation": Case(
@@ -93,12 +90,6 @@ def test_what_is_asked_comes_to_the_group_and_the_pods(sentence: str) -> None:
     assert pod["spec"].get("priorityClassName") == case.want_pods
 
 
-def test_a_job_of_edl_asks_by_its_run_policy_too() -> None:
-    job = make_training_job().run_policy(schedulingPolicy={"queue": "research", "priorityClass": "urgent"}).build()
-    spec = made(decide(job, rules=rules("volcano")), "podgroups")["spec"]
-    assert (spec["queue"], spec["priorityClassName"]) == ("research", "urgent")
-
-
 def of_a_guest(**fields: Any) -> TrainingJob:
     """Kubeflow's schema lets any text pass."""
     return replace(trainers(2).build(), gang=GangPolicy(**fields))
@@ -110,11 +101,6 @@ MALFORMED: dict[str, tuple[str, TrainingJob, str]] = {
         trainers(2).annotate({QUEUE: "Team A"}).build(),
         f"metadata.annotations[{QUEUE}]: 'Team A': must be a name in lower case, such as research or team-a.research",
     ),
-    "a queue by field": (
-        "volcano",
-        of_a_guest(queue="-a"),
-        "spec.runPolicy.schedulingPolicy.queue: '-a': must be a name in lower case",
-    ),
     "a priority class, by the name that KubeDL gives the field": (
         "kubernetes",
         of_a_guest(priority_class="Very High", path="spec.schedulingPolicy", priority_class_field="priorityClassName"),
@@ -125,12 +111,6 @@ MALFORMED: dict[str, tuple[str, TrainingJob, str]] = {
         of_a_guest(min_resources={"cpu": "lots"}),
         "spec.runPolicy.schedulingPolicy.minResources[cpu]: 'lots': must be a quantity, such as 1, 500m or 1Gi",
     ),
-    "a resource below zero": (
-        "volcano",
-        of_a_guest(min_resources={"cpu": -1}),
-        "spec.runPolicy.schedulingPolicy.minResources[cpu]: '-1': must be a quantity",
-    ),
-    "a resource that is no text": ("volcano", of_a_guest(min_resources={"cpu": {}}), "'{}': must be a quantity"),
 }
 
 
@@ -157,40 +137,7 @@ def test_of_a_job_that_has_begun_no_group_is_made_until_its_policy_is_mended() -
     assert plan.writes == ()
 
 
-@pytest.mark.parametrize("policy", [{"queue": "Team A"}, {"minResources": {"cpu": "lots"}}, {"priorityClass": "-"}])
-def test_the_parser_refuses_what_the_schema_does_whatever_the_scheduler(policy: dict[str, Any]) -> None:
-    assert isinstance(make_job().role("trainer", 1).run_policy(schedulingPolicy=policy).parse(), InvalidJob)
-
-
 Policy = Mapping[str, Any]
-WHOLE: Policy = {
-    "queue": "research",
-    "priorityClass": "urgent",
-    "minResources": {"cpu": 8, "memory": "1Gi"},
-    "scheduleTimeoutSeconds": 60,
-}
-EDITS: dict[str, tuple[str, Policy, Policy, Policy | None]] = {
-    "nothing is edited": ("volcano", WHOLE, WHOLE, None),
-    "what the scheduler does not know is edited": ("volcano", WHOLE, {**WHOLE, "scheduleTimeoutSeconds": 1}, None),
-    "another queue": ("volcano", WHOLE, {**WHOLE, "queue": "vision"}, {"queue": "vision"}),
-    "a queue where there was none": ("volcano", {}, {"queue": "vision"}, {"queue": "vision"}),
-    "the queue is taken back": ("volcano", {"queue": "vision"}, {}, {"queue": None}),
-    "another priority class": ("volcano", {}, {"priorityClass": "urgent"}, {"priorityClassName": "urgent"}),
-    "that is taken back": ("volcano", {"priorityClass": "urgent"}, {}, {"priorityClassName": None}),
-    "other resources, of which one is gone": (
-        "scheduler-plugins",
-        {"minResources": {"cpu": 8, "memory": "1Gi"}},
-        {"minResources": {"cpu": 4}},
-        {"minResources": {"cpu": 4, "memory": None}},
-    ),
-    "no resources any more": ("volcano", {"minResources": {"cpu": 8}}, {}, {"minResources": None}),
-    "another time": (
-        "scheduler-plugins",
-        {"scheduleTimeoutSeconds": 60},
-        {"scheduleTimeoutSeconds": 5},
-        {"scheduleTimeoutSeconds": 5},
-    ),
-}
 
 
 def asking(policy: Policy, priority_class: str = "") -> TrainingJob:
@@ -217,25 +164,6 @@ def edited(
     return [write for write in plan.writes if "podgroups" in write.resource]
 
 
-@pytest.mark.parametrize("sentence", EDITS)
-def test_an_edit_comes_to_the_group_that_is_there(sentence: str) -> None:
-    gang, before, after, want = EDITS[sentence]
-    found = edited(gang, before, after)
-    if want is None:
-        assert found == []
-        return
-    (patch,) = found
-    assert isinstance(patch, Patch)
-    body = patch.body
-    assert want.items() <= body["spec"].items(), "null takes a field back: one that is not named stays"
-    assert body["spec"]["minMember"] == 2
-    assert {name: body["metadata"][name] for name in ("uid", "resourceVersion")} == {
-        "uid": "uid-of-group",
-        "resourceVersion": "7",
-    }
-    assert body["metadata"]["annotations"], "what it is asked for is known afterwards"
-
-
 VALUES: Mapping[str, Sequence[Any]] = {
     "queue": ("research", "vision"),
     "priorityClass": ("urgent", "idle"),
@@ -260,17 +188,6 @@ def test_after_any_edit_the_group_is_as_if_it_were_made_of_the_edited_job(gang: 
             assert isinstance(write, Patch)
             spec = merge(spec, write.body["spec"])
         assert spec == group_of(gang, asking(after, priority_class))["spec"], (before, after)
-
-
-def test_a_group_that_an_older_operator_made_is_left_as_it_is() -> None:
-    assert edited("volcano", {}, {"queue": "vision"}, asked="") == []
-
-
-@pytest.mark.parametrize("noted", ["lots", "[]", "7", '{"minResources": 7}', '{"queue": "research"'])
-def test_whatever_stands_in_the_annotation_it_is_put_right(noted: str) -> None:
-    (patch,) = edited("volcano", {}, {"queue": "vision"}, asked=noted)
-    assert isinstance(patch, Patch)
-    assert patch.body["spec"]["queue"] == "vision"
 
 
 UNREADABLE: Mapping[str, Any] = {

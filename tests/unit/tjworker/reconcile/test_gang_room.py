@@ -51,26 +51,17 @@ CASES: dict[str, Case] = {
         asking(7, cpu="4"), "the 7 pods that must start together: they request cpu 28, and all 3 nodes have 24"
     ),
     "Of one node": Case(asking(3, cpu="4"), "they request cpu 12, and the only node has 8", nodes(1, cpu="8")),
-    "Too much memory": Case(asking(4, memory="60Gi"), "they request memory 240Gi, and all 3 nodes have 192Gi"),
     "More than a Ti, without an exponent": Case(
         asking(4, memory="1040Gi"), "they request memory 4160Gi, and all 2 nodes have 4000Gi", nodes(2, memory="2000Gi")
-    ),
-    "Thousands of Ti": Case(asking(4, memory="1Pi"), "they request memory 4194304Gi, and all 3 nodes have 192Gi"),
-    "Half a Gi too much": Case(
-        asking(1, memory="512.3Gi"), "it requests memory 512.3Gi, and the only node has 512Gi", nodes(1, memory="512Gi")
     ),
     "A few bytes too much, as system pods have them": Case(
         asking(2, memory="256Gi"),
         "they request memory 512Gi, and the only node has 511.9995Gi",
         nodes(1, memory="536870400Ki"),
     ),
-    "Less than a Gi": Case(
-        asking(3, memory="300Mi"), "they request memory 900Mi, and the only node has 800Mi", nodes(1, memory="800Mi")
-    ),
     "A thousandth of a CPU": Case(
         asking(3, cpu="1.334"), "they request cpu 4.002, and the only node has 4.001", nodes(1, cpu="4001m")
     ),
-    "A million CPUs": Case(asking(4, cpu="1000000.5"), "they request cpu 4000002, and all 3 nodes have 24"),
     "The one pod that must start": Case(
         asking(1, cpu="10", memory="1Gi"),
         "no room for the one pod that must start: it is of role trainer, with cpu 10, memory 1Gi, and 3 nodes take 0",
@@ -91,10 +82,6 @@ CASES: dict[str, Case] = {
     "Not even that": Case(elastic(7, 9, cpu="4"), "they request cpu 28"),
     "Of several roles those that ask for less may come first": Case(
         asking(4, "ps", job=asking(4, cpu="8"), cpu="1").run_policy(schedulingPolicy={"minAvailable": 6}), ""
-    ),
-    "They are too many all the same": Case(
-        asking(4, "ps", job=asking(4, cpu="8"), cpu="1").run_policy(schedulingPolicy={"minAvailable": 7}),
-        "they request cpu 28, and all 3 nodes have 24",
     ),
     "A launcher comes after its workers, and may ask for what they leave": Case(
         asking(1, "launcher", job=asking(6, "worker", job=make_job().spec(frameworkType="mpi"), cpu="4"), cpu="9"), ""
@@ -152,18 +139,3 @@ def test_an_event_tells_when_the_cluster_has_become_too_small_and_when_it_may_do
         told.append([event.reason for event in plan.events])
         job = replace(job, status=plan.status or job.status)
     assert told == [["Unschedulable"], ["GangTooLarge"], [], ["Unschedulable"]]
-
-
-def test_the_numbers_of_the_room_are_those_of_now_and_those_of_the_scheduler_alone_are_no_news() -> None:
-    job = asking(7, cpu="4").build()
-
-    def plan(cluster: Mapping[str, NodeRecord], refused: str) -> Plan:
-        pods = [make_pod(job, "trainer", i).but(pod_group="digits", unschedulable=refused) for i in range(7)]
-        view = replace(observe(*pods), pod_groups={POD_GROUPS: (group(job, 7),)}, every_node=cluster)
-        return reconcile(job, view, NOW, rules("kubernetes"))
-
-    job = replace(job, status=status_of(plan(nodes(2, cpu="8"), REFUSED)))
-    assert plan(nodes(2, cpu="8"), "0/3 nodes are available: 2 Insufficient cpu.").status is None
-    told = status_of(plan(nodes(3, cpu="8"), REFUSED))
-    assert "all 3 nodes have 24" in condition(told, "Running")[2]
-    assert "all 3 nodes have 24" in told.message

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.builders import make_job, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import ago, condition, created, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.passes import ago, created, decide, deleted
 from tjworker.api.status import Attempts, RoleAttempts
 
 
@@ -25,7 +25,6 @@ CASES: dict[str, Case] = {
     "it alone begins anew: the others are made at once": Case(RoleAttempts(all=1, pods={"0": 1}), 1, ["1", "2"], ["0"]),
     "its role begins anew: none is made before it is gone": Case(RoleAttempts(all=2), 1, [], ["0"]),
     "its role and then it itself": Case(RoleAttempts(all=2, pods={"0": 3}), 1, [], ["0"]),
-    "it itself, a second time": Case(RoleAttempts(all=1, pods={"0": 2}), 2, ["1", "2"], ["0"]),
     "another begins anew": Case(RoleAttempts(all=1, pods={"1": 5}), 1, ["1", "2"], []),
 }
 
@@ -52,16 +51,3 @@ def test_an_old_attempt_of_one_role_holds_back_the_pods_of_another() -> None:
     services = [make_service(built, role, 0) for role in ("ps", "trainer")]
     assert created(decide(built, observe(going, *services))) == []
     assert created(decide(built, observe(*services))) == ["digits-ps-0", "digits-trainer-0"]
-
-
-@pytest.mark.parametrize("ready", range(4))
-def test_a_launcher_waits_for_all_workers_and_says_how_many_are_ready(ready: int) -> None:
-    job = make_job().spec(frameworkType="mpi").role("launcher", 1, ports=()).role("worker", 3, ports=())
-    built = job.status(phase="Creating", start_time=ago(500)).build()
-    pods = [make_pod(built, "worker", i).running(ready=i < ready) for i in range(3)]
-    services = [make_service(built, *place) for place in (("launcher", 0), ("worker", 0), ("worker", 1), ("worker", 2))]
-    plan = decide(built, observe(*pods, *services))
-    assert created(plan) == (["digits-launcher-0"] if ready == 3 else [])
-    if ready < 3:
-        words = f"is made when the role worker is ready: {ready} of 3 are"
-        assert condition(status_of(plan), "Running")[2] == f"pod digits-launcher-0 {words}"

@@ -125,10 +125,6 @@ BY_KUBELET: dict[str, Callable[[PodBuilder], PodBuilder]] = {
 KUBELET_ROWS = table("the pod")
 
 
-def test_every_way_of_a_kubelet_has_its_row() -> None:
-    assert [row["the pod"] for row in KUBELET_ROWS] == list(BY_KUBELET)
-
-
 @pytest.mark.parametrize("policy", ["with Never", "OnFailure", "OnNodeFail"])
 @pytest.mark.parametrize("row", KUBELET_ROWS, ids=lambda row: row["the pod"])
 def test_what_a_kubelet_does_to_a_pod(row: Row, policy: str) -> None:

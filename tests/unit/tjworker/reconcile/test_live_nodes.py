@@ -96,13 +96,6 @@ def test_what_the_api_server_says_of_a_node_decides(case: Asked) -> None:
         assert plan.requeue_after_seconds == case.want_next_seconds
 
 
-def test_a_plan_that_nobody_asked_for_takes_the_node_for_healthy() -> None:
-    job = one()
-    plan = reconcile(job, seen(job, on_node_b(job), ILL), NOW, RULES)
-    assert (nodes_needed(plan), plan.writes) == (("node-b",), ())
-    assert plan.status is None or plan.status.restart_counts == {}
-
-
 NOT_ASKED = {
     "a healthy node": (WELL, {}),
     "a node whose grace is not over": (make_node("node-b").not_ready(ago(GRACE - 1)), {}),
@@ -165,14 +158,6 @@ def test_gpus_of_a_node_are_away(case: Away, restart: str) -> None:
     assert (deleted(plan) == ["digits-trainer-0"]) is case.want_deleted
     if case.want_deleted:
         assert job.status.failures[0].message == (f"node node-b has 0 {GPU} since {to_rfc3339(NOW)}, its pods hold 2")
-
-
-def test_while_gpus_are_away_the_job_looks_again_at_the_end_of_the_grace_and_forgets_it_when_they_are_back() -> None:
-    job, plan = passes(one(), (0, "0"))
-    assert plan.requeue_after_seconds == GRACE
-    assert job.status.short_nodes == {"node-b": {GPU: to_rfc3339(NOW)}}
-    job, _ = passes(job, (5, "2"))
-    assert job.status.short_nodes == {}
 
 
 # -- taints ----------------------------------------------------------------------------------------

@@ -84,18 +84,6 @@ def test_which_nodes_are_lost(case: Sick) -> None:
     assert status_of(plan).restart_counts["trainer"].node == 1
 
 
-LIMITED = {
-    "a limit of time that is farther off than the grace": (1000, 10.0),
-    "a limit of time that is nearer than the grace": (905, 5.0),
-}
-
-
-@pytest.mark.parametrize(("limit_seconds", "want_seconds"), LIMITED.values(), ids=LIMITED.keys())
-def test_of_the_end_of_a_grace_and_a_limit_the_nearer_is_waited_for(limit_seconds: int, want_seconds: float) -> None:
-    job = replace(two(), active_deadline_seconds=limit_seconds)
-    assert decide(job, world(job, make_node("node-b").not_ready(ago(20)))).requeue_after_seconds == want_seconds
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_pod_on_a_lost_node_is_replaced_where_the_policy_says_so_and_fails_otherwise(policy: str) -> None:
     job = two(policy)
@@ -112,20 +100,6 @@ def test_a_pod_that_is_lost_for_good_does_not_run_on_when_its_node_comes_back() 
     assert status_of(first).ending is None
     assert status_of(first).attempts.roles["trainer"].failed == "1"
     assert (deleted(first), graces(first)) == (["digits-trainer-1"], [0])
-
-
-def test_a_job_on_an_unhealthy_node_looks_again_when_the_grace_is_over() -> None:
-    job = two()
-    plan = decide(job, world(job, make_node("node-b").not_ready(ago(10))))
-    assert plan.requeue_after_seconds == RULES.node_failure_grace_seconds - 10
-
-
-def test_the_first_status_too_looks_again_when_the_grace_of_a_node_is_over() -> None:
-    job = make_job().role("trainer", 2).build()
-    pods = [make_pod(job, "trainer", i).on(f"node-{'ab'[i]}").but(scheduled_at=ago(12)) for i in range(2)]
-    plan = decide(job, world(job, *pods, make_node("node-b").not_ready(ago(10))))
-    assert (status_of(plan).start_time is not None, deleted(plan)) == (True, [])
-    assert plan.requeue_after_seconds == RULES.node_failure_grace_seconds - 10
 
 
 def test_a_node_that_is_gone_is_remembered_and_then_lost() -> None:
@@ -149,25 +123,6 @@ def test_where_nodes_may_not_be_read_none_is_taken_for_gone() -> None:
     assert plan.requeue_after_seconds is None
 
 
-def test_a_node_that_is_seen_a_moment_after_its_pod_is_not_taken_for_gone() -> None:
-    job = two()
-    young = make_pod(job, "trainer", 1).on("node-b").running().but(started_at=ago(1))
-    plan = decide(job, world(job, young, gone=("node-b",)))
-    assert plan.status is None or plan.status.missing_nodes == {}
-
-
-def test_a_node_that_comes_back_is_forgotten() -> None:
-    job = (
-        make_job()
-        .role("trainer", 2, restart="OnNodeFail", scope="Pod")
-        .status(phase="Running", start_time=ago(900), missing_nodes={"node-b": ago(10)})
-        .build()
-    )
-    plan = decide(job, world(job))
-    assert status_of(plan).missing_nodes == {}
-    assert deleted(plan) == []
-
-
 def test_a_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out() -> None:
     """Peers' jobs stay Restarting for ever here (trainer#720, #2072)."""
     job = two()
@@ -176,19 +131,6 @@ def test_a_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out() -> None:
     hanging = make_pod(job, "trainer", 1).on("node-b").running().deleting(ago(50))
     plan = decide(after(job, first), world(job, hanging, make_node("node-b").not_ready(ago(60))))
     assert (deleted(plan), graces(plan)) == (["digits-trainer-1"], [0])
-
-
-def test_the_clean_up_of_an_ended_job_does_not_wait_for_a_lost_node() -> None:
-    job = (
-        make_job()
-        .role("trainer", 2)
-        .annotate({"Failed": "enough"})
-        .status(phase="Running", start_time=ago(900))
-        .build()
-    )
-    hanging = make_pod(job, "trainer", 1).on("node-b").running().deleting(ago(50))
-    plan = decide(job, world(job, hanging, make_node("node-b").not_ready(ago(60))))
-    assert dict(zip(deleted(plan), graces(plan), strict=True)) == {"digits-trainer-0": None, "digits-trainer-1": 0}
 
 
 # -- GPUs ------------------------------------------------------------------------------------------
@@ -298,11 +240,6 @@ def test_a_pod_that_cannot_be_created_is_made_again_after_a_while(reason: str) -
     assert status_of(plan).restarts == 0
 
 
-def test_a_container_that_is_just_being_created_is_left_alone() -> None:
-    job = make_job().role("trainer", 1).build()
-    assert deleted(decide(job, stuck(job, "ContainerCreating", 5000), rules=SHORT)) == []
-
-
 @dataclass
 class Tried:
     enabled: bool
@@ -337,14 +274,3 @@ def test_how_long_it_is_tried(case: Tried) -> None:
         assert status.ending.reason == "ImagePullBackOff"
         assert "no such image" in status.ending.message
     assert created(plan) == []
-
-
-def test_a_pod_that_runs_at_last_is_forgotten() -> None:
-    job = (
-        make_job()
-        .role("trainer", 1)
-        .status(phase="Creating", start_time=ago(900), creating_since={"trainer": {ago(100): "0"}})
-        .build()
-    )
-    plan = decide(job, observe(make_pod(job, "trainer", 0).running(), make_service(job, "trainer", 0)), rules=SHORT)
-    assert status_of(plan).creating_since == {}

@@ -10,10 +10,10 @@ from typing import Any, get_args
 import pytest
 
 from tests.support.builders import make_job, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, condition, decide, status_of
-from tjworker.api.status import MAX_SCALE_RECORDS, JobStatus, ReplicaStatus, RoleAttempts, ScaleRecord
+from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, decide
+from tjworker.api.status import JobStatus, ReplicaStatus, RoleAttempts
 from tjworker.reconcile.outcome import accept, finish_plan, gather_seconds, numbers
-from tjworker.reconcile.phase import replica_status, with_scale_records
+from tjworker.reconcile.phase import replica_status
 from tjworker.reconcile.replicas import Replica, RoleView, State
 
 JOB = make_job().role("ps", 1).role("trainer", 3, least=1, most=8).build()
@@ -106,31 +106,6 @@ def test_the_scale_subresource_reads_the_pods_of_the_role_that_it_moves(case: tu
         assert got.replica_statuses == {name: replica_status(v, live=live) for name, v in views.items()}
 
 
-def test_a_job_that_has_no_role_to_scale_any_more_says_so() -> None:
-    before = JobStatus(replicas=3, selector="job-name=digits")
-    got = numbers(replace(JOB, scale_role=None), before, {"ps": _view("running", role="ps")}, live=True)
-    assert (got.replicas, got.selector) == (0, "")
-
-
-def _record(role: str, to: int, reason: str = "x") -> ScaleRecord:
-    return ScaleRecord(role=role, from_=0, to=to, time="2026-01-01T00:00:00Z", reason=reason)
-
-
-def test_scalings_stand_newest_first_and_the_oldest_go() -> None:
-    old = tuple(_record("trainer", i) for i in range(MAX_SCALE_RECORDS))
-    got = with_scale_records(JobStatus(scale_records=old), (_record("trainer", 99), _record("ps", 7)))
-    assert got.scale_records == (_record("trainer", 99), _record("ps", 7), *old[: MAX_SCALE_RECORDS - 2])
-
-
-def test_what_the_autoscaler_has_recorded_is_not_recorded_twice() -> None:
-    """Its newest record of the role has the number; an older one of the same number does not count."""
-    old = (_record("trainer", 5, "autoscaler"), _record("trainer", 3), _record("ps", 2))
-    status = JobStatus(scale_records=old)
-    assert with_scale_records(status, (_record("trainer", 5),)).scale_records == old
-    assert with_scale_records(status, (_record("trainer", 3),)).scale_records == (_record("trainer", 3), *old)
-    assert with_scale_records(status, (_record("ps", 5),)).scale_records == (_record("ps", 5), *old)
-
-
 @pytest.mark.parametrize("gone", ["targets", "targets_beside"])
 def test_a_target_goes_with_what_it_was_set_beside_and_others_stay(gone: str) -> None:
     """One that was set aside must not come back by itself."""
@@ -144,14 +119,6 @@ def test_a_target_goes_with_what_it_was_set_beside_and_others_stay(gone: str) ->
     assert (plan.status.targets, plan.status.targets_beside) == ({"trainer": 3}, {"trainer": 2})
 
 
-def test_the_event_of_what_blocks_a_job_has_the_words_of_its_condition() -> None:
-    job = make_job().role("trainer", 2).status(phase="Restarting", start_time="2026-01-01T00:00:00Z").build()
-    plan = decide(job, observe(make_pod(job, "trainer", 0).unschedulable("0/3 nodes"), make_pod(job, "trainer", 1)))
-    told = condition(status_of(plan), "Running")[2]
-    assert [(e.type, e.reason, e.message) for e in plan.events] == [("Warning", "Unschedulable", told)]
-    assert told.startswith("pod digits-trainer-0 (and 1 more) has no node: 0/3 nodes")
-
-
 @pytest.mark.parametrize("phase", ["Pending", "Creating", "Restarting", "Scaling"])
 def test_what_blocks_a_job_is_told_in_every_phase_in_which_it_waits(phase: Any) -> None:
     desired = {"trainer": ReplicaStatus(desired=2)}
@@ -160,16 +127,6 @@ def test_what_blocks_a_job_is_told_in_every_phase_in_which_it_waits(phase: Any) 
     waits = make_pod(job, "trainer", 1).unschedulable()
     plan = decide(job, observe(make_pod(job, "trainer", 0).running(), waits, *services))
     assert [(e.type, e.reason) for e in plan.events] == [("Warning", "Unschedulable")]
-
-
-def test_a_job_whose_first_status_waited_for_its_pods_began_with_the_first_of_them() -> None:
-    job = make_job().role("trainer", 3).build()
-    pods = [make_pod(job, "trainer", i).but(created_at=at).build() for i, at in enumerate((ago(2), ago(4), ""))]
-    assert accept(job, ago(0), RULES, pods).start_time == ago(4)
-    assert accept(job, ago(9), RULES, pods).start_time == ago(9), "never later than now"
-    assert accept(job, ago(0), RULES).start_time == ago(0)
-    begun = replace(job, status=JobStatus(start_time=ago(50)))
-    assert accept(begun, ago(0), RULES, pods).start_time == ago(50)
 
 
 def test_a_job_that_the_first_of_its_roles_ends_is_accepted_with_a_warning() -> None:
@@ -181,12 +138,6 @@ def test_a_job_that_the_first_of_its_roles_ends_is_accepted_with_a_warning() -> 
 
     assert message("None") == "the job is accepted"
     assert message("All").startswith("the job is accepted; spec.completePolicy Any: the first of the roles")
-
-
-def test_a_number_that_does_not_count_is_told_with_the_role_that_has_it() -> None:
-    job = make_job().role("ps", 2).role("trainer", 3, least=1, most=8).spec(replicas=5).build()
-    told = condition(accept(job, ago(0), RULES), "Created")[2]
-    assert "spec.replicaSpecs.trainer.replicas (3) does not count, as spec.replicas is set" in told
 
 
 def test_a_success_gathers_for_a_second_from_the_first_that_nobody_has_told() -> None:

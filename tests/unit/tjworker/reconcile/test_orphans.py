@@ -70,14 +70,9 @@ CASES = {
     "of an earlier EDL operator, and its job is not known": Case(EARLIER, known=False),
     "of an earlier EDL operator, and it is on its way": Case(replace(EARLIER, deleted_at=ago(5))),
     "of an earlier EDL operator, and young": Case(replace(EARLIER, created_at=ago(MIN_AGE_SECONDS - 1))),
-    "of an earlier EDL operator, beside a job that has ended": Case(EARLIER, owner="uid-of-another", ended="All"),
     "it has no controller": Case(replace(LEFT, owner=None)),
-    "it is as old as it must be": Case(
-        replace(LEFT, created_at=ago(MIN_AGE_SECONDS)), Delete(PODS, "digits-trainer-0", "uid-1", why=GONE)
-    ),
     "it is a second too young": Case(replace(LEFT, created_at=ago(MIN_AGE_SECONDS - 1))),
     "its age is unknown": Case(replace(LEFT, created_at="")),
-    "a service": Case(replace(LEFT, resource=SERVICES), Delete(SERVICES, "digits-trainer-0", "uid-1", why=GONE)),
     "it hangs in deletion on a node that is gone": Case(
         GOING,
         Delete(
@@ -87,17 +82,6 @@ CASES = {
             grace_seconds=0,
             why=f"in deletion since {ago(61)} on node node-b, which is gone",
         ),
-    ),
-    "it hangs there though its job exists": Case(
-        GOING,
-        Delete(
-            PODS,
-            "digits-trainer-0",
-            "uid-1",
-            grace_seconds=0,
-            why=f"in deletion since {ago(61)} on node node-b, which is gone",
-        ),
-        owner="uid-of-the-old-one",
     ),
     "its grace is only just over": Case(replace(GOING, deleted_at=ago(59))),
     "its grace has been over for exactly a minute": Case(
@@ -126,19 +110,6 @@ CASES = {
     "its workload is there, which is collected before it": Case(KEPT, workload="ours"),
     "its workload is another's": Case(KEPT, workload="foreign"),
     "its workload has not been looked up": Case(KEPT),
-    "its workload is there, and it hangs in deletion on a node that is gone": Case(
-        replace(GOING, workload=WORKLOAD),
-        Delete(
-            PODS,
-            "digits-trainer-0",
-            "uid-1",
-            grace_seconds=0,
-            why=f"in deletion since {ago(61)} on node node-b, which is gone",
-        ),
-        workload="ours",
-    ),
-    "its workload has not been looked up, and it hangs there": Case(replace(GOING, workload=WORKLOAD)),
-    "its workload is another's, and it hangs there": Case(replace(GOING, workload=WORKLOAD), workload="foreign"),
     "its job has ended, and all pods went": Case(
         LATE, Delete(PODS, "digits-trainer-0", "uid-1", why=f"{ENDED} All would have taken it"), OWN, ended="All"
     ),
@@ -176,14 +147,6 @@ CASES = {
         )
         for resource, policy in zip(sorted(ALL_POD_GROUPS), get_args(CleanPodPolicy), strict=True)
     },
-    "its EDL job has ended, and its PodGroup goes as any other's": Case(
-        replace(LATE, resource=POD_GROUPS, owner=EDL),
-        Delete(
-            POD_GROUPS, "digits-trainer-0", "uid-1", why=f"{ENDED} All would have taken it".replace(JOB.key, EDL.key)
-        ),
-        OWN,
-        ended="All",
-    ),
     "but not where its end took nothing": Case(
         replace(LATE, resource=POD_GROUPS, owner=EDL), owner=OWN, ended="None", keeps=True
     ),
@@ -265,13 +228,7 @@ KEPT_WHOLE = replace(WHOLE, owner=JobName(TRAININGJOBS, "default", "digits"), wo
 STRANGER = replace(WHOLE, owner=None, owner_uid="")
 READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
     "a pod of ours": (PODS, pod(), WHOLE),
-    "a pod that no node has been found for": (PODS, pod(node=""), replace(WHOLE, node="")),
     "a service has no node": (SERVICES, pod(), replace(WHOLE, resource=SERVICES, node="", phase="")),
-    "in deletion": (
-        PODS,
-        pod(deletionTimestamp="2026-01-02T00:00:00Z"),
-        replace(WHOLE, deleted_at="2026-01-02T00:00:00Z"),
-    ),
     "without the label of a job's UID": (PODS, pod(labels={"job-name": "digits"}), None),
     "of an earlier EDL operator": (
         PODS,
@@ -284,7 +241,6 @@ READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
         pod(labels={"paddle-job": "digits", "paddle-job-master": "bert"}, ownerReferences=None),
         None,
     ),
-    "without labels": (PODS, pod(labels=None), None),
     "without an owner": (PODS, pod(ownerReferences=None), replace(WHOLE, owner=None, owner_uid="")),
     "without a time": (PODS, pod(creationTimestamp=None), replace(WHOLE, created_at="")),
     "the owner does not control it": (
@@ -312,18 +268,10 @@ READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
         replace(WHOLE, owner=None, owner_uid=""),
     ),
     "kept by a batch Job of a TrainingJob": (PODS, kept(), KEPT_WHOLE),
-    "kept by a ReplicaSet": (
-        PODS,
-        kept("ReplicaSet", "apps/v1"),
-        replace(KEPT_WHOLE, workload=replace(WORKLOAD, resource=REPLICASETS)),
-    ),
     "kept by a kind that the operator does not create": (PODS, kept("StatefulSet", "apps/v1"), STRANGER),
-    "kept by a ReplicaSet of another group": (PODS, kept("ReplicaSet", "example.com/v1"), STRANGER),
     "let go of, with every label of ours": (PODS, kept(ownerReferences=None), STRANGER),
     "only a pod has a workload": (SERVICES, kept(), replace(STRANGER, resource=SERVICES, node="", phase="")),
-    "kept, and its labels name no kind": (PODS, kept(group="example.com"), replace(STRANGER, workload=WORKLOAD)),
     "kept, and without the label of a kind": (PODS, kept(group=None), replace(STRANGER, workload=WORKLOAD)),
-    "kept, and its labels name no job": (PODS, kept(name=None), replace(STRANGER, workload=WORKLOAD)),
 }
 
 

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_pod, observe
-from tests.unit.tjworker.reconcile.passes import NOW, RULES, after, ago, created, decide, everything, running, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, RULES, after, ago, decide, everything, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import Attempts, JobStatus, ReplicaStatus, RestartCounts, RoleAttempts
 from tjworker.api.timefmt import to_rfc3339
@@ -91,17 +91,6 @@ def test_a_pass_over_10_000_replicas_takes_seconds_and_its_status_stays_far_belo
     assert len(plan.writes) <= RULES.writes_per_pass
 
 
-def test_the_status_after_any_pass_can_be_read_back() -> None:
-    world = running(restart="OnFailure", scope="Pod")
-    world.set("digits-trainer-0", "failed", exit_code=3).settle()
-    status = world.job.status
-    assert JobStatus.model_validate(orjson.loads(orjson.dumps(status.to_json()))) == status
-    assert (
-        created(decide(replace(world.job, status=status), observe(*world.pods.values(), *world.services.values())))
-        == []
-    )
-
-
 LAST = to_rfc3339(NOW)
 RAN = JobStatus(phase="Creating", last_reconcile_time=LAST, attempts=Attempts(roles={"trainer": RoleAttempts(ran="0")}))
 GATHERS: dict[str, tuple[JobStatus, JobStatus | None, float, float]] = {
@@ -126,20 +115,6 @@ def test_numbers_alone_gather_for_up_to_a_second(
     old: JobStatus, new: JobStatus | None, later: float, want: float
 ) -> None:
     assert max(0.0, gather_seconds(old, new, {}, NOW + later)) == want
-
-
-def test_what_has_gathered_is_written_by_the_pass_that_it_asks_for() -> None:
-    job = make_job().role("trainer", 3).build()
-    pods = [make_pod(job, "trainer", i) for i in range(3)]
-    job = after(job, decide(job, everything(job, *(p.on("node-a") for p in pods))))
-    assert job.status.phase == "Creating"
-    seen = everything(job, pods[0].on("node-a").running(), *(p.on("node-a") for p in pods[1:]))
-    early = decide(job, seen, now=NOW + 0.5)
-    assert (early.status, early.requeue_after_seconds) == (None, 0.5)
-    late = decide(job, seen, now=NOW + 1)
-    assert status_of(late).active == "1/3"
-    every = everything(job, *(p.on("node-a").running() for p in pods))
-    assert status_of(decide(job, every, now=NOW + 0.5)).phase == "Running"
 
 
 AFTER = to_rfc3339(NOW + 1)
@@ -174,18 +149,3 @@ def test_a_success_whose_pod_is_held_may_gather_for_a_second_and_no_other(case: 
 def ended(pod: PodBuilder) -> PodBuilder:
     containers = tuple(replace(c, finished_at=to_rfc3339(NOW)) for c in pod.build().containers)
     return pod.but(containers=containers)
-
-
-@pytest.mark.parametrize(("held", "told"), [(True, ["Terminating"]), (False, ["Running"] * 3 + ["Terminating"])])
-def test_how_often_four_pods_are_told_of_that_end_within_a_second(held: bool, told: list[str]) -> None:
-    job = make_job().role("trainer", 4).build()
-    pods = [make_pod(job, "trainer", i).running() for i in range(4)]
-    job = after(job, decide(job, everything(job, *pods), now=NOW - 60))
-    phases = []
-    for i, later in enumerate((0.1, 0.3, 0.5, 0.7)):
-        pods[i] = ended(pods[i].succeeded()).but(uncounted=held)
-        plan = decide(job, everything(job, *pods), now=NOW + later)
-        phases += [plan.status.phase] if plan.status is not None else []
-        job = after(job, plan)
-    assert phases == told
-    assert job.status.attempts.roles["trainer"].completed == "0-3"

@@ -52,27 +52,11 @@ def test_phase(case: Step) -> None:
     assert (plan.status or job.status).phase == case.want
 
 
-def test_a_job_as_it_should_be_is_written_no_times() -> None:
-    world = World(make_job().role("trainer", 3).build()).settle().all("running").settle()
-    before = world.status_writes
-    for _ in range(50):
-        assert world.step().empty
-    assert world.status_writes == before
-
-
 def test_a_whole_life_takes_four_status_writes_and_two_events() -> None:
     world = World(make_job().role("trainer", 4).build()).settle().all("running").settle().all("succeeded").settle()
     assert world.status_writes == 4
     assert world.events == ["Running", "Succeed"]
     assert len(world.created) == 4
-
-
-def test_last_reconcile_time_moves_only_with_another_change() -> None:
-    world = World(make_job().role("trainer", 1).build()).settle().all("running").settle()
-    before = world.job.status.last_reconcile_time
-    world.now += 100
-    world.settle()
-    assert world.job.status.last_reconcile_time == before
 
 
 @dataclass
@@ -135,78 +119,12 @@ def test_replica_statuses_count_each_pod_once() -> None:
     }
 
 
-@dataclass
-class Scaled:
-    to: int
-    want_created: list[str]
-    want_deleted: list[str]
-
-
-SCALED = {
-    "up: the new ones are made": Scaled(4, ["digits-trainer-2", "digits-trainer-3"], []),
-    "down: the highest indices go": Scaled(1, [], ["digits-trainer-1"]),
-    "to none": Scaled(0, [], ["digits-trainer-0", "digits-trainer-1"]),
-}
-
-
-@pytest.mark.parametrize("case", SCALED.values(), ids=SCALED.keys())
-def test_scaling_leaves_the_trainers_that_stay_alone(case: Scaled) -> None:
-    world = World(make_job().role("ps", 1).role("trainer", 2).build()).settle().all("running").settle()
-    before = {n: world.record(n).uid for n in world.pods}
-    world.created.clear()
-    world.job = make_job().role("ps", 1).role("trainer", case.to).status(world.job.status).build()
-    plan = world.step()
-    assert status_of(plan).phase == "Scaling"
-    assert (created(plan), deleted(plan)) == (case.want_created, case.want_deleted)
-    assert deleted(plan, "services") == case.want_deleted
-    record = status_of(plan).scale_records[0]
-    assert (record.role, record.from_, record.to) == ("trainer", 2, case.to)
-    world.settle().all("running").settle()
-    assert world.job.status.phase == "Running"
-    assert {n: world.record(n).uid for n in world.pods if n in before} == {
-        n: uid for n, uid in before.items() if n not in case.want_deleted
-    }
-    assert world.job.status.restarts == 0
-    assert world.job.status.replicas == case.to
-
-
-def test_a_job_with_a_trainer_in_surplus_that_never_started_completes() -> None:
-    job = make_job().role("trainer", 1).status(start_time="2026-01-01T00:00:00Z", phase="Running").build()
-    surplus = (
-        make_pod(job, "trainer", 1)
-        .unschedulable()
-        .but(name="digits-trainer-1", labels={**make_pod(job, "trainer", 0).record.labels, "replica-index": "1"})
-    )
-    plan = decide(job, everything(job, make_pod(job, "trainer", 0).succeeded(), surplus))
-    assert status_of(plan).ending is not None
-
-
 def test_scaling_below_what_has_succeeded_completes_the_job() -> None:
     world = World(make_job().role("trainer", 3).build()).settle().all("running").settle()
     world.set("digits-trainer-0", "succeeded").set("digits-trainer-1", "succeeded").settle()
     world.job = make_job().role("trainer", 2).status(world.job.status).build()
     world.settle()
     assert world.job.status.phase == "Succeed"
-
-
-def test_suspend_deletes_the_pods_and_resume_makes_them_again_without_counting_a_restart() -> None:
-    base = make_job().role("trainer", 2).spec(timeLimit=100)
-    world = World(base.build()).settle().all("running").settle()
-    world.job = base.suspended().status(world.job.status).build()
-    world.settle()
-    assert (world.job.status.phase, world.pods, world.services) == ("Suspended", {}, {})
-    condition = world.job.status.condition("Suspended")
-    assert condition is not None
-    assert condition.status == "True"
-    world.now += 1000
-    world.job = base.status(world.job.status).build()
-    world.settle().all("running").settle()
-    assert (world.job.status.phase, world.job.status.restarts) == ("Running", 0)
-    world.now += 50
-    assert world.step().empty
-    world.now += 60
-    world.settle()
-    assert world.job.status.phase == "Timeout"
 
 
 def test_a_pod_that_is_still_going_at_resume_is_not_taken_for_deleted_by_a_user() -> None:
@@ -235,15 +153,6 @@ def test_a_deleted_and_recreated_job_waits_for_the_old_ones_pods_and_touches_non
     assert len(created(decide(job))) == 2
 
 
-def test_foreign_pods_with_our_labels_are_neither_counted_nor_touched() -> None:
-    job = make_job().role("trainer", 1).build()
-    stranger = make_pod(job, "trainer", 5).foreign().failed()
-    mine = make_pod(job, "trainer", 0).running()
-    plan = decide(job, observe(mine, stranger, make_service(job, "trainer", 0)))
-    assert status_of(plan).phase == "Running"
-    assert plan.writes == ()
-
-
 WAYS_OUT = {
     "suspended": make_job().role("trainer", 1).suspended(),
     "ended by an annotation": make_job().role("trainer", 1).annotate({"Failed": "out of money"}),
@@ -263,14 +172,6 @@ def test_a_job_that_lets_go_of_its_pods_takes_none_of_a_strangers_with_our_label
     )
     mine = make_pod(job, "trainer", 0).running()
     assert deleted(decide(job, observe(mine, *strangers, make_service(job, "trainer", 0)))) == ["digits-trainer-0"]
-
-
-def test_a_pod_of_a_role_that_the_spec_no_longer_has_goes() -> None:
-    both = make_job().role("trainer", 1).role("eval", 1).build()
-    job = make_job().role("trainer", 1).build()
-    plan = decide(job, everything(both, make_pod(both, "trainer", 0).running(), make_pod(both, "eval", 0).running()))
-    assert deleted(plan) == ["digits-eval-0"]
-    assert deleted(plan, "services") == ["digits-eval-0"]
 
 
 def test_a_big_job_writes_500_objects_a_pass_and_comes_back_at_once() -> None:

@@ -11,8 +11,7 @@ import pytest
 from tests.support.builders import PodBuilder, make_job, make_pod, make_training_job, observe
 from tests.support.builders.job import JobBuilder
 from tests.support.guests import guest_job, parsed
-from tests.support.pod_groups import full_pod_group
-from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, condition, created, decide, status_of
+from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, created, decide, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodGroupRecord
 from tjworker.api.podgroups import GROUP_ANNOTATION, GROUP_LABEL
@@ -141,18 +140,6 @@ SIZES: dict[str, tuple[JobBuilder, int]] = {
 }
 
 
-@pytest.mark.parametrize("sentence", SIZES)
-def test_how_many_start_together(sentence: str) -> None:
-    built, want = SIZES[sentence]
-    assert gang_size(built.build()) == want
-
-
-def test_min_available_follows_the_autoscaler_down() -> None:
-    """A gang of more pods than the job has would never start."""
-    job = trainers(2, minReplicas=1, maxReplicas=8).build()
-    assert gang_size(replace(job, min_available=6)) == 2
-
-
 def test_the_launcher_of_an_mpi_job_is_not_waited_for() -> None:
     """It is made when the workers are ready, and they start together."""
     job = make_job().spec(frameworkType="mpi").role("launcher", 1).role("worker", 4).build()
@@ -177,32 +164,6 @@ def test_what_keeps_the_pods_of_an_edl_job_waits_for_the_group_as_well(gang: str
     later = decide(job, seen(gang, job, [group(job, gang_size(job))], []), rules=rules(gang))
     assert [word for word in words(later.writes) if "podgroups" in word] == []
     assert len(words(later.writes)) == len(job.roles)
-
-
-SPECS = {
-    "kubernetes": {"schedulingPolicy": {"gang": {"minCount": 3}}, "priorityClassName": "urgent"},
-    "volcano": {
-        "minMember": 3,
-        "queue": "research",
-        "priorityClassName": "urgent",
-        "minResources": {"cpu": "12", "nvidia.com/gpu": 3},
-    },
-    "scheduler-plugins": {
-        "minMember": 3,
-        "minResources": {"cpu": "12", "nvidia.com/gpu": 3},
-        "scheduleTimeoutSeconds": 60,
-    },
-}
-
-
-@pytest.mark.parametrize("gang", GANGS)
-def test_what_a_job_asks_for_stands_in_its_group(gang: str) -> None:
-    made = full_pod_group(gang)
-    assert made["spec"] == SPECS[gang]
-    assert made["apiVersion"] == GANGS[gang].api_version
-    (owner,) = made["metadata"]["ownerReferences"]
-    assert (owner["kind"], owner["controller"], owner["uid"]) == ("AITrainingJob", True, "uid-of-digits")
-    assert made["metadata"]["labels"]["elasticdeeplearning.ai/job-uid"] == "uid-of-digits"
 
 
 @pytest.mark.parametrize("gang", GANGS)
@@ -247,17 +208,6 @@ def test_a_pod_group_of_the_users_own_counts_and_none_is_made(where: str) -> Non
     assert not [w for w in plan.writes if "podgroups" in w.resource]
 
 
-def test_what_the_scheduler_has_no_place_for_is_told() -> None:
-    built = trainers(1).annotate({"scheduling.volcano.sh/queue-name": "research"}).build()
-    for gang, want in {
-        "kubernetes": "spec.runPolicy.schedulingPolicy.queue (kubernetes has none)",
-        "volcano": "",
-        "none": "spec.runPolicy.schedulingPolicy.queue (pods are scheduled one by one, as TJ_GANG_SCHEDULER is none)",
-    }.items():
-        told = condition(status_of(decide(built, rules=rules(gang))), "Created")[2]
-        assert told == "the job is accepted" + (f"; not acted on: {want}" if want else "")
-
-
 @pytest.mark.parametrize("policy", ["All", "Running", "None"])
 def test_the_group_goes_at_every_end(policy: str) -> None:
     job = trainers(1).build()
@@ -272,13 +222,6 @@ def test_the_group_goes_at_every_end(policy: str) -> None:
     assert first.status is None or first.status.phase == "Terminating"
     going = seen("kubernetes", ends, [group(ends, 1, deleted_at=NOW_TEXT)], [])
     assert status_of(decide(ends, going, rules=rules("kubernetes"))).phase == "Failed", "held by pods that stay"
-
-
-def test_a_group_of_an_earlier_job_of_the_name_is_waited_for() -> None:
-    job = trainers(1).build()
-    plan = decide(job, seen("volcano", job, [group(job, 1, owner_uid="of-the-earlier")], []), rules=rules("volcano"))
-    assert words(plan.writes) == []
-    assert "waits for the PodGroup digits of an earlier job" in condition(status_of(plan), "Running")[2]
 
 
 @pytest.mark.parametrize("gang", GANGS)

@@ -14,7 +14,6 @@ from tests.unit.tjworker.reconcile.passes import (
     condition,
     created,
     decide,
-    deleted,
     everything,
     status_of,
 )
@@ -40,18 +39,6 @@ def test_a_spec_that_only_the_operator_can_refuse_ends_the_job_and_creates_nothi
     assert plan.writes == ()
     assert status_of(plan).phase == "Failed"
     assert decide(invalid(status_of(plan))).empty
-
-
-def test_a_refused_job_starts_once_its_spec_is_mended() -> None:
-    refused = status_of(decide(invalid()))
-    assert refused.refused == "Spec"
-    assert (refused.start_time, refused.observed_generation) == (None, 1)
-    mended = make_job().role("trainer", 2).metadata(generation=2).status(refused).build()
-    plan = decide(mended)
-    status = status_of(plan)
-    assert (status.phase, status.refused, status.completion_time) == ("Pending", "", None)
-    assert status.condition("Failed") is None
-    assert created(plan) == ["digits-trainer-0", "digits-trainer-1"]
 
 
 def test_a_job_that_has_begun_goes_on_when_its_spec_becomes_unusable() -> None:
@@ -108,13 +95,6 @@ def test_a_job_that_was_refused_at_once_is_deleted_after_its_ttl() -> None:
     assert [w.name for w in decide(refused, now=NOW + 3).writes] == ["digits"]
 
 
-def test_what_to_do_is_said_after_however_many_words_of_the_api_server() -> None:
-    job = make_job().role("trainer", 2).build()
-    said = condition(status_of(refuse_child(job, Observed(), NOW, "x" * 5000, made_pods=False)[0]), "Failed")[2]
-    assert len(said) == 1024
-    assert said.endswith("edit the job, and it starts")
-
-
 def test_a_refused_pod_of_a_job_that_has_one_is_told_and_takes_nothing_away() -> None:
     job = make_job().role("trainer", 2).build()
     started = after(job, decide(job))
@@ -152,13 +132,6 @@ def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condi
     assert condition.status == "True"
 
 
-def test_deletes_name_the_uid_that_was_seen() -> None:
-    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").build()
-    plan = decide(job, everything(job, make_pod(job, "trainer", 0).uid("seen-this-one").failed()))
-    assert deleted(plan) == ["digits-trainer-0"]
-    assert {w.uid for w in plan.writes if hasattr(w, "uid")} == {"seen-this-one"}
-
-
 def test_a_refused_spec_is_told_once_with_the_time_and_its_words() -> None:
     job = make_job().role("trainer", 2).spec(restartingExitCode="1,999").parse()
     assert isinstance(job, InvalidJob)
@@ -170,15 +143,6 @@ def test_a_refused_spec_is_told_once_with_the_time_and_its_words() -> None:
     assert plan.decisions == (f"refuse the spec: {plan.events[0].message}",)
     assert status.condition("Failed") is not None
     assert all(c.observed_generation == job.generation for c in status.conditions)
-
-
-def test_a_create_that_fails_is_written_with_the_time_and_not_again_for_the_same_words() -> None:
-    job = make_job().role("trainer", 1).build()
-    status = report_create_failure(job, NOW, "exceeded quota").status
-    assert status is not None
-    assert condition(status, "Running") == ("False", "FailedCreate", "exceeded quota")
-    assert (status.last_reconcile_time, status.message) == (NOW_TEXT, "exceeded quota")
-    assert report_create_failure(replace(job, status=status), NOW + 60, "exceeded quota").empty
 
 
 def test_a_job_that_runs_says_what_cannot_be_made_beside_it_until_that_is_there() -> None:

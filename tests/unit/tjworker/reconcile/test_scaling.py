@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -44,15 +42,6 @@ def test_an_index_that_has_succeeded_is_not_run_again_after_scaling_down_and_up(
     assert world.job.status.replica_statuses["trainer"].succeeded == 1
 
 
-def test_nor_when_another_has_succeeded_in_between() -> None:
-    world = World(make_job().role("trainer", 3).build()).settle().all("running").settle()
-    world.set("digits-trainer-2", "succeeded").settle()
-    scaled(world, 2).settle().set("digits-trainer-0", "succeeded").settle()
-    made = list(world.created)
-    scaled(world, 3).settle()
-    assert (world.created, world.job.status.attempts.roles["trainer"].completed) == (made, "0,2")
-
-
 def test_the_newest_ten_changes_are_recorded_whichever_they_were() -> None:
     """There and back again, too: what was recorded before is no reason to leave a change out."""
     draw = random.Random(the_seed())
@@ -79,56 +68,8 @@ def test_scaling_the_trainers_to_none_is_no_success(policy: str) -> None:
     assert (world.job.status.phase, len(world.pods)) == ("Running", 3)
 
 
-@dataclass
-class While:
-    """Scaled from 2 to 3, while."""
-
-    builder: Callable[[int], JobBuilder]
-    prepare: Callable[[World], object]
-    want_phase: str
-    want_pods: int
-
-
 def plain(replicas: int) -> JobBuilder:
     return make_job().role("trainer", replicas, restart="OnFailure", scope="All")
-
-
-WHILE = {
-    "it is Pending": While(plain, lambda w: w, "Running", 3),
-    "it is Running": While(plain, lambda w: w.all("running").settle(), "Running", 3),
-    "it is Restarting": While(
-        plain, lambda w: w.all("running").settle().set("digits-trainer-0", "failed").step(), "Running", 3
-    ),
-    "it is Suspended": While(lambda n: plain(n).suspended(), lambda w: w, "Suspended", 0),
-    "it is Terminating": While(plain, lambda w: w.all("running").settle().all("succeeded").step(), "Succeed", 0),
-    "it has ended": While(plain, lambda w: w.all("running").settle().all("succeeded").settle(), "Succeed", 0),
-}
-
-
-def test_a_job_that_is_scaled_while_it_restarts_says_that_it_restarts() -> None:
-    """That is the news: a pod has failed. That the new attempt has another number of pods stands in its records."""
-    world = World(plain(2).build()).settle().all("running").settle().set("digits-trainer-0", "failed")
-    world.step()
-    assert world.job.status.phase == "Restarting"
-    world.job = plain(3).status(world.job.status).build()
-    for _ in range(4):
-        world.step()
-        assert world.job.status.phase == "Restarting"
-    world.all("running").settle()
-    assert (world.job.status.phase, len(world.pods)) == ("Running", 3)
-
-
-@pytest.mark.parametrize("case", WHILE.values(), ids=WHILE.keys())
-def test_scaling_in_every_phase(case: While) -> None:
-    world = World(case.builder(2).build()).settle()
-    case.prepare(world)
-    world.job = case.builder(3).status(world.job.status).build()
-    world.settle().all("running").settle()
-    status = world.job.status
-    assert (status.phase, len(world.pods)) == (case.want_phase, case.want_pods)
-    if case.want_phase in ("Running", "Suspended"):
-        assert [(r.from_, r.to) for r in status.scale_records] == [(2, 3)]
-        assert status.replica_statuses["trainer"].desired == 3
 
 
 def test_a_role_that_is_elastic_no_more_leaves_nothing_to_the_scale_subresource() -> None:

@@ -11,7 +11,6 @@ from tests.support.builders import make_job, make_node, make_pod, make_service, 
 from tests.unit.tjworker.reconcile.passes import RULES, ago, decide, deleted, everything, status_of
 from tjworker.api.model import RestartPolicy
 from tjworker.api.resources import NODES
-from tjworker.api.status import ReplicaStatus
 
 
 def test_an_ended_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out_and_not_taken_for_a_lost_one() -> None:
@@ -113,20 +112,3 @@ def test_a_pod_that_the_kubelet_turns_away_is_made_again_under_every_policy_and_
     status = status_of(decide(job, everything(job, make_pod(job, "trainer", 0).turned_away(reason))))
     assert status.ending is None
     assert (status.restart_counts["trainer"].node, status.restart_counts["trainer"].application) == (1, 0)
-
-
-def test_a_pod_that_never_started_concerns_no_other_pod_whatever_the_scope() -> None:
-    job = make_job().role("ps", 1).role("trainer", 2, restart="Always", scope="All").build()
-    pods = [make_pod(job, "ps", 0).running(), make_pod(job, "trainer", 0).running()]
-    status = status_of(decide(job, everything(job, *pods, make_pod(job, "trainer", 1).turned_away())))
-    assert status.attempts.roles["trainer"].pods == {"1": 1}
-    assert (status.attempts.job, status.attempts.roles["trainer"].all) == (0, 0)
-
-
-def test_a_pod_that_had_run_and_is_turned_away_by_a_kubelet_that_was_started_anew_is_for_its_policy() -> None:
-    builder = make_job().role("trainer", 1, restart="Never")
-    running = builder.status(
-        phase="Running", start_time=ago(900), replica_statuses={"trainer": ReplicaStatus(desired=1)}
-    )
-    job = running.build()
-    assert status_of(decide(job, everything(job, make_pod(job, "trainer", 0).turned_away()))).ending is not None

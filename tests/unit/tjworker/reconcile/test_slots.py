@@ -55,7 +55,6 @@ CASES: dict[str, Case] = {
     "one that runs goes before one that waits for a node": Case(
         [pod("a", state="pending"), pod("b")], {0: ("running", "b"), 1: ("pending", "a")}
     ),
-    "a slot without a pod is missing": Case([pod("a", 1)], {0: ("missing", NOBODY + "0"), 1: ("running", "a")}),
     "of two with one ordinal the older attempt moves": Case(
         [pod("a", 0, 0), pod("b", 0, 1)],
         {0: ("running", "b"), 1: ("running", "a")},
@@ -110,9 +109,6 @@ CASES: dict[str, Case] = {
     ),
     "a Job that has failed has failed on every slot": Case(
         [pod("a", 0)], {0: ("failed", "a"), 1: ("failed", NOBODY + "1")}, condition="Failed"
-    ),
-    "a pod of an earlier job of that name holds no slot": Case(
-        [made_pod("a", 0, job_uid="another")], {0: ("missing", NOBODY + "0"), 1: ("missing", NOBODY + "1")}
     ),
     "a pod of a stranger's Job with our labels holds no slot": Case(
         [made_pod("a", 0, owner_uid="uid-of-a-stranger")], {0: ("missing", NOBODY + "0"), 1: ("missing", NOBODY + "1")}

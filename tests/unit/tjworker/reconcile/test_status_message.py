@@ -46,20 +46,3 @@ def test_the_message_of_the_status_says_why(case: Line) -> None:
     world = World(make_job().role("trainer", 1, restart="OnFailure", scope="Pod").build()).settle()
     case.prepare(world)
     assert world.job.status.message == case.want
-
-
-def test_of_several_restarts_their_number_comes_first() -> None:
-    world = (
-        World(make_job().role("trainer", 2, restart="OnFailure", scope="Pod").build()).settle().all("running").settle()
-    )
-    for index in range(2):
-        world.set(f"digits-trainer-{index}", "failed", exit_code=3)
-    assert world.settle().job.status.message.startswith(
-        "2 restarts, the first: pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 3; "
-    )
-
-
-def test_an_ended_jobs_message_is_that_of_its_end() -> None:
-    job = make_job().role("trainer", 1).annotate({"NodeFail": "node-3 burns"}).build()
-    world = World(job).settle()
-    assert (world.job.status.phase, world.job.status.message) == ("NodeFail", "node-3 burns")

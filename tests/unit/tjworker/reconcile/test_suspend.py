@@ -6,17 +6,8 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of, true
-from tjworker.api.model import FieldError, InvalidJob
 from tjworker.api.status import ConditionType
 from tjworker.api.timefmt import to_rfc3339
-
-
-def test_a_job_made_suspended_begins_with_its_first_attempt() -> None:
-    base = make_job().role("trainer", 1)
-    world = World(base.suspended().build()).settle()
-    world.job = base.status(world.job.status).build()
-    world.settle()
-    assert world.attempts() == {"digits-trainer-0": 0}
 
 
 def test_a_job_suspended_while_it_restarts_comes_back_and_keeps_its_counts() -> None:
@@ -42,23 +33,6 @@ def test_a_replica_that_has_failed_for_good_stays_so_through_a_suspension() -> N
     assert (sorted(world.pods), world.job.status.attempts.roles["trainer"].failed) == (["digits-trainer-0"], "1")
     world.set("digits-trainer-0", "failed", exit_code=1).settle()
     assert world.job.status.phase == "Failed", "each of the two has failed, one of them before"
-
-
-def test_suspending_a_job_that_terminates_changes_nothing() -> None:
-    base = make_job().role("trainer", 1)
-    world = World(base.build()).settle().all("running").settle().all("succeeded")
-    world.step()
-    world.job = base.suspended().status(world.job.status).build()
-    world.settle()
-    assert world.job.status.phase == "Succeed"
-
-
-def test_a_suspended_job_can_be_ended_by_an_annotation() -> None:
-    base = make_job().role("trainer", 1).suspended()
-    world = World(base.build()).settle()
-    world.job = base.annotate({"Preempted": "for good"}).status(world.job.status).build()
-    world.settle()
-    assert world.job.status.phase == "Preempted"
 
 
 SUSPENDED = "spec.suspend is true: the pods are deleted, the job waits"
@@ -90,16 +64,6 @@ def test_a_resumed_job_says_so_and_when() -> None:
     assert status_of(decide(base.status(again.status).build(), now=NOW + 110)).suspended_seconds == 100
 
 
-def test_an_edit_while_it_is_suspended_makes_the_suspension_no_shorter() -> None:
-    base = make_job().role("trainer", 2).suspended().status(start_time=NOW_TEXT)
-    held = after(base.build(), decide(base.build()))
-    scaled = make_job().role("trainer", 3)
-    edited = after(held, decide(scaled.suspended().status(held.status).build(), now=NOW + 500))
-    assert edited.status.last_reconcile_time != held.status.last_reconcile_time, "the edit was written down"
-    status = status_of(decide(scaled.status(edited.status).build(), now=NOW + 900))
-    assert (edited.status.suspend_time, status.suspended_seconds) == (NOW_TEXT, 900)
-
-
 def test_a_job_that_is_created_suspended_starts_when_it_is_resumed() -> None:
     """No limit counts what was before: activeDeadlineSeconds and timeLimit have not begun."""
     base = make_job().role("trainer", 1).spec(runPolicy={"activeDeadlineSeconds": 60})
@@ -117,24 +81,6 @@ def test_a_job_that_is_created_suspended_starts_when_it_is_resumed() -> None:
     assert world.settle().job.status.phase == "Running"
     world.now += 60
     assert world.settle().job.status.phase == "Failed"
-
-
-def test_a_job_that_is_suspended_later_keeps_its_start() -> None:
-    base = make_job().role("trainer", 1)
-    world = World(base.build()).settle().all("running").settle()
-    started = world.job.status.start_time
-    for builder in (base.suspended(), base):
-        world.now += 100
-        world.job = builder.status(world.job.status).build()
-        world.settle()
-        assert (world.job.status.start_time, bool(started)) == (started, True)
-
-
-def test_a_spec_that_is_broken_before_the_first_start_can_be_mended() -> None:
-    """A job in Kueue's queue has been accepted: an edit that is wrong does not end it."""
-    world = World(make_job().role("trainer", 1).suspended().build()).settle()
-    broken = InvalidJob.of(world.job, (FieldError("spec.replicaSpecs", "is wrong"),))
-    assert status_of(decide(broken)).phase == "Suspended"
 
 
 def test_a_scale_while_suspended_is_recorded_and_costs_the_number_only() -> None:

@@ -32,17 +32,13 @@ class Case:
 CASES = {
     "a target stands in for the spec's replicas": Case(auto(), 4, 4),
     "without a target the spec counts": Case(auto(), 2, None, {}, {}),
-    "a target below the spec's replicas": Case(auto(4), 2, 2, {"trainer": 2}, {"trainer": 4}),
     "kubectl scale sets the target aside": Case(auto(3), 3, None),
-    "a target without the number that it was set beside is void": Case(auto(), 2, None, beside={}),
     "a maximum that was lowered since": Case(auto(most=3), 3, 4),
     "a minimum that was raised since": Case(auto(2, least=2), 2, 1, {"trainer": 1}),
     "edlPolicy Manual: people have the word again": Case(auto(edl="Manual"), 2, None),
-    "edlPolicy Never": Case(auto(edl="Never"), 2, None),
     "a role that is not elastic any more": Case(auto(2, least=2, most=2), 2, None),
     "a role that the spec does not have": Case(auto(), 2, None, {"master": 3}, {"master": 1}),
     "garbage in the status: far beyond the maximum": Case(auto(), 5, 10**9, {"trainer": 10**9}),
-    "garbage in the status: below nothing": Case(auto(), 1, -7, {"trainer": -7}),
 }
 
 
@@ -57,16 +53,6 @@ def test_how_many_trainers_there_are(sentence: str) -> None:
     assert status.targets.get("trainer") == case.want_target
     assert status.targets.keys() == status.targets_beside.keys() or not case.beside
     assert "master" not in status.targets
-
-
-def test_a_suspended_job_forgets_its_target_and_comes_back_as_the_spec_says() -> None:
-    job = (
-        auto(suspend=True)
-        .status(JobStatus(phase="Running", targets={"trainer": 4}, targets_beside={"trainer": 2}))
-        .build()
-    )
-    status = status_of(decide(job))
-    assert (status.phase, status.targets, status.targets_beside) == ("Suspended", {}, {})
 
 
 def running(builder: JobBuilder, was: int, records: tuple[ScaleRecord, ...], **status: Any) -> JobBuilder:

@@ -88,14 +88,6 @@ TIMERS: dict[str, Timer] = {
         _ends("Timeout", "TimeLimitExceeded"),
         _runs,
     ),
-    "activeDeadlineSeconds of such a job": Timer(
-        700 + 50,
-        lambda at: _trainer(runPolicy={"activeDeadlineSeconds": 700}).status(
-            _running(at, start_running_time=ago(5), suspended_seconds=50, suspended_seconds_before_running=30)
-        ),
-        _ends("Failed", "DeadlineExceeded"),
-        _runs,
-    ),
     "ttlSecondsAfterFinished, from the end": Timer(
         60,
         lambda at: _trainer(runPolicy={"ttlSecondsAfterFinished": 60}).status(_ended(at)),
@@ -124,16 +116,6 @@ TIMERS: dict[str, Timer] = {
             make_pod(job, "trainer").running().on("node-a").but(scheduled_at=ago(4000)),
             make_service(job, "trainer"),
             make_node("node-a").not_ready(since=at),
-        ),
-    ),
-    "a node that is not Ready, under a pod that was put there while it was": Timer(
-        30,
-        lambda at: _trainer().status(_running(ago(5000))),
-        _replaces,
-        lambda job, at: observe(
-            make_pod(job, "trainer").running().on("node-a").but(scheduled_at=at),
-            make_service(job, "trainer"),
-            make_node("node-a").not_ready(since=ago(4000)),
         ),
     ),
     "the rest of a replica that fails again and again": Timer(

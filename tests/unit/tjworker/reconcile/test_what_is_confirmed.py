@@ -35,7 +35,6 @@ CASES: dict[str, Case] = {
     "all run: nothing is asked for": Case(lambda p: p.running(), ()),
     "one has succeeded": Case(lambda p: p.succeeded(), ()),
     "one has failed, and is restarted": Case(lambda p: p.failed(), (SECOND,)),
-    "one has failed, and its role begins anew": Case(lambda p: p.failed(), (SECOND,), scope="Replica"),
     "one has failed, and the job begins anew": Case(lambda p: p.failed(), (SECOND,), scope="All"),
     "one has failed for good": Case(lambda p: p.failed(), (SECOND,), policy="Never"),
     "one is being deleted": Case(lambda p: p.running().deleting(ago(-20)), (SECOND,)),
@@ -44,9 +43,6 @@ CASES: dict[str, Case] = {
     ),
     "one's main container has failed beside others that run, and it is restarted": Case(
         lambda p: p.running().containers(state="terminated", exit_code=1), (SECOND,), in_part=True
-    ),
-    "likewise, where the role waits for the others to end": Case(
-        lambda p: p.running().containers(state="terminated", exit_code=1), ()
     ),
     "one has vanished": Case(lambda _: None, (SECOND,)),
     "one is lost with its node": Case(lambda p: p.on("ill").running(), (SECOND,)),
@@ -97,14 +93,3 @@ def test_a_pass_that_replaces_nothing_that_counts_asks_for_nothing() -> None:
     pods = [make_pod(job, "trainer", i).running() for i in range(3)]
     plan = decide(job, observe(*pods, *(make_service(job, "trainer", i) for i in range(3))))
     assert (deleted(plan), children_needed(plan)) == (["digits-trainer-1"], ())
-
-
-def test_one_that_has_failed_for_good_before_is_not_asked_for_again() -> None:
-    builder = make_job().role("trainer", 3, restart="Never", fail="All").status(phase="Running", start_time=ago(900))
-    job = builder.build()
-    attempts = job.status.attempts.model_copy(update={"roles": {"trainer": RoleAttempts(failed="0")}})
-    job = replace(job, status=job.status.model_copy(update={"attempts": attempts}))
-    pods = [make_pod(job, "trainer", 0).failed(), make_pod(job, "trainer", 1).failed()]
-    services = [make_service(job, "trainer", i) for i in range(3)]
-    plan = decide(job, observe(*pods, make_pod(job, "trainer", 2).running(), *services))
-    assert children_needed(plan) == (SECOND,)

@@ -3,7 +3,6 @@ other pod is told them."""
 
 from __future__ import annotations
 
-import json
 import random
 from dataclasses import replace
 from typing import Any
@@ -36,10 +35,6 @@ def listens(pod: Json) -> list[int]:
     every = [port for c in pod["spec"]["containers"] for port in c.get("ports") or ()]
     assert all(port["hostPort"] == port["containerPort"] for port in every)
     return [port["hostPort"] for port in every]
-
-
-def env(pod: Json) -> dict[str, str]:
-    return {e["name"]: e.get("value", "") for e in pod["spec"]["containers"][0]["env"]}
 
 
 def some_job(rng: random.Random, name: str) -> TrainingJob:
@@ -91,34 +86,6 @@ def test_ports_are_in_the_status_before_the_pods_and_stay() -> None:
     assert kept == {name: listens(pod) for name, pod in bodies(job).items()}, "whatever the range is by now"
 
 
-def test_services_and_every_environment_show_the_same_ports() -> None:
-    built = make_job().role("ps", 2, ports=(7000,)).role("worker", 2, ports=(7000, 7001)).annotate(MODE).build()
-    pods, services = bodies(built), bodies(built, "services")
-    shown = {name: [port["port"] for port in s["spec"]["ports"]] for name, s in services.items()}
-    assert shown == {name: listens(pod) for name, pod in pods.items()}
-    for name, pod in pods.items():
-        assert pod["spec"]["hostNetwork"] is True
-        assert pod["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
-        told = env(pod)
-        assert told["TRAININGJOB_PORTS"] == ",".join(map(str, listens(pod)))
-        hosts = (told["PS_HOSTS"] + "," + told["WORKER_HOSTS"]).split(",")
-        assert hosts == [f"{other}:{port}" for other in sorted(pods) for port in shown[other]], name
-        assert (told["WORKER_PORTS_NUM"], told["WORKER_HOSTS_NUM"]) == ("4", "4")
-
-
-@pytest.mark.parametrize("framework", ["pytorch", "tensorflow", "jax", "paddle", "xgboost"])
-def test_a_framework_is_told_where_its_head_really_listens(framework: str) -> None:
-    built = make_job().spec(frameworkType=framework).role("master", ports=()).role("worker", 2, ports=())
-    pods = bodies(built.annotate(MODE).build())
-    head = listens(pods["digits-master-0"])[0]
-    told = str({name: value for name, value in env(pods["digits-worker-1"]).items() if not name.endswith("_HOSTS")})
-    assert str(head) in told
-    if framework == "tensorflow":
-        cluster = json.loads(env(pods["digits-worker-0"])["TF_CONFIG"])["cluster"]
-        want = [f"digits-worker-{i}.default.svc:{listens(pods[f'digits-worker-{i}'])[0]}" for i in range(2)]
-        assert cluster["worker"] == want
-
-
 def test_scaling_moves_nobody() -> None:
     def made(replicas: int) -> dict[str, list[int]]:
         built = make_job().role("ps", 2).role("trainer", replicas, least=1, most=9, edl="Manual").annotate(MODE).build()
@@ -165,13 +132,6 @@ def test_a_job_that_has_its_ports_goes_on_whatever_the_range_is_by_now(since: st
     assert ((after.first, after.low) != (before.first, before.low)) == (redrawn and restarts)
     world.rules = RULES
     assert world.settle().job.status.host_ports == after, "a range that is back moves nobody"
-
-
-def test_a_job_that_outgrows_the_range_of_its_ports_is_told_which() -> None:
-    job = make_job().role("a", 11).annotate(MODE).build()
-    of = block(job, (20000, 20009), 0)
-    told = status_of(decide(replace(job, status=job.status.model_copy(update={"host_ports": of}))))
-    assert "and the range of its status.hostPorts has 10 (20000-20009)" in condition(told, "Failed")[2]
 
 
 def test_an_mpijob_is_refused() -> None:

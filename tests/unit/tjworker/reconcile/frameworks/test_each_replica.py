@@ -12,7 +12,7 @@ import pytest
 from tests.support.builders import make_job
 from tjworker.api.model import MPILaunch, TrainingJob
 from tjworker.api.status import HostPorts
-from tjworker.reconcile.frameworks import FRAMEWORKS, find_framework, has_services
+from tjworker.reconcile.frameworks import FRAMEWORKS, find_framework
 from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import pod_body
 
@@ -87,37 +87,6 @@ def test_every_address_that_a_replica_is_told_is_where_that_replica_listens(
         assert {(name, int(port)) for name, port in found} <= ports.items()
         told += len(found)
     assert told >= len(bodies), "it looked at something"
-
-
-def _ranks(framework: str, variable: str, **roles: Any) -> dict[str, str]:
-    return {name: _env(body)[variable] for name, body in _bodies(_job(framework, **roles)).items()}
-
-
-@pytest.mark.parametrize(
-    ("framework", "variable"),
-    [("pytorch", "RANK"), ("pytorch", "PET_NODE_RANK"), ("xgboost", "DMLC_TASK_ID"), ("xgboost", "RANK")],
-)
-def test_ranks_go_on_from_role_to_role(framework: str, variable: str) -> None:
-    """`eval` stands before `master` in the manifest and after it in rank: the master has the first."""
-    roles: dict[str, Any] = {"eval": {"replicas": 2}, "master": {"replicas": 1}, "worker": {"replicas": 3}}
-    assert _ranks(framework, variable, **roles) == {
-        "digits-master-0": "0",
-        "digits-eval-0": "1",
-        "digits-eval-1": "2",
-        "digits-worker-0": "3",
-        "digits-worker-1": "4",
-        "digits-worker-2": "5",
-    }
-
-
-@pytest.mark.parametrize("framework", ["pytorch", "xgboost", "jax"])
-def test_without_a_master_the_first_worker_is_the_one_that_others_look_for(framework: str) -> None:
-    """A role that is scaled to none has no replica 0."""
-    bodies = _bodies(_job(framework, master={"replicas": 0}, worker={"replicas": 2}))
-    for body in bodies.values():
-        env = _env(body)
-        address, port = next((env[h], env[p]) for h, p in PAIRS if h in env)
-        assert (address, port) == ("digits-worker-0", "7010")
 
 
 @pytest.mark.parametrize(("limit", "want"), [(None, "100"), (0, "0"), (3, "3")])
@@ -212,21 +181,3 @@ def test_each_mpi_of_an_mpijob_has_hostfiles_in_its_own_form(implementation: Any
         "/etc/mpi/discover_hosts.sh": "#!/bin/sh\n" + "".join(f"echo {name}\n" for name in names),
     }
     assert find_framework(job).files(job, job.role("worker")) == {}
-
-
-ALONE_OR_NOT: dict[str, tuple[dict[str, int], dict[str, int], bool]] = {
-    "one pod that listens nowhere": ({"worker": 1}, {}, False),
-    "one that listens": ({"worker": 1}, {"worker": 1}, True),
-    "two of one role": ({"worker": 2}, {}, True),
-    "two roles of one": ({"eval": 1, "worker": 1}, {}, True),
-    "one, beside a role that is scaled to none": ({"eval": 0, "worker": 1}, {}, False),
-}
-
-
-@pytest.mark.parametrize(("replicas", "ports", "want"), ALONE_OR_NOT.values(), ids=ALONE_OR_NOT.keys())
-def test_who_is_looked_for_has_a_service(replicas: dict[str, int], ports: dict[str, int], want: bool) -> None:
-    roles: dict[str, Any] = {
-        name: {"replicas": n, "ports": (7000,) * ports.get(name, 0)} for name, n in replicas.items()
-    }
-    job = _job("any", **roles)
-    assert has_services(job, job.role("worker")) is want

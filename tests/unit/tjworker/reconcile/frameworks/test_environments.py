@@ -4,7 +4,6 @@ training-operator 1.9 and KubeDL set for the same job; the docstrings of the fra
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,6 @@ from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import decide
 from tjworker.api.model import TrainingJob
 from tjworker.reconcile.frameworks import find_framework
-from tjworker.reconcile.plan import Create
 from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import pod_body
 
@@ -218,11 +216,6 @@ CASES: dict[str, Case] = {
         },
         "digits-worker-0",
     ),
-    "tensorflow: a role that TF_CONFIG does not know is told nothing": Case(
-        job("tensorflow", worker=1, data=1),
-        {"digits-worker-0": tf_config({"worker": [tf_host("worker", 0)]}, "worker", 0), "digits-data-0": {}},
-        "digits-worker-0",
-    ),
     "tensorflow: a pod alone looks for nobody": Case(
         job("tensorflow", worker=1), {"digits-worker-0": {}}, "digits-worker-0"
     ),
@@ -259,19 +252,6 @@ def test_what_a_replica_is_told(sentence: str) -> None:
     assert masters == [case.want_master]
 
 
-ADDRESS = re.compile(r"\b(digits-[a-z]+-\d+)(?:\.default\.svc)?:(\d+)\b")
-
-
-@pytest.mark.parametrize("sentence", CASES)
-def test_every_address_is_that_of_a_service_with_that_port(sentence: str) -> None:
-    built = CASES[sentence].job.build()
-    plan = decide(built)
-    services = {w.name: w.body for w in plan.writes if isinstance(w, Create) and w.resource == "services"}
-    for body in bodies(built).values():
-        for host, port in ADDRESS.findall(json.dumps(told(body, built))):
-            assert int(port) in [p["port"] for p in services[host]["spec"].get("ports", ())]
-
-
 PORT = {"spec": {"containers": [{"name": "main", "image": "i", "ports": [{"name": "aitj-p", "containerPort": 7000}]}]}}
 
 
@@ -296,14 +276,6 @@ def test_scaling_changes_nothing_of_what_running_replicas_were_told(framework: s
     before, after = bodies(few), bodies(many)
     assert {n: told(before[n], few) for n in before} == {n: told(after[n], many) for n in before}
     assert find_framework(many).order(many)[-1] == "worker"
-
-
-def test_a_variable_of_the_template_wins_and_a_dollar_of_ours_means_itself() -> None:
-    mine = [{"name": "PADDLE_MASTER", "value": "etcd://etcd:2379"}, {"name": "POD_IP", "value": "10.0.0.1"}]
-    template = {"spec": {"containers": [{"name": "main", "image": "i", "env": mine}]}}
-    built = make_job().spec(frameworkType="paddle").role("worker", 2, template=template).build()
-    found = told(bodies(built)["digits-worker-0"], built)
-    assert (found["PADDLE_MASTER"], found["POD_IP"], found["PADDLE_NNODES"]) == ("etcd://etcd:2379", "10.0.0.1", "2")
 
 
 # -- the order in which things are made, and what is refused -------------------------------------------
@@ -336,7 +308,6 @@ REFUSED: dict[str, tuple[JobBuilder, str, str]] = {
     "two masters of xgboost": (job("xgboost", master=2), "spec.replicaSpecs.master.replicas", "has one master"),
     "two launchers": (job("mpi", launcher=2, worker=1), "spec.replicaSpecs.launcher.replicas", "has one launcher"),
     "no launcher": (job("mpi", worker=2), "spec.replicaSpecs", "the role launcher"),
-    "a launcher alone": (job("mpi", launcher=1), "spec.replicaSpecs", "at least one other"),
     "jax that the autoscaler moves": (
         job("jax", worker=ELASTIC | {"edl": "Auto"}),
         "spec.replicaSpecs.worker.edlPolicy",

@@ -64,32 +64,6 @@ def test_every_type_of_the_schema_has_a_row_and_every_row_a_type() -> None:
     assert {*get_args(FrameworkType), *get_args(GuestFramework)} - {""} == set(frameworks.FRAMEWORKS) - {"gossip"}
 
 
-def test_a_port_of_its_name_in_the_template_is_its_port() -> None:
-    job = gossip([{"name": "gossip", "image": "i", "ports": [{"name": "gossip-port", "containerPort": 999}]}])
-    assert env(pods(job)["digits-worker-1"])["SERVER_HOSTS"] == "digits-server-0:999"
-    assert len(pods(job)["digits-worker-0"]["spec"]["containers"][0]["ports"]) == 1
-
-
-def test_a_port_of_the_template_goes_before_its_own() -> None:
-    job = gossip([{"name": "gossip", "image": "i", "ports": [{"name": "aitj-1", "containerPort": 7000}]}])
-    assert env(pods(job)["digits-worker-1"])["SERVER_HOSTS"] == "digits-server-0:7000"
-    assert [p["containerPort"] for p in pods(job)["digits-worker-0"]["spec"]["containers"][0]["ports"]] == [7000]
-
-
-def test_its_variables_yield_to_the_users_and_the_operators_do_not() -> None:
-    told = [{"name": "GOSSIP_SEED", "value": "mine"}, {"name": "TRAININGJOB_NAME", "value": "mine"}]
-    found = env(pods(gossip([{"name": "gossip", "image": "i", "env": told}]))["digits-worker-1"])
-    assert (found["GOSSIP_SEED"], found["GOSSIP_RANK"], found["TRAININGJOB_NAME"]) == ("mine", "1", "digits")
-
-
-def test_it_says_who_is_the_master_and_what_is_made_first() -> None:
-    made = pods(gossip([{"name": "gossip", "image": "i"}]))
-    assert list(made) == ["digits-worker-0", "digits-worker-1", "digits-server-0"]
-    assert [n for n, body in made.items() if body["metadata"]["labels"].get("job-role") == "master"] == [
-        "digits-worker-0"
-    ]
-
-
 @pytest.mark.parametrize("roles", [("actor", "master"), ("master", "worker"), ("a", "b", "master", "z")], ids=",".join)
 @pytest.mark.parametrize(
     ("framework", "variable"),

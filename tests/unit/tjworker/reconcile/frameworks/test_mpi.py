@@ -21,17 +21,6 @@ def launcher_of(job: TrainingJob) -> dict[str, Any]:
     return pod_body(job, job.role("launcher"), 0, 0, {})
 
 
-def files(body: dict[str, Any], container: int = 0) -> dict[str, str]:
-    """As a kubelet writes them: path in the container -> text."""
-    volumes = {v["name"]: v["downwardAPI"]["items"] for v in body["spec"].get("volumes", ()) if "downwardAPI" in v}
-    found = {}
-    for mount in body["spec"]["containers"][container].get("volumeMounts", ()):
-        for item in volumes.get(mount["name"], ()):
-            key = item["fieldRef"]["fieldPath"].removeprefix("metadata.annotations['").removesuffix("']")
-            found[f"{mount['mountPath']}/{item['path']}"] = body["metadata"]["annotations"][key]
-    return found
-
-
 def test_the_launcher_is_made_when_every_worker_is_ready_and_not_before() -> None:
     world = World(mpi()).settle()
     assert sorted(world.pods) == ["digits-worker-0", "digits-worker-1"]
@@ -48,17 +37,6 @@ def test_a_launcher_that_runs_stays_when_a_worker_is_no_longer_ready() -> None:
     world = World(mpi()).settle().all("running").settle().all("running").settle()
     world.set("digits-worker-1", "running", ready=False).settle()
     assert (world.deleted, world.job.status.phase) == ([], "Running")
-
-
-def test_its_hostfiles_name_each_worker_with_its_slots() -> None:
-    assert files(launcher_of(mpi())) == {
-        "/etc/mpi/hostfile": "digits-worker-0 slots=1\ndigits-worker-1 slots=1\n",
-        "/etc/mpi/hydra_hostfile": "digits-worker-0:1\ndigits-worker-1:1\n",
-    }
-
-
-def test_a_slot_is_a_gpu_where_workers_have_some() -> None:
-    assert files(launcher_of(mpi(1, template=GPUS)))["/etc/mpi/hostfile"] == "digits-worker-0 slots=4\n"
 
 
 def test_workers_have_no_hostfile_and_a_mount_of_the_users_stays() -> None:

@@ -8,15 +8,12 @@ from itertools import pairwise
 
 import pytest
 
-from tests.support.builders import PodBuilder, make_job, observe
-from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, status_of
+from tests.support.builders import PodBuilder, make_job
+from tests.unit.tjworker.reconcile.passes import World, created, status_of
 from tjworker.api.status import Attempts, RoleAttempts
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.executor import PASS_SECONDS
-from tjworker.reconcile import report_create_failure
-from tjworker.reconcile.attempts import Draft, forget_rests
 from tjworker.reconcile.policies.backoff import VANISHES_WITHIN_SECONDS
-from tjworker.reconcile.views import view_roles
 from tjworker.settings import Settings
 
 POD = "digits-trainer-0"
@@ -83,9 +80,6 @@ ROWS = {
     "the first two failures are replaced at once, then the rest doubles": Row((crashes,) * 6, [0, 0, 10, 20, 40, 80]),
     "it grows to 5 minutes and no further": Row((crashes,) * 10, [300, 300, 300]),
     "a pod that ran for 10 minutes begins anew": Row((crashes,) * 6 + (crashes_after_long, crashes), [0, 0]),
-    "and its rest grows again from there": Row(
-        (crashes,) * 6 + (crashes_after_long, crashes, crashes, crashes), [10, 20]
-    ),
     "an eviction is never waited for, however often": Row((evicted,) * 9, [0, 0, 0]),
     "evictions do not count towards the rest after crashes": Row((*(evicted,) * 8, crashes), [0]),
     "a pod that is turned away rests from the first time": Row((turned_away,) * 6, [20, 40, 80, 160, 300, 300]),
@@ -159,24 +153,6 @@ def test_the_clock_of_the_node_has_no_part_in_a_rest() -> None:
     assert rests(Loop(), wrong, wrong, wrong, wrong) == [0, 0, 10, 20]
 
 
-def test_a_job_that_runs_again_has_no_rest_and_no_rejection_in_its_status() -> None:
-    loop = Loop(ran=False)
-    rests(loop, turned_away, turned_away)
-    assert loop.job.status.attempts.roles["trainer"].rejections == {"2": "0"}
-    attempts = loop.runs().job.status.attempts.roles["trainer"]
-    assert (attempts.rejections, attempts.resting) == ({}, {})
-
-
-def test_a_job_that_ends_forgets_who_rests() -> None:
-    loop = Loop(ran=False)
-    loop.pods[POD] = loop.pods[POD].turned_away()
-    status = status_of(loop.step())
-    assert status.attempts.roles["trainer"].resting
-    assert forget_rests(status).attempts.roles["trainer"].resting == {}
-    loop.job = make_job().role("trainer", 1).annotate({"Failed": "enough"}).status(status).build()
-    assert status_of(loop.step()).attempts.roles["trainer"].resting == {}
-
-
 def test_a_status_of_an_earlier_version_rests_from_anew() -> None:
     loop = Loop()
     old = Attempts(roles={"trainer": RoleAttempts(pods={"0": 7})})
@@ -193,16 +169,6 @@ def test_what_a_user_has_written_into_the_status_is_no_number_and_harms_nobody()
     loop.job = builder.status(loop.job.status.model_copy(update={"attempts": odd})).build()
     assert from_rfc3339("soon") is None
     assert loop.runs().meet(crashes) == 0
-
-
-def test_a_rest_that_is_over_is_forgotten_with_the_next_one() -> None:
-    """Each has a second of its own: in a job that never runs as a whole there would be as many as it has replicas."""
-    job = make_job().role("trainer", 3).build()
-    trainers = view_roles(job, observe(), (), job.status)["trainer"].replicas
-    draft = Draft(job.status)
-    for seconds, trainer in zip((0, 5, 20), trainers, strict=True):
-        draft.rest(trainer, to_rfc3339(NOW + seconds + 10), to_rfc3339(NOW + seconds))
-    assert draft.attempts("trainer").resting == {to_rfc3339(NOW + 30): "2"}
 
 
 # -- pods that go before they start --------------------------------------------------------------
@@ -257,15 +223,6 @@ def test_one_that_starts_begins_anew(spoil: Callable[[Loop], None]) -> None:
         loop.step()
     attempts = loop.runs().job.status.attempts.roles.get("trainer", RoleAttempts())
     assert (attempts.vanished, attempts.made, attempts.resting) == ({}, "", {})
-
-
-def test_a_pod_that_the_api_server_refused_has_not_vanished() -> None:
-    loop = Loop(ran=False)
-    delete_unseen(loop)
-    loop.job = after(loop.job, report_create_failure(loop.job, loop.now, "exceeded quota"))
-    for _ in range(5):
-        delete_unseen(loop)
-        assert created(loop.step()) == [POD], "tried again as the back-off of the API server's refusals has it"
 
 
 def test_pods_whose_pass_died_or_was_cut_off_before_them_have_not_vanished() -> None:

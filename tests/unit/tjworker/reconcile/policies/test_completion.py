@@ -29,36 +29,15 @@ class End:
 
 
 ENDS = {
-    # completePolicy of a role
-    "All: the job goes on while one pod of two runs": End({"t": "SR"}, want=""),
-    "All: it succeeds when every pod has": End({"t": "SS"}, want="Succeed"),
-    "Any: one success is enough": End({"t": "SR"}, {"t": "Any"}, want="Succeed"),
-    "Rank0: the success of index 0 is enough": End({"t": "SR"}, {"t": "Rank0"}, want="Succeed"),
-    "Rank0: the success of index 1 is not": End({"t": "RS"}, {"t": "Rank0"}, want=""),
-    "None: a role never completes by itself": End({"t": "SS"}, {"t": "None"}, want=""),
-    # failPolicy of a role
-    "Any: one failure is enough": End({"t": "RF"}, want="Failed"),
-    "Rank0: the failure of index 1 is tolerated": End({"t": "RF"}, fail={"t": "Rank0"}, want=""),
-    "Rank0: the failure of index 0 is not": End({"t": "FR"}, fail={"t": "Rank0"}, want="Failed"),
-    "All: one failure of two is tolerated": End({"t": "FR"}, fail={"t": "All"}, want=""),
-    "All: every pod has failed": End({"t": "FF"}, fail={"t": "All"}, want="Failed"),
-    "None: failures never end it": End({"t": "FF"}, fail={"t": "None"}, want=""),
     # both
     "complete goes before fail": End({"t": "SF"}, {"t": "Any"}, want="Succeed"),
     "neither can be met any more: some succeeded, some failed": End({"t": "SF"}, fail={"t": "All"}, want="Failed"),
-    # the job over its roles
-    "job All: every role must complete": End({"t": "SS", "w": "R"}, want=""),
     "job All: a role that never completes by itself is not waited for": End(
         {"t": "SS", "w": "R"}, {"w": "None"}, want="Succeed"
     ),
-    "job Any: one role is enough": End({"t": "SS", "w": "R"}, job_complete="Any", want="Succeed"),
-    "job None: it never completes": End({"t": "SS"}, job_complete="None", want=""),
-    "job fail Any: one failed role is enough": End({"t": "F", "w": "R"}, want="Failed"),
-    "job fail All: one failed role of two is not": End({"t": "F", "w": "R"}, job_fail="All", want=""),
     "job fail All: every role has failed": End({"t": "F", "w": "F"}, job_fail="All", want="Failed"),
     "job fail All: a role of no replicas is not waited for": End({"t": "F", "w": ""}, job_fail="All", want="Failed"),
     "job All: nor for its success": End({"t": "S", "w": ""}, want="Succeed"),
-    "job fail None: it never fails": End({"t": "F", "w": "F"}, job_fail="None", want=""),
 }
 
 
@@ -79,55 +58,8 @@ def test_when_a_job_ends(case: End) -> None:
         assert world.services == {}
 
 
-@dataclass
-class Way:
-    """A way to an end: what is done to a job whose trainer 0 runs and whose trainer 1 has succeeded."""
-
-    builder: JobBuilder
-    want_phase: str
-    want_reason: str
-    later_seconds: float = 0
-    pod: str = "running"
-
-
 def two() -> JobBuilder:
     return make_job().role("trainer", 2)
-
-
-WAYS = {
-    "all succeed": Way(two(), "Succeed", "Completed", pod="succeeded"),
-    "one fails": Way(two(), "Failed", "ReplicaFailed", pod="failed"),
-    "timeLimit": Way(two().spec(timeLimit=60), "Timeout", "TimeLimitExceeded", 61),
-    "activeDeadlineSeconds": Way(two().run_policy(activeDeadlineSeconds=60), "Failed", "DeadlineExceeded", 61),
-    "annotation Preempted": Way(two().annotate({"Preempted": "by a bigger job"}), "Preempted", "AnnotationPreempted"),
-    "annotation Failed": Way(two().annotate({"Failed": "by the platform"}), "Failed", "AnnotationFailed"),
-    "annotation NodeFail": Way(two().annotate({"NodeFail": "node-3 burns"}), "NodeFail", "AnnotationNodeFail"),
-}
-KEPT = {"All": [], "Running": ["digits-trainer-1"], "None": ["digits-trainer-0", "digits-trainer-1"]}
-
-
-@pytest.mark.parametrize("policy", KEPT)
-@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS.keys())
-def test_clean_pod_policy_holds_on_every_way_to_an_end(way: Way, policy: str) -> None:
-    plain = make_job().role("trainer", 2).build()
-    world = World(plain).settle().all("running").settle().set("digits-trainer-1", "succeeded").settle()
-    world.set("digits-trainer-0", way.pod)
-    world.job = way.builder.spec(cleanPodPolicy=policy).status(world.job.status).build()
-    world.now += way.later_seconds
-    world.settle()
-    status = world.job.status
-    assert (status.phase, status.ending.reason if status.ending else "") == (way.want_phase, way.want_reason)
-    ended_by_itself = way.pod != "running"
-    frees = way.want_phase in ("Timeout", "Preempted", "NodeFail")
-    holds = "Running" if policy == "None" and frees else policy
-    want = KEPT["None"] if holds == "Running" and ended_by_itself else KEPT[holds]
-    assert sorted(world.pods) == want
-    assert sorted(world.services) == want
-    assert status.completion_time
-    true = [c.type for c in status.conditions if c.status == "True"]
-    assert true == ["Created", "Succeeded" if way.want_phase == "Succeed" else "Failed"]
-    assert world.events[-1] == way.want_phase
-    assert world.events.count(way.want_phase) == 1
 
 
 def test_the_end_is_written_down_before_any_pod_goes() -> None:
@@ -140,28 +72,12 @@ def test_the_end_is_written_down_before_any_pod_goes() -> None:
     assert world.job.status.phase == "Succeed"
 
 
-def test_a_job_stays_terminating_while_a_pod_is_still_going() -> None:
-    job = two().build()
-    first = decide(job, everything(job, *(make_pod(job, "trainer", i).succeeded() for i in range(2))))
-    going = two().status(status_of(first)).build()
-    plan = decide(going, everything(going, make_pod(going, "trainer", 0).succeeded().deleting()))
-    assert plan.status is None or plan.status.phase == "Terminating"
-    assert deleted(plan) == []
-
-
 def test_what_was_decided_stays_decided_whatever_happens_while_pods_go() -> None:
     job = two().build()
     first = decide(job, everything(job, *(make_pod(job, "trainer", i).succeeded() for i in range(2))))
     going = two().annotate({"Failed": "too late"}).status(status_of(first)).build()
     last = status_of(decide(going))
     assert last.phase == "Succeed"
-
-
-@pytest.mark.parametrize("phase", ["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"])
-def test_an_ended_job_plans_nothing_whatever_its_pods_do(phase: str) -> None:
-    job = two().status(phase=phase, start_time="2026-01-01T00:00:00Z").build()
-    for pods in ([], [make_pod(job, "trainer", 0).failed()], [make_pod(job, "trainer", 0).running()]):
-        assert decide(job, everything(job, *pods)).empty
 
 
 def test_a_job_that_is_being_deleted_plans_nothing() -> None:
@@ -176,18 +92,6 @@ def test_a_success_that_was_written_down_is_never_run_again() -> None:
     assert world.job.status.replica_statuses["trainer"].succeeded == 1
     world.set("digits-trainer-1", "succeeded").settle()
     assert world.job.status.phase == "Succeed"
-
-
-def test_who_comes_after_a_replica_that_is_done_is_still_made_again() -> None:
-    world = World(two().build()).settle().all("running").settle()
-    world.set("digits-trainer-0", "succeeded").settle().lose("digits-trainer-1")
-    assert created(world.step()) == ["digits-trainer-1"]
-
-
-def test_a_job_asks_to_be_looked_at_again_when_its_next_limit_comes() -> None:
-    world = World(two().spec(timeLimit=60).build()).settle().all("running")
-    world.step()
-    assert world.step().requeue_after_seconds == 59
 
 
 @dataclass

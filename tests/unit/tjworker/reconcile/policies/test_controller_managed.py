@@ -137,7 +137,6 @@ def _made(name: str, seconds_ago: float) -> PodRecord:
 
 GOING = {
     "one of three is deleted, and its replacement is there": ([_made("new", 9)], 3, {"user": 1}),
-    "a replacement may be there within the same second": ([_made("new", 10)], 3, {"user": 1}),
     "three others lived when it was asked to go: one was too many": ([_made("new", 11)], 3, {}),
     "the Job has not been told yet that three are wanted": ([], 2, {}),
     "the third other is on a lost node": ([replace(_made("new", 11), lost="its node is gone")], 3, {"user": 1}),
@@ -189,22 +188,6 @@ def test_trainers_that_fail_one_after_the_other_end_the_job_when_none_is_left() 
     status = status_of(decide(job, observed_of(job, both)))
     assert status.ending is not None
     assert status.ending.phase == "Failed"
-
-
-def test_nor_does_one_that_failed_count_with_another_that_its_node_takes_later() -> None:
-    job = running(tolerant(2), *trainers())
-    job = after(job, decide(job, observed_of(job, [made_pod("t0", 0, state="evicted"), made_pod("t1", 1)])))
-    both = [made_pod("t0", 0, state="evicted"), made_pod("t1", 1, state="failed")]
-    status = status_of(decide(job, observed_of(job, both)))
-    assert status.ending is None
-    assert causes(status) == {"application": 1, "node": 1}
-
-
-def test_but_not_while_a_replacement_lives() -> None:
-    job = running(tolerant(2), *trainers())
-    job = after(job, decide(job, observed_of(job, [made_pod("t0", 0, state="failed"), made_pod("t1", 1)])))
-    now = [made_pod("t0", 0, state="failed"), made_pod("t2", state="pending"), made_pod("t1", 1, state="failed")]
-    assert status_of(decide(job, observed_of(job, now))).ending is None
 
 
 def test_a_lost_pod_is_deleted_with_grace_0_since_its_controller_waits_for_a_kubelet_that_is_gone() -> None:

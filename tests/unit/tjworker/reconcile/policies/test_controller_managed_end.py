@@ -16,9 +16,8 @@ from tests.unit.tjworker.reconcile.managed import (
     tolerant,
     trainers,
 )
-from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, after, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.passes import RULES, after, decide, deleted, status_of
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
-from tjworker.api.status import JobStatus
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,6 @@ ENDS: dict[str, End] = {
     "without autoclean nothing is touched, in such an end neither": End(
         "All", False, [], autoclean=False, way="Preempted"
     ),
-    "whatever its policy": End("None", False, [], autoclean=False, way="NodeFail"),
 }
 
 
@@ -65,16 +63,6 @@ def test_what_an_end_gives_back(case: End) -> None:
     done = decide(after(job, plan), observed_of(job, left, desired=0 if case.want_released else 1), rules=rules)
     status = status_of(plan if not case.want_released else done)
     assert (status.phase, status.released) == (case.way, case.want_released)
-
-
-def test_the_end_looks_again_after_releasing_a_batch_job_since_no_controller_answers_that() -> None:
-    """Its own controller writes nothing more about a Job that is Complete: the job was Terminating until the next
-    resync."""
-    job = running(tolerant(1), made_pod("t0", 0))
-    plan = decide(job, observed_of(job, [], condition="Complete"))
-    assert (list(patches(plan, BATCH_JOBS)), plan.requeue_after_seconds) == (["digits-trainer"], 0)
-    released = observed_of(job, [], condition="Complete", desired=0)
-    assert status_of(decide(after(job, plan), released)).phase == "Succeed"
 
 
 def test_the_end_waits_until_the_replicaset_controller_has_seen_that_it_wants_no_more() -> None:
@@ -99,8 +87,3 @@ def test_suspending_takes_the_counts_to_0_and_resuming_brings_them_back_as_no_re
     assert sorted(patches(plan)) == ["t2", "t3"]
     assert {b["metadata"]["labels"]["restart-attempt"] for b in patches(plan).values()} == {"1"}
     assert status_of(plan).phase == "Running"
-
-
-def test_a_job_that_ended_before_stays_as_it_is() -> None:
-    job = tolerant(1, JobStatus(phase="Succeed", completion_time=NOW_TEXT))
-    assert decide(job, observed_of(job, trainers()), rules=RULES).empty

@@ -23,7 +23,6 @@ class Server:
 SERVERS: dict[str, Server] = {
     "four restarts are survived": Server(4, want_end=False),
     "the fifth is the end": Server(5, want_end=True),
-    "the setting says how many": Server(2, want_end=True, rules=replace(RULES, restart_limit=2)),
     "without a restart no limit is reached, not even 0": Server(0, want_end=False, limit=0),
     "the job's own limit goes before it": Server(2, want_end=True, limit=2),
 }
@@ -57,13 +56,6 @@ def test_the_restarts_of_a_role_are_those_of_all_its_servers() -> None:
     ]
     status = status_of(decide(job, observed_of(job, [*servers, made_pod("t0", 0)])))
     assert (status.ending, status.restart_counts["pserver"].application, status.restarts) == (None, 4, 4)
-
-
-def test_a_server_whose_containers_are_not_told_of_yet_has_no_restarts() -> None:
-    job = plain(1, pservers=1)
-    new = replace(made_pod("p0", 0, role="pserver", state="pending"), containers=())
-    status = status_of(decide(job, observed_of(job, [new, made_pod("t0", 0)]), rules=replace(RULES, restart_limit=1)))
-    assert (status.ending, status.restart_counts) == (None, {})
 
 
 def test_a_batch_job_that_has_failed_by_itself_ends_the_job_with_its_words() -> None:

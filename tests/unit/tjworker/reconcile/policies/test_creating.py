@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, children_needed, condition, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, ago, children_needed, condition, decide, deleted, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.timefmt import to_rfc3339
-
-
-def test_a_container_that_could_not_be_created_is_named_with_its_node_and_for_how_long() -> None:
-    rules = replace(RULES, creating_duration_seconds=60, creating_restart_seconds=300)
-    job = make_job().role("trainer", 1).build()
-    pod = (
-        make_pod(job, "trainer", 0)
-        .on("node-7")
-        .creating("ErrImagePull", "no such image")
-        .but(created_at="2026-01-01T00:58:59Z")
-    )
-    status = status_of(decide(job, observe(pod, make_service(job, "trainer", 0)), rules=rules))
-    words = "pod digits-trainer-0 on node node-7 cannot start container aitj-main: ErrImagePull no such image"
-    assert f"{words} for 61 s" in condition(status, "Restarting")[2]
 
 
 @dataclass(frozen=True, slots=True)

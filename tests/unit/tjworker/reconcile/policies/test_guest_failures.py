@@ -63,22 +63,8 @@ CASES: dict[str, Case] = {
         "Failed",
         "restartPolicy ExitCode: exit code 1 is not retryable",
     ),
-    "nor is a pod that a sidecar alone has failed": Case(
-        TO_TF + "IsRetryableExitCode(0)",
-        TF,
-        {"Worker": "ExitCode"},
-        {"tensorflow": 0, "proxy": 137},
-        "Failed",
-        "container proxy exited with code 137; restartPolicy ExitCode: exit code 0 is not retryable",
-    ),
     "a name with `aitj-` means nothing here": Case(
         TO + "GetDefaultContainerName", PT, {"Master": "ExitCode"}, {"aitj-proxy": 0, "pytorch": 137}, "restarted"
-    ),
-    "KubeDL looks at the container of that name, too": Case(
-        KD + "GetDefaultContainerName", PT2, {"Master": "ExitCode"}, {"proxy": 0, "pytorch": 137}, "restarted"
-    ),
-    "KubeDL's XGBoostJob calls it xgboostjob": Case(
-        KD + "xgboostjob_constants.go", XGB2, {"Master": "ExitCode"}, {"xgboost": 0, "xgboostjob": 137}, "restarted"
     ),
     "Kubeflow's calls it xgboost": Case(
         TO + "xgboost_types.go", XGB, {"Master": "ExitCode"}, {"xgboostjob": 0, "xgboost": 137}, "restarted"
@@ -86,9 +72,6 @@ CASES: dict[str, Case] = {
     # no exit code
     "an init container that fails is retried": Case(
         TO + BEEF + "it is >= 128", PT, {"Master": "ExitCode"}, {"init-fetch": 1, "pytorch": None}, "restarted"
-    ),
-    "whatever its code": Case(
-        TO_TF + BEEF + "it is >= 128", TF, {"Worker": "ExitCode"}, {"init-fetch": 2, "tensorflow": None}, "restarted"
     ),
     "a failed pod without container statuses is retried": Case(
         TO + BEEF + "it is >= 128", PT, {"Master": "ExitCode"}, {}, "restarted"
@@ -101,10 +84,6 @@ CASES: dict[str, Case] = {
         "Failed",
         "container init-fetch exited with code 1; restartPolicy ExitCode: a failure without an exit",
     ),
-    "not even an init container that was killed": Case(
-        KD + BEEF, TF2, {"Worker": "ExitCode"}, {"init-fetch": 137, "tensorflow": None}, "Failed"
-    ),
-    "nor a pod without container statuses": Case(KD + BEEF, XDL, {"Worker": "ExitCode"}, {}, "Failed"),
     "but one that was evicted": Case(
         KD + "IsRetryablePodFailedReason(Evicted)",
         TF2,
@@ -125,9 +104,6 @@ CASES: dict[str, Case] = {
     "not one whose code is final: that waits for the sidecar": Case(
         KD + "ShouldPodFailOver", TF2, {"Worker": "ExitCode"}, {"tensorflow": 1, "proxy": None}, "", phase="Running"
     ),
-    "nor one that is done": Case(
-        KD + "ShouldPodFailOver", TF2, {"Worker": "ExitCode"}, {"tensorflow": 0, "proxy": None}, "", phase="Running"
-    ),
     "training-operator waits for the sidecar": Case(
         TO_TF + "`pod.Status.Phase == PodFailed`",
         TF,
@@ -143,17 +119,6 @@ CASES: dict[str, Case] = {
         {"proxy": None, "pytorch": 1},
         "restarted",
         phase="Running",
-    ),
-    "likewise with Always under KubeDL": Case(
-        "KubeDL job_controller/pod.go `setRestartPolicy`",
-        TF2,
-        {"Worker": "Always"},
-        {"proxy": None, "tensorflow": 1},
-        "restarted",
-        phase="Running",
-    ),
-    "with Never nothing follows until the sidecar has ended": Case(
-        "the kubelet", PT, {"Worker": "Never"}, {"proxy": None, "pytorch": 1}, "", phase="Running"
     ),
     # roles with rules of their own
     "a worker of KubeDL's MPIJob that has failed ends nothing": Case(
@@ -172,14 +137,6 @@ CASES: dict[str, Case] = {
         "restartPolicy is Never",
         pod={"reason": "Evicted", "message": "low on memory", "disruption": "TerminationByKubelet"},
     ),
-    "its launcher ends it, though its code is retryable": Case(
-        "KubeDL controllers/mpi/job.go `UpdateJobStatus`: `launcherStatus.Failed > 0`",
-        MPI2,
-        {"Launcher": "ExitCode", "Worker": ""},
-        {"mpi": 137},
-        "Failed",
-        "restartPolicy is ExitCode, which restarts no launcher of KubeDL's MPIJob",
-    ),
     "a scheduler ends its MarsJob, though its code is retryable": Case(
         "KubeDL controllers/mars/status.go `updateGeneralJobStatus`: `rtype == Scheduler`",
         MARS,
@@ -187,13 +144,6 @@ CASES: dict[str, Case] = {
         {"mars": 137},
         "Failed",
         "restartPolicy is ExitCode, which restarts no scheduler of a MarsJob",
-    ),
-    "a worker of a MarsJob ends nothing": Case(
-        "KubeDL controllers/mars/status.go `updateGeneralJobStatus`: no branch",
-        MARS,
-        {"Worker": "Never", "Scheduler": ""},
-        {"mars": 1},
-        "",
     ),
     "but a used-up backoffLimit does": Case(
         "KubeDL job_controller/job.go `ReconcileJobs`: `jobExceedsLimit`",
@@ -204,15 +154,6 @@ CASES: dict[str, Case] = {
         "container mars exited with code 1; backoffLimit 0 of the job is used up",
         spec={"backoffLimit": 0},
     ),
-    "likewise of the workers of KubeDL's MPIJob": Case(
-        "KubeDL job_controller/job.go `ReconcileJobs`: `jobExceedsLimit`",
-        MPI2,
-        {"Worker": "OnFailure", "Launcher": ""},
-        {"mpi": 1},
-        "Failed",
-        "backoffLimit 0",
-        spec={"runPolicy": {"backoffLimit": 0}},
-    ),
     "likewise of dynamic workers of a TFJob, which end nothing else": Case(
         "training-operator common/job.go `ReconcileJobs`: `jobExceedsLimit`",
         TF,
@@ -221,14 +162,6 @@ CASES: dict[str, Case] = {
         "Failed",
         "backoffLimit 0",
         spec={"enableDynamicWorker": True, "runPolicy": {"backoffLimit": 0}},
-    ),
-    "dynamic workers of a TFJob end nothing": Case(
-        "training-operator tensorflow/tfjob_controller.go `UpdateJobStatus`: `continues regardless`",
-        TF,
-        {"Worker": "Never", "PS": ""},
-        {"tensorflow": 1},
-        "",
-        spec={"enableDynamicWorker": True},
     ),
     "a launcher of v2beta1 with Never is made again": Case(
         "mpi-operator `newLauncherJob`: a batch Job with backoffLimit 6",
@@ -244,14 +177,6 @@ CASES: dict[str, Case] = {
         {"mpi": 1},
         "Failed",
         "backoffLimit 0",
-        spec={"runPolicy": {"backoffLimit": 0}},
-    ),
-    "its workers do not use that up": Case(
-        "mpi-operator `newWorker`: pods of its own, which no batch Job counts",
-        MPI,
-        {"Worker": "OnFailure", "Launcher": ""},
-        {"mpi": 1},
-        "restarted",
         spec={"runPolicy": {"backoffLimit": 0}},
     ),
 }

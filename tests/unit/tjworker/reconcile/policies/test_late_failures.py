@@ -38,19 +38,6 @@ CASES: dict[str, Case] = {
     "one failed before it had an ordinal": Case(
         [FIRST, made_pod("early", state="failed"), made_pod("t1", 1, state="succeeded")], {"application": 1}
     ),
-    "one failed when another had found the work done": Case(
-        [FIRST, made_pod("t1", 1, state="failed")], {"application": 1}, {"1": 1}
-    ),
-    "one failed twice": Case(
-        [FIRST, made_pod("t1", 1, state="failed"), made_pod("t2", state="failed"), made_pod("t3", state="succeeded")],
-        {"application": 2},
-        {"1": 1},
-    ),
-    "one was evicted, the other preempted": Case(
-        [made_pod("t0", 0, state="evicted"), made_pod("t1", 1, state="preempted"), made_pod("t2", state="succeeded")],
-        {"node": 1, "preemption": 1},
-        {"0": 1, "1": 1},
-    ),
     "one failed, and that was counted": Case(
         [FIRST, made_pod("t1", 1, state="failed"), made_pod("t1-again", 1, 1, state="succeeded")],
         {},
@@ -120,9 +107,6 @@ LATE: dict[str, Late] = {
     "None of its pods has been seen.": Late([], False),
     "One of its two successes has been seen, and a failure.": Late([FIRST, made_pod("t1", 1, state="failed")], False),
     "One that goes is not waited for.": Late([FIRST, SECOND, made_pod("t2", state="deleting")], True),
-    "A pod of another owner is not waited for.": Late(
-        [FIRST, SECOND, made_pod("t2", owner_uid="uid-of-another")], True
-    ),
     "What has not come a minute and a half later is gone.": Late([FIRST], True, ago_seconds=91),
 }
 

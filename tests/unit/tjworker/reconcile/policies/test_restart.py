@@ -61,17 +61,6 @@ def test_every_restart_policy_that_refuses_an_exit_has_its_words() -> None:
     assert refusing == REFUSED.keys(), "add its words to REFUSED"
 
 
-@pytest.mark.parametrize(("policy", "want"), REFUSED.values(), ids=REFUSED.keys())
-def test_why_a_failure_is_not_followed_by_a_restart(policy: str, want: str) -> None:
-    job = make_job().role("trainer", 1, restart=policy).build()
-    plan = decide(job, everything(job, make_pod(job, "trainer", 0).failed(1)))
-    status = status_of(plan)
-    assert status.ending is not None
-    assert status.ending.message == (
-        f"pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 1; {want}"
-    )
-
-
 def test_a_failure_without_an_exit_code_is_not_retryable() -> None:
     job = make_job().role("trainer", 1, restart="ExitCode").build()
     plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-a").but(phase="Failed", containers=())))

@@ -3,7 +3,7 @@ docs/lifecycle.md, which test_lifecycle_page plays."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import permutations
 
 import pytest
@@ -12,7 +12,6 @@ from tests.support.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, running, status_of
 from tjworker.api.observed import ContainerRecord
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.reconcile.rests import LONGEST_SECONDS
 
 
 @dataclass
@@ -20,35 +19,6 @@ class ExitCode:
     codes: str | None
     exit_code: int
     want_restart: bool
-
-
-EXIT_CODES = {
-    "without a list, 128 and above are retryable": ExitCode(None, 128, True),
-    "without a list, 127 is permanent": ExitCode(None, 127, False),
-    "a code on the list is retryable, though it is below 128": ExitCode("3,137", 3, True),
-    "a code that is not on the list is permanent, though it is above 127": ExitCode("3,137", 143, False),
-}
-
-
-@pytest.mark.parametrize("case", EXIT_CODES.values(), ids=EXIT_CODES.keys())
-def test_exit_codes(case: ExitCode) -> None:
-    builder = make_job().role("trainer", 1, restart="ExitCode", scope="Pod")
-    job = (builder.spec(restartingExitCode=case.codes) if case.codes else builder).build()
-    status = status_of(decide(job, everything(job, make_pod(job, "trainer", 0).failed(exit_code=case.exit_code))))
-    assert (status.ending is None) is case.want_restart
-
-
-def test_one_permanent_exit_code_among_retryable_ones_is_permanent() -> None:
-    job = make_job().role("trainer", 1, restart="ExitCode", scope="Pod", containers=("aitj-a", "aitj-b")).build()
-    pod = make_pod(job, "trainer", 0).failed(exit_code=137, container="aitj-a")
-    both = pod.but(
-        containers=tuple(
-            c if c.name == "aitj-a" else ContainerRecord(c.name, state="terminated", exit_code=2)
-            for c in pod.build().containers
-        )
-    )
-    assert status_of(decide(job, everything(job, pod))).ending is None
-    assert status_of(decide(job, everything(job, both))).ending is not None
 
 
 def test_a_sidecar_that_does_not_count_decides_nothing() -> None:
@@ -63,36 +33,6 @@ def test_a_sidecar_that_does_not_count_decides_nothing() -> None:
     assert status_of(decide(job, everything(job, noisy))).ending is None
 
 
-@dataclass
-class Scope:
-    scope: str
-    want_deleted: list[str]
-    want_job_restarts: int = 0
-    want_counts: dict[str, int] = field(default_factory=lambda: {"trainer": 1})
-
-
-SCOPES = {
-    "Pod replaces that pod": Scope("Pod", ["digits-trainer-1"]),
-    "Replica replaces the pods of its role": Scope("Replica", ["digits-trainer-0", "digits-trainer-1"]),
-    "All replaces every pod of the job": Scope("All", ["digits-ps-0", "digits-trainer-0", "digits-trainer-1"], 1),
-}
-
-
-@pytest.mark.parametrize("case", SCOPES.values(), ids=SCOPES.keys())
-def test_how_far_a_restart_reaches(case: Scope) -> None:
-    job = make_job().role("ps", 1).role("trainer", 2, restart="OnFailure", scope=case.scope).build()
-    world = World(job).settle().all("running").settle()
-    world.set("digits-trainer-1", "failed", exit_code=1)
-    plan = world.step()
-    assert deleted(plan) == case.want_deleted
-    assert created(plan) == []
-    assert status_of(plan).attempts.job == case.want_job_restarts
-    assert {r: c.application for r, c in status_of(plan).restart_counts.items()} == case.want_counts
-    world.settle().all("running").settle()
-    assert world.job.status.phase == "Running"
-    assert [n for n, a in world.attempts().items() if a == 1] == case.want_deleted
-
-
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_the_pod_that_failed_first_is_named_as_the_cause_whichever_its_index(order: tuple[int, ...]) -> None:
     world = World(make_job().role("trainer", 3, restart="Never").build()).settle().all("running").settle()
@@ -105,35 +45,6 @@ def test_the_pod_that_failed_first_is_named_as_the_cause_whichever_its_index(ord
     ending = status_of(world.step()).ending
     assert ending is not None
     assert f"digits-trainer-{order.index(0)} " in ending.message
-
-
-@dataclass
-class AtOnce:
-    """Of three trainers, 0 fails for good and 1 with an exit code that is worth a restart, in the same moment."""
-
-    fail_policy: str
-    want_phase: str
-    want_restarts: int
-
-
-AT_ONCE = {
-    "Any: the end goes before the restart, which is not counted": AtOnce("Any", "Terminating", 0),
-    "All: one of three is no end, the other starts again": AtOnce("All", "Restarting", 1),
-}
-
-
-@pytest.mark.parametrize("case", AT_ONCE.values(), ids=AT_ONCE.keys())
-def test_a_failure_for_good_and_one_that_is_worth_a_restart(case: AtOnce) -> None:
-    job = make_job().role("trainer", 3, restart="ExitCode", scope="Pod", fail=case.fail_policy).build()
-    world = World(job).settle().all("running").settle()
-    world.set("digits-trainer-0", "failed", exit_code=1).set("digits-trainer-1", "failed", exit_code=137)
-    status = status_of(world.step())
-    restarts = status.restart_counts["trainer"].application if "trainer" in status.restart_counts else 0
-    assert (status.phase, restarts, status.attempts.roles["trainer"].pods) == (
-        case.want_phase,
-        case.want_restarts,
-        {"1": 1} if case.want_restarts else {},
-    )
 
 
 @dataclass
@@ -208,9 +119,6 @@ WHOSE = {
     "restartLimit does not count the restarts of another role": Whose(("ps", "ps", "trainer"), trainer_limit=1),
     "restartLimit counts those of its own": Whose(("trainer", "ps", "trainer"), "RestartLimitReached", trainer_limit=1),
     "backoffLimit counts those of all roles": Whose(("ps", "trainer", "ps"), "BackoffLimitExceeded", backoff_limit=2),
-    "backoffLimit counts them also for a role that fails for the first time": Whose(
-        ("ps", "trainer"), "BackoffLimitExceeded", backoff_limit=1
-    ),
     "the role's own limit is named where both are used up": Whose(
         ("trainer", "trainer"), "RestartLimitReached", trainer_limit=1, backoff_limit=1
     ),
@@ -232,21 +140,6 @@ def test_whose_restarts_a_limit_counts(case: Whose) -> None:
         "Failed" if case.want_reason else "Running",
         case.want_reason,
     )
-
-
-@pytest.mark.parametrize("limit", ["restartLimit", "backoffLimit"])
-def test_a_limit_that_is_used_up_ends_the_job_as_fail_policy_says(limit: str) -> None:
-    """Of two pods with failPolicy All the first one stays failed, and the job goes on until the other fails, too."""
-    builder = make_job().role(
-        "trainer", 2, restart="OnFailure", scope="Pod", fail="All", limit=0 if limit == "restartLimit" else None
-    )
-    builder = builder.run_policy(backoffLimit=0) if limit == "backoffLimit" else builder
-    world = World(builder.build()).settle().all("running").settle()
-    world.set("digits-trainer-0", "failed", exit_code=1).settle()
-    assert world.job.status.ending is None
-    assert world.job.status.attempts.roles["trainer"].failed == "0"
-    world.set("digits-trainer-1", "failed", exit_code=1).settle()
-    assert world.job.status.ending is not None
 
 
 @dataclass
@@ -292,21 +185,6 @@ def test_no_limit_is_overrun_however_many_fail_at_once(case: Waves) -> None:
     assert counts == case.want_counts
 
 
-def test_ten_pods_that_fail_at_once_are_one_restart_of_the_job() -> None:
-    job = make_job().role("trainer", 10, restart="OnFailure", scope="All").build()
-    world = World(job).settle().all("running").settle().all("failed").settle()
-    assert world.job.status.restart_counts["trainer"].application == 1
-    assert set(world.attempts().values()) == {1}
-
-
-def test_thirty_deleted_pods_come_back_in_one_pass() -> None:
-    job = make_job().role("trainer", 30, restart="OnFailure", scope="Pod").build()
-    world = World(job).settle().all("running").settle()
-    for index in range(30):
-        world.lose(f"digits-trainer-{index}")
-    assert len(created(world.step())) == 30
-
-
 @pytest.mark.parametrize("waves", [(30,), (1, 29), (10, 10, 10), (4, 0, 20, 0, 6)], ids=str)
 def test_every_pod_that_is_deleted_is_counted_however_they_are_seen_to_go(waves: tuple[int, ...]) -> None:
     """With grace 0, so that nothing of them is left to see; the job is Restarting from the first wave on."""
@@ -324,16 +202,6 @@ def test_every_pod_that_is_deleted_is_counted_however_they_are_seen_to_go(waves:
     assert world.job.status.attempts.roles["trainer"].ran == "", "a job that runs has no list to keep"
     world.settle()
     assert world.job.status.restart_counts["trainer"].user == 30
-
-
-def test_a_job_that_runs_tells_nothing_of_the_order_in_which_its_pods_came() -> None:
-    job = make_job().role("trainer", 2).build()
-    world = World(job).settle()
-    world.set("digits-trainer-1", "running")
-    world.step()
-    assert world.job.status.attempts.roles["trainer"].ran == "1"
-    world.all("running").settle()
-    assert (world.job.status.phase, world.job.status.attempts.roles) == ("Running", {})
 
 
 def test_a_pod_that_vanishes_while_the_job_starts_is_counted_and_one_that_was_never_made_is_not() -> None:
@@ -393,34 +261,6 @@ def test_of_two_containers_that_failed_the_one_that_ended_first_is_why() -> None
     )
     failure = status_of(decide(job, everything(job, both))).failures[0]
     assert (failure.container, failure.exit_code, failure.time) == ("aitj-b", 137, "2026-01-01T00:10:00Z")
-
-
-def test_only_the_newest_ten_failures_are_kept() -> None:
-    job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").build()
-    world = World(job).settle()
-    for code in range(1, 13):
-        world.set("digits-trainer-0", "failed", exit_code=code).settle()
-        world.now += LONGEST_SECONDS
-        world.settle()
-    assert [f.exit_code for f in world.job.status.failures] == list(range(12, 2, -1))
-
-
-def test_a_pod_that_a_user_deletes_is_replaced_under_any_policy_and_counted_as_the_users() -> None:
-    job = make_job().role("trainer", 2, restart="Never").build()
-    world = World(job).settle().all("running").settle()
-    world.set("digits-trainer-1", "deleting")
-    plan = world.step()
-    assert status_of(plan).phase == "Restarting"
-    assert (created(plan), deleted(plan)) == ([], [])
-    world.lose("digits-trainer-1").settle().all("running").settle()
-    assert world.job.status.phase == "Running"
-    assert world.job.status.restart_counts["trainer"].user == 1
-
-
-def test_a_pod_that_has_vanished_is_made_again() -> None:
-    job = make_job().role("trainer", 2, restart="Never").build()
-    world = World(job).settle().all("running").settle().lose("digits-trainer-0")
-    assert created(world.step()) == ["digits-trainer-0"]
 
 
 @dataclass

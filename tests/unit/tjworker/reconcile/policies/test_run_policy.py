@@ -10,7 +10,7 @@ import pytest
 from tests.support.builders import make_job, make_training_job
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.managed import made_pod, observed_of, running, tolerant, trainers
-from tests.unit.tjworker.reconcile.passes import NOW, condition, decide, status_of
+from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
 from tjworker.api.labels import not_queued
 from tjworker.api.model import InvalidJob
 from tjworker.api.observed import ContainerRecord
@@ -56,20 +56,6 @@ def test_backoff_limit_is_used_up_by_servers_too(limit: int, want_end: bool) -> 
     status = status_of(decide(job, observed_of(job, [master, *servers, *ONCE], active=2)))
     assert status.restart_counts["pserver"].application == 3
     assert (status.ending is not None) is want_end
-
-
-def test_active_deadline_ends_it() -> None:
-    job = replace(running(tolerant(2), *trainers()), active_deadline_seconds=1)
-    ending = status_of(decide(job, observed_of(job, trainers(), active=2), now=NOW + 3600)).ending
-    assert ending is not None
-    assert (ending.phase, ending.reason) == ("Failed", "DeadlineExceeded")
-
-
-def test_its_fields_are_read() -> None:
-    asked = {"cleanPodPolicy": "Running", "ttlSecondsAfterFinished": 5, "activeDeadlineSeconds": 6, "backoffLimit": 7}
-    job = make_training_job().run_policy(**asked, schedulingPolicy={"minAvailable": 2}).build()
-    found = (job.clean_pod_policy, job.ttl_seconds_after_finished, job.active_deadline_seconds, job.backoff_limit)
-    assert (*found, job.min_available) == ("Running", 5, 6, 7, 2)
 
 
 CLEAN = "paddlepaddle.org/clean-pod-policy"

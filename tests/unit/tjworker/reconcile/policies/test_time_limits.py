@@ -34,24 +34,6 @@ LIMITS: Mapping[str, tuple[JobBuilder, str]] = {
 }
 CASES = {
     "timeLimit counts from the first run": Case("timeLimit", [("waits", 300), ("runs", 900)], 900),
-    "a suspension before the first run does not make timeLimit longer": Case(
-        "timeLimit", [("suspended", 3600), ("waits", 100), ("runs", 900)], 4300
-    ),
-    "nor does one between two waits": Case(
-        "timeLimit", [("waits", 100), ("suspended", 3600), ("waits", 100), ("runs", 900)], 4400
-    ),
-    "one after the first run does, by its own length": Case(
-        "timeLimit", [("runs", 400), ("suspended", 3600), ("waits", 100), ("runs", 900)], 4200
-    ),
-    "of one before and one after, the second alone": Case(
-        "timeLimit", [("suspended", 3600), ("runs", 400), ("suspended", 1000), ("runs", 900)], 5200
-    ),
-    "each of two after it": Case(
-        "timeLimit", [("runs", 200), ("suspended", 50), ("runs", 200), ("suspended", 70), ("runs", 900)], 720
-    ),
-    "timeLimit counts what a resumed job waits": Case(
-        "timeLimit", [("runs", 100), ("suspended", 100), ("waits", 900)], 700
-    ),
     "activeDeadlineSeconds counts from the start": Case("activeDeadlineSeconds", [("waits", 300), ("runs", 900)], 600),
     "activeDeadlineSeconds stands still while the job is suspended before its first run": Case(
         "activeDeadlineSeconds", [("suspended", 3600), ("waits", 100), ("runs", 900)], 4200
@@ -62,7 +44,6 @@ CASES = {
     "no limit of time ends a job that is suspended": Case(
         "activeDeadlineSeconds", [("runs", 500), ("suspended", 9999)], None
     ),
-    "nor timeLimit": Case("timeLimit", [("runs", 500), ("suspended", 9999)], None),
 }
 
 
@@ -133,16 +114,6 @@ def play(limit: str, life: Life, again: str = "") -> None:
         at_last = decide(world.job, observed, now=NOW + now - 1)
         assert at_last.status is None or at_last.status.ending is None, f"{again}{life} ends within {now} s"
     assert end is None
-
-
-@pytest.mark.parametrize(("time_limit", "deadline", "want"), [(600, 900, 600), (900, 600, 600)])
-def test_of_two_limits_the_nearer_one_is_looked_at(time_limit: int, deadline: int, want: float) -> None:
-    builder = make_job().role("trainer", 1).spec(timeLimit=time_limit).run_policy(activeDeadlineSeconds=deadline)
-    world = World(builder.build()).settle().all("running")
-    world.now = NOW
-    world.settle()
-    observed = observe(*world.pods.values(), *world.services.values())
-    assert decide(world.job, observed, now=NOW + 10).requeue_after_seconds == want - 10
 
 
 def test_a_status_of_an_earlier_version_keeps_the_limit_that_it_had() -> None:

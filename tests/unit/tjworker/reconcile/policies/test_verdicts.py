@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.unit.tjworker.reconcile.passes import running
-from tjworker.api.model import EndPolicy, Enough, JobEndPolicy, TrainingJob
+from tjworker.api.model import EndPolicy, Enough, TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import RoleAttempts
 from tjworker.reconcile.policies.completion import job_verdict, role_verdict
@@ -27,7 +27,6 @@ DOES: dict[str, tuple[State, bool]] = {
 EVICTIONS: dict[str, tuple[State, bool]] = {**DOES, "evicted": ("failed", True)}
 """And one that failed for good as its node needed the room."""
 POLICIES: tuple[EndPolicy, ...] = get_args(EndPolicy)
-JOB_POLICIES: tuple[JobEndPolicy, ...] = get_args(JobEndPolicy)
 
 
 def _view(job: TrainingJob, role: str, does: Sequence[str]) -> RoleView:
@@ -57,15 +56,6 @@ def _rule(complete: EndPolicy, fail: EndPolicy, does: Sequence[str]) -> str:
     return ""
 
 
-@pytest.mark.parametrize("complete", POLICIES)
-@pytest.mark.parametrize("fail", POLICIES)
-def test_a_role_is_done_by_its_policies_and_by_nothing_else(complete: EndPolicy, fail: EndPolicy) -> None:
-    job = make_job().role("trainer", 1, complete=complete, fail=fail).build()
-    for replicas in range(4):
-        for does in product(DOES, repeat=replicas):
-            assert role_verdict(_view(job, "trainer", does)) == _rule(complete, fail, does), does
-
-
 @pytest.mark.parametrize("evicted_fails", [True, False])
 @pytest.mark.parametrize("complete", POLICIES)
 @pytest.mark.parametrize("fail", POLICIES)
@@ -79,44 +69,6 @@ def test_an_evicted_pod_fails_a_role_of_kubedls_mpijob_whatever_its_policies_and
         plain = _rule(complete, fail, ["failed" if what == "evicted" else what for what in does])
         want = plain or ("failed" if evicted_fails and "evicted" in does else "")
         assert role_verdict(view) == want, does
-
-
-ROLE_IS: dict[str, tuple[list[str], EndPolicy, EndPolicy]] = {
-    "open": (["runs"], "All", "Any"),
-    "complete": (["succeeded"], "All", "Any"),
-    "failed": (["failed"], "All", "Any"),
-    "open, and never complete by itself": (["succeeded"], "None", "Any"),
-    "failed, and never complete by itself": (["failed"], "None", "Any"),
-    "open, and never failed by itself": (["failed"], "All", "None"),
-    "of no replicas": ([], "All", "Any"),
-}
-"""What its replicas do, its completePolicy, its failPolicy."""
-
-
-def _job_rule(policy: JobEndPolicy, word: str, never: str, roles: Sequence[str]) -> bool:
-    """Of roles that are `complete` (or `failed`); `never`: those that are not waited for."""
-    hit = [role for role in roles if role.startswith(word)]
-    waited_for = [role for role in roles if never not in role and role != "of no replicas"]
-    return {"Any": bool(hit), "All": bool(waited_for) and set(waited_for) <= set(hit), "None": False}[policy]
-
-
-@pytest.mark.parametrize("complete", JOB_POLICIES)
-@pytest.mark.parametrize("fail", JOB_POLICIES)
-def test_a_job_is_done_by_its_policies_and_by_nothing_else(complete: JobEndPolicy, fail: JobEndPolicy) -> None:
-    for roles in product(ROLE_IS, repeat=2):
-        builder = make_job().role("e", 1)
-        job = replace(builder.build(), complete_policy=complete, fail_policy=fail)
-        views = {}
-        for name, what in zip("ab", roles, strict=True):
-            does, own_complete, own_fail = ROLE_IS[what]
-            made = replace(job.roles[0], name=name, complete_policy=own_complete, fail_policy=own_fail)
-            views[name] = _view(replace(job, roles=(made,)), name, does)
-        want = ""
-        if _job_rule(fail, "failed", "never failed", roles):
-            want = "failed"
-        if _job_rule(complete, "complete", "never complete", roles):
-            want = "complete"  # goes before failed
-        assert job_verdict(job, views).verdict == want, roles
 
 
 @pytest.mark.parametrize("wanted", range(1, 5))

@@ -18,9 +18,8 @@ from tests.unit.tjworker.reconcile.managed import (
     trainers,
 )
 from tests.unit.tjworker.reconcile.passes import NOW, after, created, decide, deleted, status_of
-from tests.unit.tjworker.reconcile.policies.test_controller_managed import SICK
 from tjworker.api.observed import PodRecord
-from tjworker.api.resources import BATCH_JOBS, NODES, REPLICASETS
+from tjworker.api.resources import BATCH_JOBS, REPLICASETS
 from tjworker.api.status import Attempts, JobStatus, RestartCounts, RoleAttempts
 from tjworker.reconcile.plan import Delete
 
@@ -54,16 +53,6 @@ def test_the_owners_are_made_and_never_a_pod() -> None:
             "fieldRef": {"fieldPath": "metadata.labels['replica-index']"}
         }
         assert env["TRAINER_INSTANCES_NUM"]["value"] == "2"
-
-
-def test_a_job_that_can_be_scaled_has_no_completions_and_its_backoff_limit_is_out_of_reach() -> None:
-    elastic, fixed = (
-        body(decide(tolerant(2)), "digits-trainer")["spec"],
-        body(decide(plain(2)), "digits-trainer")["spec"],
-    )
-    assert (elastic["parallelism"], "completions" in elastic) == (2, False)
-    assert (fixed["parallelism"], fixed["completions"]) == (2, 2)
-    assert elastic["backoffLimit"] == fixed["backoffLimit"] == 2**31 - 1
 
 
 def test_scaling_patches_the_count_with_its_proof_and_touches_no_pod() -> None:
@@ -139,11 +128,8 @@ STOPPED = made_pod("t0", 0, state="stopped")
 COMPLETE: dict[str, Complete] = {
     "a trainer has said so": Complete(1, {}, (made_pod("t0", 0, state="succeeded"),)),
     "one has, and one was deleted before": Complete(1, {"user": 1}, (made_pod("t1", 1, state="succeeded"), STOPPED)),
-    "one has, whose pod is gone": Complete(1, {"user": 1}, completed="0"),
     "nobody has been seen to, and none was asked to go": Complete(1, {}),
-    "nobody has been seen to, and fewer were asked to go than have succeeded": Complete(2, {"user": 1}),
     "the only success was of one that was deleted": Complete(1, {"user": 1}, (STOPPED,), want_again=True),
-    "and its pod is gone": Complete(1, {"user": 1}, want_again=True),
     "both were preempted, and left with 0": Complete(2, {"preemption": 2}, want_again=True),
     "a failure explains no success": Complete(1, {"application": 3}),
     "each has its share, and both have succeeded": Complete(2, {"user": 1}, completed="0-1", fixed=True),
@@ -192,18 +178,6 @@ def test_a_pod_that_runs_gets_the_ordinal_of_its_slot_with_its_proof() -> None:
             }
         }
     }
-
-
-def test_one_that_does_not_run_yet_gets_none() -> None:
-    job = tolerant(1)
-    assert patches(decide(job, observed_of(job, [made_pod("a", state="pending")]))) == {}
-
-
-def test_one_that_is_lost_is_deleted_and_gets_no_ordinal() -> None:
-    job = tolerant(1)
-    seen = observed_of(job, [made_pod("a", state="lost")])
-    plan = decide(job, replace(seen, nodes={"node-b": SICK}, seen={NODES: 1}))
-    assert (deleted(plan), patches(plan)) == (["a"], {})
 
 
 def test_one_whose_attempt_is_over_is_deleted_and_gets_no_ordinal() -> None:

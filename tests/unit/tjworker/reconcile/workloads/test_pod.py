@@ -28,13 +28,6 @@ def template(**spec: Any) -> dict[str, Any]:
     return {"spec": {"containers": [container]} | spec}
 
 
-def test_every_replica_has_a_pod_and_a_service_of_the_same_name() -> None:
-    job = make_job().role("pserver", 2).role("trainer", 1)
-    names = ["digits-pserver-0", "digits-pserver-1", "digits-trainer-0"]
-    assert sorted(bodies(job)) == names
-    assert sorted(bodies(job, SERVICES)) == names
-
-
 def test_labels_and_owner() -> None:
     pod = bodies(make_job().labels(team="vision").role("trainer", 2))["digits-trainer-1"]
     assert pod["metadata"]["labels"] == {
@@ -58,12 +51,6 @@ def test_labels_and_owner() -> None:
         }
     ]
     assert pod["metadata"]["namespace"] == "default"
-
-
-def test_the_master_is_marked() -> None:
-    pods = bodies(make_job().role("master", 1).role("trainer", 1))
-    assert pods["digits-master-0"]["metadata"]["labels"]["job-role"] == "master"
-    assert "job-role" not in pods["digits-trainer-0"]["metadata"]["labels"]
 
 
 def test_the_service_is_headless_and_selects_that_index() -> None:
@@ -94,12 +81,6 @@ SERVED: dict[str, tuple[JobBuilder, list[str]]] = {
 def test_which_pods_have_a_service(job: JobBuilder, want: list[str]) -> None:
     assert sorted(bodies(job, SERVICES)) == want
     assert set(want) <= set(bodies(job))
-
-
-def test_a_service_of_a_pod_without_counted_ports_gives_it_its_name() -> None:
-    made = bodies(make_job().role("trainer", 2, ports=()), SERVICES)["digits-trainer-1"]
-    assert made["spec"]["clusterIP"] == "None"
-    assert "ports" not in made["spec"], "an empty list would be one that was given"
 
 
 def test_a_pod_that_gets_company_gets_its_service() -> None:
@@ -137,51 +118,9 @@ def test_environment_of_every_container() -> None:
     }
 
 
-def test_init_containers_get_it_too() -> None:
-    job = make_job().role("trainer", 1, template=template(initContainers=[{"name": "fetch", "image": "y"}]))
-    spec = bodies(job)["digits-trainer-0"]["spec"]
-    assert env(spec["initContainers"][0])["TRAININGJOB_REPLICA_INDEX"] == "0"
-
-
-def test_the_users_variables_stay_but_never_under_our_names() -> None:
-    theirs = {"LR": "0.1", "TRAININGJOB_NAME": "evil", "TRAINER_HOSTS": "evil"}
-    variables = [{"name": name, "value": value} for name, value in theirs.items()]
-    containers = [{"name": "aitj-main", "image": "x", "env": variables}]
-    pod = bodies(make_job().role("trainer", 1, template=template(containers=containers)))["digits-trainer-0"]
-    entries = pod["spec"]["containers"][0]["env"]
-    found = env(pod["spec"]["containers"][0])
-    assert (found["LR"], found["TRAININGJOB_NAME"], found["TRAINER_HOSTS"]) == ("0.1", "digits", "")
-    assert len(entries) == len({e["name"] for e in entries})
-
-
-def test_the_template_wins_over_the_jobs_labels_and_annotations_but_not_over_ours() -> None:
-    made = template()
-    made["metadata"] = {"labels": {"team": "mine", "job-name": "evil"}, "annotations": {"note": "mine"}}
-    job = make_job().labels(team="vision", tier="gold").annotate({"note": "job", "other": "job", "Preempted-not": "x"})
-    meta = bodies(job.role("trainer", 1, template=made))["digits-trainer-0"]["metadata"]
-    assert (meta["labels"]["team"], meta["labels"]["tier"], meta["labels"]["job-name"]) == ("mine", "gold", "digits")
-    assert meta["annotations"] == {"note": "mine", "other": "job", "Preempted-not": "x"}
-
-
-def test_kubectls_own_annotation_does_not_reach_the_pods() -> None:
-    job = make_job().annotate({"kubectl.kubernetes.io/last-applied-configuration": "{...}"}).role("trainer", 1)
-    assert "annotations" not in bodies(job)["digits-trainer-0"]["metadata"]
-
-
 def test_kubelet_never_restarts_a_replica_behind_the_operators_back() -> None:
     job = make_job().role("trainer", 1, template=template(restartPolicy="Always"))
     assert bodies(job)["digits-trainer-0"]["spec"]["restartPolicy"] == "Never"
-
-
-def test_host_network_pods_still_resolve_services() -> None:
-    job = make_job().role("trainer", 1, template=template(hostNetwork=True))
-    assert bodies(job)["digits-trainer-0"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
-
-
-def test_scheduler_and_priority() -> None:
-    job = make_job().spec(schedulerName="volcano", priority="high").role("trainer", 1)
-    pod = bodies(job)["digits-trainer-0"]
-    assert (pod["spec"]["schedulerName"], pod["metadata"]["labels"]["priority"]) == ("volcano", "high")
 
 
 def test_the_template_in_the_job_is_never_touched() -> None:

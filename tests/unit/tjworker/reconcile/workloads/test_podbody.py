@@ -13,7 +13,7 @@ from tjworker.api import labels
 from tjworker.api.resources import PODS
 from tjworker.reconcile.plan import Patch
 from tjworker.reconcile.workloads.environment import role_environment
-from tjworker.reconcile.workloads.podbody import pod_body, service_body
+from tjworker.reconcile.workloads.podbody import pod_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,6 @@ CASES: dict[str, Case] = {
         gone=(labels.JOB_NAME, labels.REPLICA_NAME, labels.RESTART_ATTEMPT),
         want={labels.JOB_NAME: "digits", labels.REPLICA_NAME: "trainer", labels.RESTART_ATTEMPT: "0"},
     ),
-    "one changed": Case(changed={labels.REPLICA_TYPE: "other"}, want={labels.REPLICA_TYPE: "trainer"}),
-    "an attempt that is yet to come": Case(changed={labels.RESTART_ATTEMPT: "7"}, want={labels.RESTART_ATTEMPT: "0"}),
     "of a pod that waits for its node": Case(
         gone=(labels.JOB_NAME,), state="pending", want={labels.JOB_NAME: "digits"}
     ),
@@ -82,23 +80,3 @@ def test_each_container_reads_its_own_ports() -> None:
         "fetch": "",
     }
     assert read["c"]["WORKER_PORTS"] == "7000,7001,7002"
-
-
-def test_a_frameworks_port_comes_to_its_container_and_the_others_stay_as_they_are() -> None:
-    containers = [{"name": "proxy", "image": "a"}, {"name": "pytorch", "image": "b"}, {"name": "logs", "image": "c"}]
-    for names, holder in ((("proxy", "pytorch", "logs"), "pytorch"), (("proxy", "logs"), "proxy")):
-        spec = {"containers": [c for c in containers if c["name"] in names]}
-        job = make_job().spec(frameworkType="pytorch").role("master", template={"spec": spec}).build()
-        made = pod_body(job, job.roles[0], 0, 0, role_environment(job))["spec"]["containers"]
-        ports = {c["name"]: [p["containerPort"] for p in c.get("ports", ())] for c in made}
-        assert ports == {name: [23456] if name == holder else [] for name in names}
-
-
-def test_a_role_with_capitals_has_them_in_labels_and_not_in_names() -> None:
-    job = make_job().role("Master").build()
-    made = pod_body(job, job.roles[0], 0, 0, role_environment(job))
-    env = {e["name"]: e["value"] for e in made["spec"]["containers"][0]["env"]}
-    assert made["metadata"]["name"] == env["TRAININGJOB_SERVICE"] == env["MASTER_INSTANCES"] == "digits-master-0"
-    assert made["metadata"]["labels"]["replica-name"] == env["TRAININGJOB_REPLICA_NAME"] == "Master"
-    assert made["metadata"]["labels"]["job-role"] == "master"
-    assert service_body(job, job.roles[0], 0)["metadata"]["name"] == "digits-master-0"

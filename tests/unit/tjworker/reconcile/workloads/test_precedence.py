@@ -189,13 +189,6 @@ def test_every_mark_has_a_case_here() -> None:
     assert cased == labels.NOT_INHERITED.keys()
 
 
-def test_what_the_template_says_reaches_the_pod_whatever_it_is() -> None:
-    template = {"metadata": {"labels": _SAID, "annotations": _SAID}}
-    job = _job(Said(lambda _: None, template), by_template=True, by_job=False, by_gang=False)
-    told = pod_body(job, job.roles[0], 0, 0, {})["metadata"]
-    assert [{k: v for k, v in told[kind].items() if k in _SAID} for kind in ("labels", "annotations")] == [_SAID] * 2
-
-
 @pytest.mark.parametrize("kind", GUESTS)
 def test_a_pod_of_another_operators_kind_inherits_nothing_but_whose_it_is(kind: GroupResource) -> None:
     """training-operator, the MPI operator and KubeDL copy no labels or annotations of a job (`createNewPod`)."""
@@ -207,35 +200,6 @@ def test_a_pod_of_another_operators_kind_inherits_nothing_but_whose_it_is(kind: 
         assert not set(_SAID) & set(told["labels"])
         assert set(_SAID) & set(told["annotations"]) == {labels.ANNOTATION_TENANCY}
         assert not set(_SAID) & set(service_body(job, each, 0)["metadata"]["labels"])
-
-
-@pytest.mark.parametrize("kind", GUESTS)
-def test_every_variable_of_another_operators_template_stays_as_it_is(kind: GroupResource) -> None:
-    """Their operators set none of ours; where they set a variable that the template sets, the template's is meant."""
-
-    def entries(container: Json) -> dict[str, list[list[Json]]]:
-        job = parsed(kind, manifest(kind, {name: guest_role(n, container) for name, n in GUESTS[kind].items()}))
-        made = [pod_body(job, each, 0, 0, role_environment(job)) for each in job.roles]
-        return {body["metadata"]["name"]: [c["env"] for c in body["spec"]["containers"]] for body in made}
-
-    names = {entry["name"] for containers in entries({}).values() for env in containers for entry in env}
-    assert {"TRAININGJOB_NAME", "TRAININGJOB_PORTS"} < names
-    mine = [{"name": name, "value": f"my $({name})"} for name in sorted(names)]
-    for name, containers in entries({"env": mine}).items():
-        for env in containers:
-            assert [entry for entry in env if entry["name"] in names] == mine, name
-
-
-OURS = ("group-name", "job-name", "replica-type", "replica-name", "replica-index", "restart-attempt", labels.JOB_UID)
-
-
-@pytest.mark.parametrize("label", OURS)
-def test_a_label_of_ours_is_ours_whoever_else_sets_it(label: str) -> None:
-    template = {"metadata": {"labels": {label: "evil"}}, "spec": {"containers": [{"name": "aitj-main", "image": "x"}]}}
-    job = make_job().labels(**{label: "evil"}).role("trainer", 3, template=template).build()
-    want = {"replica-type": "trainer", "replica-name": "trainer", "replica-index": "2", "restart-attempt": "5"}
-    told = want | {"group-name": "elasticdeeplearning.ai", "job-name": "digits", labels.JOB_UID: "uid-of-digits"}
-    assert pod_body(job, job.roles[0], 2, 5, {})["metadata"]["labels"][label] == told[label]
 
 
 # -- what every pod is told, by a description of its own -------------------------------------------
@@ -283,13 +247,3 @@ def test_every_replica_of_every_role_is_told_itself_and_all_the_others() -> None
 def _told(job: TrainingJob, role: Role, index: int) -> Mapping[str, str]:
     pod = pod_body(job, role, index, index + 3, role_environment(job))
     return {entry["name"]: entry["value"] for entry in pod["spec"]["containers"][0]["env"]}
-
-
-def test_a_dollar_of_ours_stays_one_dollar_and_the_users_variables_stay_as_they_are_in_their_order() -> None:
-    """Kubernetes reads `$(NAME)` in values, and `$$` as `$`."""
-    own = [{"name": "Z", "value": "$(A)"}, {"name": "TRAININGJOB_NAME", "value": "evil"}, {"name": "A", "value": "$$"}]
-    template = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "env": own}]}}
-    job = make_job().role("trainer", template=template).build()
-    entries = pod_body(job, job.roles[0], 0, 0, {"PRICE": "5$ a $(HOUR)"})["spec"]["containers"][0]["env"]
-    assert {"name": "PRICE", "value": "5$$ a $$(HOUR)"} in entries
-    assert entries[-2:] == [own[0], own[2]], "after ours, to which they may refer"

@@ -11,7 +11,6 @@ from tests.unit.tjworker.reconcile.managed import body, made_pod, observed_of, o
 from tests.unit.tjworker.reconcile.passes import NOW, after, created, decide
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodRecord
-from tjworker.api.resources import BATCH_JOBS
 from tjworker.api.status import Attempts, JobStatus, RoleAttempts
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.plan import Create
@@ -61,7 +60,6 @@ FIRST, SECOND = "digits-trainer-1-1", "digits-trainer-1-2"
 LONG_AGO = to_rfc3339(NOW - 3600)
 CASES: dict[str, Case] = {
     "a trainer that was lost is made at once": Case(TWO, [FIRST]),
-    "as often as it is lost": Case(TWO, ["digits-trainer-1-8"], status=lost(1, attempts=8)),
     "one that is being deleted holds no place": Case(
         [*TWO, made_pod("t1", 1, state="deleting")],
         [FIRST],
@@ -73,14 +71,10 @@ CASES: dict[str, Case] = {
         [made_pod(FIRST, 0), TWO[1]], [f"{FIRST}-3061b"]
     ),
     "or has ended under it": Case([*TWO, made_pod(FIRST, 0, state="failed")], [f"{FIRST}-3061b"]),
-    "and under a longer one still, where that is held too": Case(
-        [made_pod(FIRST, 0), made_pod(f"{FIRST}-3061b", 2)], [f"{FIRST}-3061b-bcc42"]
-    ),
     "none while the Job still counts the one that is gone": Case(TWO, [], active=3),
     "none while pods of the Job are not seen yet": Case([], [], active=2, status=lost(0, 1, 2)),
     "none where the controller has made one already": Case([*TWO, made_pod("new", state="pending")], [], active=3),
     "none for a Job that wants fewer yet: it is told first": Case(TWO, [], owner={"desired": 2}, want_wait=3),
-    "none for a Job that still wants more": Case(TWO, [], owner={"desired": 4}),
     "none for a Job that is being deleted": Case(TWO, [], owner={"deleted_at": LONG_AGO}),
     "none when a trainer has found the queue empty": Case(
         TWO[:1], [], status=lost(1, completed="2"), owner={"succeeded": 1}, active=1
@@ -105,9 +99,6 @@ CASES: dict[str, Case] = {
     "and is made then": Case([*TWO, failed(1, ended_seconds_ago=12)], [FIRST]),
     "it rests longer after each failure": Case(
         [*TWO, failed(1), failed(1, 1, ended_seconds_ago=12)], [], status=lost(1, attempts=2), want_wait=10
-    ),
-    "at most five minutes": Case(
-        [*TWO, *(failed(1, n) for n in range(9))], [], status=lost(1, attempts=9), want_wait=302
     ),
     "one that ran for ten minutes begins anew": Case(
         [*TWO, failed(1), failed(1, 1, ran_seconds=600)], [], status=lost(1, attempts=2), want_wait=2
@@ -135,18 +126,6 @@ CASES: dict[str, Case] = {
         status=lost(0),
         owner={"failed": 1},
         want_wait=7,
-    ),
-    "and is made then, too": Case(
-        [made_pod("t0", 0, 1), TWO[1], failed(0, ended_seconds_ago=12)],
-        [FIRST[:-1] + "0"],
-        status=lost(0),
-        owner={"failed": 1},
-    ),
-    "not where the failed one has had its successor": Case(
-        [replace(made_pod("t0", 0, 1), created_at=to_rfc3339(NOW - 4)), TWO[1], failed(0, ended_seconds_ago=5)],
-        [FIRST[:-1] + "0"],
-        status=lost(0),
-        owner={"failed": 1},
     ),
     "pods of ours are not its work, whichever slot they have": Case(
         [TWO[0], replace(TWO[1], name="digits-trainer-7-0", created_at=to_rfc3339(NOW - 1))],
@@ -197,15 +176,6 @@ def test_a_pass_that_was_cut_off_makes_the_same_pod_again() -> None:
     second = decide(after(job, first), seen)
     made = [[w for w in plan.writes if isinstance(w, Create)] for plan in (first, second)]
     assert made[0] == made[1] != []
-
-
-def test_a_change_of_the_count_says_when_it_was_made() -> None:
-    job = tolerant(3)
-    made = body(decide(job), "digits-trainer")
-    assert made["metadata"]["labels"][COUNTED_SINCE] == str(int(NOW))
-    assert COUNTED_SINCE not in made["spec"]["template"]["metadata"]["labels"]
-    plan = decide(job, looks(job, TWO, desired=2, active=2))
-    assert patches(plan, BATCH_JOBS)["digits-trainer"]["metadata"]["labels"] == {COUNTED_SINCE: str(int(NOW))}
 
 
 @dataclass(frozen=True)
