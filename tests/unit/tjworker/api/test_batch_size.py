@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import make_job, make_training_job
+from tests.support.builders import make_training_job
 from tjworker.api import kinds
 from tjworker.api.kinds.batchsize import ANNOTATION_BATCH_SIZE, annotated_batch_size
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
@@ -24,13 +24,6 @@ def parsed(resource: GroupResource, manifest: Any) -> TrainingJob:
     job = kinds.parse(resource, manifest)
     assert isinstance(job, TrainingJob), job
     return job
-
-
-def test_a_role_of_an_aitrainingjob_has_it_in_its_spec() -> None:
-    made = make_job("digits").role("trainer", 2, least=1, most=8, edl="Auto").role("ps", 1)
-    made.raw["spec"]["replicaSpecs"]["trainer"]["batchSize"] = SAID
-    job = parsed(made.resource, made.object())
-    assert [role.batch_size for role in job.roles] == [None, WANT]
 
 
 def test_an_edl_job_has_it_in_an_annotation_for_its_trainers() -> None:
@@ -105,7 +98,3 @@ def test_an_annotation_is_read_or_says_its_field_and_its_rule(case: Annotated) -
     if case.want is None:
         assert errors[0].path == f"metadata.annotations.{ANNOTATION_BATCH_SIZE}{case.path}"
         assert case.says in f"{errors[0]}"
-
-
-def test_without_the_annotation_there_is_none() -> None:
-    assert annotated_batch_size({}) == (None, ())

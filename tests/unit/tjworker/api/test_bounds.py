@@ -8,20 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.builders import make_job
-from tjworker.api.indices import format_indices, group_indices, parse_indices, ungroup_indices
+from tjworker.api.indices import format_indices, group_indices, ungroup_indices
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import InvalidJob
 from tjworker.api.node_records import node_record
 from tjworker.api.node_requests import pod_requests
 
 EVERY_SET = [frozenset(s) for s in chain.from_iterable(combinations(range(7), n) for n in range(8))]
-
-
-def test_every_set_of_indices_comes_back_as_it_was_below_the_bound() -> None:
-    for indices in EVERY_SET:
-        text = format_indices(indices)
-        for below in range(9):
-            assert parse_indices(text, below) == {i for i in indices if i < below}, (text, below)
 
 
 def test_a_run_of_indices_is_one_range_and_a_lone_one_is_itself() -> None:
@@ -56,12 +49,6 @@ def test_the_longest_name_of_a_pod_counts_whichever_field_brings_it(by: str, mos
     builder = job.role("trainer", **fields)
     builder = builder.spec(replicas=most) if by == "spec.replicas" else builder
     assert isinstance(builder.parse(), InvalidJob) is not fits
-
-
-@pytest.mark.parametrize("available", [4, 5, 6])
-def test_min_available_is_at_most_all_replicas(available: int) -> None:
-    builder = make_job().role("ps", 2).role("trainer", 3).run_policy(schedulingPolicy={"minAvailable": available})
-    assert isinstance(builder.parse(), InvalidJob) is (available > 5)
 
 
 READY = {"True": "True", "False": "False", "Unknown": "Unknown", "": "Unknown", "maybe": "Unknown"}

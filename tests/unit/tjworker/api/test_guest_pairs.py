@@ -22,7 +22,6 @@ XDL, MARS = GroupResource("xdljobs.training.kubedl.io"), GroupResource("marsjobs
 KUBEDL_MPI, KUBEDL_PYTORCH = (GroupResource(f"{name}.training.kubedl.io") for name in ("mpijobs", "pytorchjobs"))
 Roles = Mapping[str, Json]
 ONE = {"Worker": role(3)}
-WITH_MASTER = {"Master": role(), "Worker": role(3)}
 MPI_ROLES = {"Launcher": role(), "Worker": role(2)}
 XDL_ROLES = {"PS": role(), "Worker": role(20)}
 MARS_ROLES = {"Scheduler": role(), "Worker": role(1, {"resources": {"requests": {"memory": "1000"}}})}
@@ -108,14 +107,6 @@ PAIRS: dict[str, Pair] = {
         lambda job: job.role("Worker").autoscaled,
         (False, False, False, True),
     ),
-    "PaddleJob: the same": Pair(
-        PADDLE,
-        ONE,
-        elastic(minReplicas=1, maxReplicas=4),
-        annotated("elasticdeeplearning.ai/edl-policy", "Auto"),
-        lambda job: job.role("Worker").autoscaled,
-        (False, False, False, True),
-    ),
     "Kubeflow's MPIJob v1: cleanPodPolicy of the run policy over that of the spec": Pair(
         MPI,
         MPI_ROLES,
@@ -150,14 +141,6 @@ PAIRS: dict[str, Pair] = {
         lambda job: (job.clean_pod_policy, job.ignored),
         (("Running", ()), ("None", ()), ("All", ()), ("None", ())),
     ),
-    "and an empty one is none, as in the other": Pair(
-        KUBEDL_MPI,
-        MPI_ROLES,
-        spec(cleanPodPolicy=""),
-        spec(runPolicy={"cleanPodPolicy": "All"}),
-        lambda job: job.clean_pod_policy,
-        ("Running", "Running", "All", "All"),
-    ),
     **{
         f"KubeDL's MPIJob: {name} of the run policy alone; that of the spec is told, were it zero": Pair(
             KUBEDL_MPI,
@@ -173,14 +156,6 @@ PAIRS: dict[str, Pair] = {
             ("activeDeadlineSeconds", "active_deadline_seconds"),
         )
     },
-    "KubeDL's PyTorchJob: an elasticPolicy counts when it is switched on": Pair(
-        KUBEDL_PYTORCH,
-        WITH_MASTER,
-        spec(enableElastic=True),
-        elastic(minReplicas=1, maxReplicas=4),
-        lambda job: (job.role("Worker").elastic, len(job.ignored)),
-        ((False, 0), (False, 0), (False, 1), (True, 0)),
-    ),
     "XDLJob: a share over a number, and nine tenths without either": Pair(
         XDL,
         XDL_ROLES,
@@ -188,14 +163,6 @@ PAIRS: dict[str, Pair] = {
         spec(minFinishWorkNum=3),
         lambda job: job.enough,
         tuple(Enough(("Worker",), n) for n in (18, 10, 3, 10)),  # type: ignore[arg-type]
-    ),
-    "XDLJob: the least share, and more than there are": Pair(
-        XDL,
-        XDL_ROLES,
-        spec(minFinishWorkRate=1),
-        spec(minFinishWorkNum=999),
-        lambda job: job.enough,
-        tuple(Enough(("Worker",), n) for n in (18, 1, 20, 1)),  # type: ignore[arg-type]
     ),
     "MarsJob: a size over a share of the memory": Pair(
         MARS,
@@ -259,34 +226,3 @@ def test_one_bound_stands_for_the_other(
     job = parsed(kind, manifest(kind, roles, elasticPolicy=policy, **more))
     assert bounds(job) == want
     assert job.role("Worker").elastic is (want[0] < want[1])
-
-
-@pytest.mark.parametrize("kind", [PYTORCH, PADDLE, KUBEDL_PYTORCH])
-def test_a_bound_alone_is_both_and_workers_beyond_it_are_as_many_as_are_asked_for(kind: GroupResource) -> None:
-    """As at its own operator, where an HPA brings their number back."""
-    roles = {"Worker": role(3), **({"Master": role()} if kind == KUBEDL_PYTORCH else {})}
-    more: Json = {"enableElastic": True} if kind == KUBEDL_PYTORCH else {}
-    for bound, number in (("maxReplicas", 5), ("minReplicas", 2)):
-        job = parsed(kind, manifest(kind, roles, elasticPolicy={bound: number}, **more))
-        worker = job.role("Worker")
-        assert (worker.replicas, worker.min_replicas, worker.max_replicas) == (3, number, number)
-
-
-SHARES: dict[str, tuple[str, int, str | None]] = {
-    "half of it": ("4Gi", 50, str(2 << 30)),
-    "all of it": ("1000000077", 100, "1000000077"),
-    "a share that is no whole number of bytes": ("1000000077", 33, "330000025"),
-    "less than a hundred bytes": ("77", 50, "38"),
-    "none of it": ("4Gi", 0, None),
-    "a share of less than one byte": ("1", 50, None),
-}
-
-
-@pytest.mark.parametrize("sentence", SHARES)
-def test_the_share_of_a_mars_workers_memory(sentence: str) -> None:
-    memory, percent, want = SHARES[sentence]
-    roles = {"Scheduler": role(), "Worker": role(1, {"resources": {"requests": {"memory": memory}}})}
-    job = parsed(
-        MARS, manifest(MARS, roles, **spec(workerMemoryTuningPolicy={"workerCachePercentage": percent})["spec"])
-    )
-    assert env("MARS_CACHE_MEM_SIZE")(job) == want

@@ -83,16 +83,6 @@ def test_what_the_job_holds_of_each_field(kind: str) -> None:
     assert found == table
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_field_moves_another(kind: str) -> None:
-    names = ("clean_pod_policy", "backoff_limit", "ttl_seconds_after_finished", "active_deadline_seconds", "suspend")
-    plain, given = job_of(kind, {}), {"cleanPodPolicy": "All", "backoffLimit": 3, "ttlSecondsAfterFinished": 4}
-    given |= {"activeDeadlineSeconds": 5, "suspend": True}
-    for name, (said, value) in zip(names, given.items(), strict=True):
-        job = job_of(kind, {said: value})
-        assert {n: getattr(job, n) for n in names} == {n: getattr(plain, n) for n in names} | {name: value}
-
-
 OUT_OF_BOUNDS: tuple[tuple[str, Any], ...] = (
     ("activeDeadlineSeconds", 0),
     ("activeDeadlineSeconds", LARGE + 1),
@@ -112,13 +102,6 @@ def test_what_is_out_of_its_bounds_is_refused_where_it_was_written(kind: str) ->
         assert f"{where}.{name}: " in refusal_of(resource, with_run_policy(kind, {name: value})), (name, value)
     told = refusal_of(resource, with_run_policy(kind, {"schedulingPolicy": {"minAvailable": 0}}))
     assert f"{where}.schedulingPolicy.minAvailable: 0" in told
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_more_pods_at_once_than_there_are_is_a_matter_of_the_gang_scheduler(kind: str) -> None:
-    """Without one the field counts for nothing, with one the job waits until it is mended."""
-    every = sum(GUESTS[KINDS[kind][0]].values())
-    assert job_of(kind, {"schedulingPolicy": {"minAvailable": every + 1}}).min_available == every + 1
 
 
 GANG: tuple[tuple[str, str, tuple[tuple[Any, Any], ...]], ...] = (

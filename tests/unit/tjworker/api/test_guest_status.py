@@ -41,10 +41,6 @@ MOMENTS: dict[str, Moment] = {
         (CREATED, ("Running", "False", 4, "Restarting"), ("Restarting", "True", 4, "PodFailed")),
         ("Created True *Created 1", "Restarting True *Restarting 4"),
     ),
-    "it runs again: the restart is forgotten": Moment(
-        (CREATED, ("Running", "True", 5, "AllRunning"), ("Restarting", "False", 5, "Restarted")),
-        ("Created True *Created 1", "Running True *Running 5"),
-    ),
     "it has succeeded": Moment(
         (CREATED, ("Running", "False", 6, "Ended"), ("Succeeded", "True", 6, "Completed")),
         ("Created True *Created 1", "Running False *Running 6", "Succeeded True *Succeeded 6"),
@@ -65,26 +61,9 @@ MOMENTS: dict[str, Moment] = {
     "it is suspended before it has run": Moment(
         (CREATED, ("Suspended", "True", 1, "Suspended")), ("Created True *Created 1", "Suspended True *Suspended 1")
     ),
-    "it is suspended": Moment(
-        (CREATED, ("Running", "False", 4, "Suspended"), ("Suspended", "True", 4, "Suspended")),
-        ("Created True *Created 1", "Running False *Suspended 4", "Suspended True *Suspended 4"),
-    ),
-    "it goes on, and does not run yet": Moment(
-        (CREATED, ("Running", "False", 4, "Creating"), ("Suspended", "False", 5, "Resumed")),
-        ("Suspended False *Resumed 5", "Created True *Created 1"),
-    ),
     "it runs after it was suspended": Moment(
         (CREATED, ("Running", "True", 6, "AllRunning"), ("Suspended", "False", 5, "Resumed")),
         ("Created True *Created 1", "Suspended False *Resumed 5", "Running True *Running 6"),
-    ),
-    "it restarts after it was suspended": Moment(
-        (
-            CREATED,
-            ("Running", "False", 7, "Restarting"),
-            ("Restarting", "True", 7, "PodFailed"),
-            ("Suspended", "False", 5, "Resumed"),
-        ),
-        ("Created True *Created 1", "Suspended False *Resumed 5", "Restarting True *Restarting 7"),
     ),
     "its spec is wrong": Moment(
         (CREATED, ("Failed", "True", 2, "InvalidSpec")), ("Created True *Created 1", "Failed True *FailedValidation 2")
@@ -130,68 +109,6 @@ def test_the_conditions_of_each_moment(kind: GroupResource) -> None:
         assert all(c["lastUpdateTime"] == c["lastTransitionTime"] for c in told)
 
 
-SHORT, LONG = "digits", "default/digits"
-MESSAGES: dict[str, tuple[str, str, str, str, str]] = {
-    # kind -> Created, Running, Suspended, Resumed, Succeeded. training-operator 1.9: `controller.v1/*/*_controller.go`,
-    # common/job.go; MPI operator 0.6: `mpi_job_controller.go`; KubeDL: `controllers/*/status.go`
-    "jaxjobs.kubeflow.org": (
-        f"JAXJob {SHORT} is created.",
-        f"JAXJob {LONG} is running.",
-        f"JAXJob {SHORT} is suspended.",
-        f"JAXJob {SHORT} is resumed.",
-        f"JAXJob {LONG} successfully completed.",
-    ),
-    "mpijobs.kubeflow.org": (
-        f"MPIJob {LONG} is created.",
-        f"MPIJob {LONG} is running.",
-        "MPIJob suspended",
-        "MPIJob resumed",
-        f"MPIJob {LONG} successfully completed.",
-    ),
-    "paddlejobs.kubeflow.org": (
-        f"PaddleJob {SHORT} is created.",
-        f"PaddleJob {LONG} is running.",
-        f"PaddleJob {SHORT} is suspended.",
-        f"PaddleJob {SHORT} is resumed.",
-        f"PaddleJob {LONG} successfully completed.",
-    ),
-    "pytorchjobs.kubeflow.org": (
-        f"PyTorchJob {SHORT} is created.",
-        f"PyTorchJob {SHORT} is running.",
-        f"PyTorchJob {SHORT} is suspended.",
-        f"PyTorchJob {SHORT} is resumed.",
-        f"PyTorchJob {SHORT} is successfully completed.",
-    ),
-    "tfjobs.kubeflow.org": (
-        f"TFJob {SHORT} is created.",
-        f"TFJob {LONG} is running.",
-        f"TFJob {SHORT} is suspended.",
-        f"TFJob {SHORT} is resumed.",
-        f"TFJob {LONG} successfully completed.",
-    ),
-    "tfjobs.training.kubedl.io": (
-        f"TFJob {SHORT} is created.",
-        f"TFJob {SHORT} is running.",
-        f"TFJob {SHORT} is suspended.",
-        f"TFJob {SHORT} is resumed.",
-        f"TFJob {SHORT} successfully completed.",
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", GUESTS)
-def test_the_messages_are_those_of_its_operator(kind: GroupResource) -> None:
-    name = KIND_OF[kind].kind
-    as_most = tuple(f"{name} {SHORT} is {what}." for what in ("created", "running", "suspended", "resumed"))
-    want = MESSAGES.get(kind, (*as_most, f"{name} {SHORT} is successfully completed."))
-    resumed: Ours = ("Suspended", "False", 2, "Resumed")
-    assert said(kind, "Created", CREATED) == want[0]
-    assert said(kind, "Running", CREATED, ("Running", "True", 2, "AllRunning"), resumed) == want[1]
-    assert said(kind, "Suspended", CREATED, ("Suspended", "True", 2, "Suspended")) == want[2]
-    assert said(kind, "Suspended", CREATED, ("Running", "True", 2, "AllRunning"), resumed) == want[3]
-    assert said(kind, "Succeeded", CREATED, ("Succeeded", "True", 2, "Completed")) == want[4]
-
-
 @pytest.mark.parametrize("kind", GUESTS)
 def test_why_a_job_has_failed_is_ours_to_say_and_so_is_what_is_not_acted_on(kind: GroupResource) -> None:
     assert said(kind, "Failed", CREATED, ("Failed", "True", 2, "PodFailed")) == "Failed: said"
@@ -200,13 +117,6 @@ def test_why_a_job_has_failed_is_ours_to_say_and_so_is_what_is_not_acted_on(kind
     created = Condition(type="Created", status="True", last_transition_time=at(1), reason="Accepted", message=accepted)
     (told,) = KNOWN_KINDS[kind].written_status(job, JobStatus(conditions=(created,)))["conditions"]
     assert told["message"].endswith(" is created. not acted on: spec.queue")
-
-
-def test_a_job_that_cannot_be_read_has_messages_too() -> None:
-    kind = GroupResource("pytorchjobs.kubeflow.org")
-    job = parse(kind, manifest(kind, {}))
-    (told,) = KNOWN_KINDS[kind].written_status(job, status_of((CREATED,)))["conditions"]
-    assert told["message"].startswith("PyTorchJob digits is created.")
 
 
 def said(kind: GroupResource, type_: str, *ours: Ours) -> str:
@@ -242,17 +152,6 @@ def test_the_workers_of_kubeflows_mpijob_are_not_counted_once_it_has_ended(sente
         counts = {role_name: ReplicaStatus(desired=4, active=2, succeeded=1)}
         told = written(kind, status_of((), phase=phase, replica_statuses=counts))["replicaStatuses"]
         assert {name: value for name, value in told[role_name].items() if name != "selector"} == want, kind
-
-
-@pytest.mark.parametrize("kind", GUESTS)
-def test_the_times_of_the_job_are_those_that_there_are(kind: GroupResource) -> None:
-    times = {"startTime": at(1), "completionTime": at(3), "lastReconcileTime": at(4)}
-    ours = {"start_time": at(1), "completion_time": at(3), "last_reconcile_time": at(4)}
-    told = written(kind, status_of((), **ours))
-    assert {name: told.get(name) for name in times} == times
-    for (name, _), (field, _) in zip(times.items(), ours.items(), strict=True):
-        told = written(kind, status_of((), **{**ours, field: ""}))
-        assert {n for n in times if n in told} == {*times} - {name}
 
 
 @pytest.mark.parametrize("kind", GUESTS)

@@ -5,7 +5,6 @@ meanings are those of docs/api-kinds.md, the variables torchrun's (PET_<OPTION>)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -89,15 +88,6 @@ def test_what_torchrun_is_told_of_one_field(policy: Json, change: Env) -> None:
     assert theirs(**ELASTIC, **policy) == {pod: as_told([change], rank) for rank, pod in enumerate((W0, W1, W2))}
 
 
-def test_two_fields_tell_torchrun_what_each_tells_it() -> None:
-    """A field of the conf goes with any other; the rest is never the worse for another field."""
-    for (one, first), (other, second) in combinations(FIELDS, 2):
-        if not one.keys() & other.keys():
-            found = theirs(**ELASTIC, **one, **other)
-            want = {pod: as_told([first, second], rank) for rank, pod in enumerate((W0, W1, W2))}
-            assert found == want, (one, other)
-
-
 def static_of(job: TrainingJob) -> dict[str, Env]:
     """By pod: what a program reads that torchrun has not started."""
     names = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
@@ -113,7 +103,6 @@ def static_of(job: TrainingJob) -> dict[str, Env]:
 MASTERS: dict[str, tuple[GroupResource, Json, str]] = {
     # kind, spec -> WORLD_SIZE
     "Kubeflow's": (KUBEFLOW, {"elasticPolicy": ELASTIC}, "4"),
-    "Kubeflow's, of a fixed number": (KUBEFLOW, {"elasticPolicy": FIXED}, "4"),
     "Kubeflow's, with two processes a pod": (KUBEFLOW, {"elasticPolicy": ELASTIC, "nprocPerNode": "2"}, "8"),
     "Kubeflow's, whose old field does not count": (KUBEFLOW, {"elasticPolicy": ELASTIC | {"nProcPerNode": 2}}, "4"),
     "KubeDL's": (KUBEDL, {"elasticPolicy": ELASTIC, "enableElastic": True}, "4"),
@@ -131,11 +120,6 @@ def test_an_elastic_job_with_a_master_has_the_static_variables_as_well(sentence:
     }
 
 
-def test_elastic_workers_alone_have_no_static_variables() -> None:
-    job = read(KUBEFLOW, {"Worker": role(3)}, elasticPolicy=ELASTIC, nprocPerNode="2")
-    assert [*static_of(job).values()] == [dict.fromkeys(("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"))] * 3
-
-
 def with_a_master(plain: Env, host: str = W0) -> dict[str, dict[str, str]]:
     """What torchrun reads in a job that has a master, too. `host`: the pod that hosts the rendezvous."""
     of_master = {"PET_MASTER_ADDR": M, "PET_MASTER_PORT": "23456"}
@@ -145,13 +129,6 @@ def with_a_master(plain: Env, host: str = W0) -> dict[str, dict[str, str]]:
     }
 
 
-@pytest.mark.parametrize(("bounds", "nodes"), [(ELASTIC, "1:4"), (FIXED, "3:3")], ids=str)
-def test_the_nodes_of_the_rendezvous_are_the_workers_whether_there_is_a_master_or_not(bounds: Json, nodes: str) -> None:
-    """training-operator 1.9, `generateEnvNNodes` and `generateEnvRDZVEndpoint`: the bounds, and worker 0."""
-    found = torchrun(read(KUBEFLOW, {"Master": role(), "Worker": role(3)}, elasticPolicy=bounds))
-    assert found == with_a_master({**PLAIN, "PET_NNODES": nodes, "PET_NPROC_PER_NODE": "auto"})
-
-
 @pytest.mark.parametrize("bounds", [FIXED, {"minReplicas": 3}, {"maxReplicas": 3}, {}], ids=str)
 def test_workers_of_a_fixed_number_have_the_rendezvous_of_the_policy_as_well(bounds: Json) -> None:
     """An absent bound is the other one; without any it is the number of workers (`setElasticPolicy`)."""
@@ -159,23 +136,6 @@ def test_workers_of_a_fixed_number_have_the_rendezvous_of_the_policy_as_well(bou
         found = theirs(**bounds, **policy)
         plain = {**PLAIN, "PET_NNODES": "3:3"}
         assert found == {pod: as_told([change], rank, plain) for rank, pod in enumerate((W0, W1, W2))}, policy
-
-
-PROCESSES: dict[str, tuple[Json, str | None]] = {
-    # roles -> PET_NPROC_PER_NODE, by training-operator's defaults and `setPodEnv`
-    "workers alone": ({"Worker": role(3)}, None),
-    "a master and workers": ({"Master": role(), "Worker": role(3)}, "auto"),
-}
-
-
-@pytest.mark.parametrize("sentence", PROCESSES)
-def test_how_many_processes_a_pod_has_where_nobody_says_it(sentence: str) -> None:
-    roles, want = PROCESSES[sentence]
-    for policy in ({}, {"elasticPolicy": ELASTIC}):
-        found = torchrun(read(KUBEFLOW, roles, **policy))
-        assert {env.get("PET_NPROC_PER_NODE") for env in found.values()} == {want}
-        said = torchrun(read(KUBEFLOW, roles, nprocPerNode="gpu", **policy))
-        assert {env.get("PET_NPROC_PER_NODE") for env in said.values()} == {"gpu"}
 
 
 OF_KUBEDL: Env = {**PLAIN, "PET_NNODES": "2:5", "PET_NPROC_PER_NODE": "1", "PET_RDZV_ENDPOINT": f"{M}:23456"}

@@ -14,49 +14,18 @@ from tests.simulation.schemawalk import fields
 from tests.simulation.scripts import Wish
 from tests.support import fast_yaml as yaml
 from tests.support.guests import GUESTS
-from tests.support.kinds import AITRAININGJOBS, TEST_KINDS, TRAININGJOBS, resource_of
+from tests.support.kinds import TEST_KINDS, TRAININGJOBS, resource_of
 from tests.support.paths import ROOT
 from tests.unit.tjworker.api import refusals
-from tjworker.api import crd
-from tjworker.api.kinds import (
-    GUEST_KINDS,
-    JOB_KINDS,
-    KINDS,
-    KNOWN_KINDS,
-    OWNERS,
-    kind_of_labels,
-    owners,
-    parse,
-    served,
-    word_for,
-)
+from tjworker.api.kinds import GUEST_KINDS, JOB_KINDS, KINDS, OWNERS, kind_of_labels, owners, parse, served
 from tjworker.api.labels import GROUP_NAME, JOB_KIND
 from tjworker.api.model import TrainingJob
-from tjworker.base import GroupResource, JobName, Terminal, parse_key
+from tjworker.base import GroupResource, Terminal
 
 PYTORCH = replace(JOB_KINDS[0], plural="pytorchjobs", kind="PyTorchJob", group="kubeflow.org")
 TENSORFLOW = replace(PYTORCH, plural="tfjobs", kind="TFJob")
 KUBEDL = replace(PYTORCH, group="training.kubedl.io")
 MORE = (*JOB_KINDS, PYTORCH, TENSORFLOW, KUBEDL)
-
-
-def test_an_owner_reference_names_a_kind_by_group_and_kind() -> None:
-    found = owners(MORE)
-    assert len(found) == len(MORE)
-    assert found["kubeflow.org", "PyTorchJob"] == "pytorchjobs.kubeflow.org"
-    assert found["kubeflow.org", "TFJob"] == "tfjobs.kubeflow.org"
-    assert found["training.kubedl.io", "PyTorchJob"] == "pytorchjobs.training.kubedl.io"
-    assert found["elasticdeeplearning.ai", "AITrainingJob"] == AITRAININGJOBS
-
-
-def test_jobs_of_two_kinds_of_one_plural_have_keys_of_their_own() -> None:
-    keys = {JobName(kind.resource, "default", "digits").key for kind in MORE}
-    assert len(keys) == len(MORE)
-    assert {parse_key(key).resource for key in keys} == {kind.resource for kind in MORE}
-
-
-def test_their_crds_have_names_of_their_own() -> None:
-    assert len({crd.build(kind)["metadata"]["name"] for kind in MORE}) == len(MORE)
 
 
 @dataclass(frozen=True)
@@ -83,12 +52,6 @@ LABELS: dict[str, Case] = {
 @pytest.mark.parametrize("case", LABELS.values(), ids=LABELS.keys())
 def test_which_kind_labels_name(case: Case) -> None:
     assert kind_of_labels(case.labels, owners(MORE)) == case.want
-
-
-def test_the_table_is_keyed_by_what_stands_in_keys() -> None:
-    assert owners((*JOB_KINDS, *GUEST_KINDS)) == OWNERS
-    assert {kind.resource: kind for kind in JOB_KINDS} == KINDS
-    assert {kind.resource: kind for kind in (*JOB_KINDS, *GUEST_KINDS)} == KNOWN_KINDS
 
 
 CHOSEN: dict[str, tuple[tuple[str, ...], set[str]]] = {
@@ -124,12 +87,6 @@ def test_a_name_that_does_not_say_which_is_refused_with_those_that_do(name: str,
     with pytest.raises(Terminal) as refused:
         served([name])
     assert says in refused.value.message
-
-
-def test_the_word_for_a_kind_is_understood_and_means_it_alone() -> None:
-    for kind in GUEST_KINDS:
-        assert served([word_for(kind)]).keys() - KINDS.keys() == {kind.resource}
-        assert word_for(kind).lower() in {kind.kind.lower(), kind.resource}
 
 
 # -- what every kind needs beside its folder ---------------------------------------------------------

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, read, refusal_of, role
+from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, refusal_of, role
 from tjworker.api import crd
 from tjworker.api.kinds import KNOWN_KINDS, kubedl
-from tjworker.api.kinds.kubedl.marsjob import SHARED
 from tjworker.api.model import Enough, MPILaunch, TrainingJob
 
 TF, PYTORCH, XGB, XDL, MARS, MPI, ELASTICDL = (kind.resource for kind in kubedl.JOB_KINDS)
@@ -33,57 +32,11 @@ CASES: dict[str, Case] = {
             "PS.spec_path": "spec.tfReplicaSpecs.ps.replicas",
         },
     ),
-    "the run policy stands in the spec": Case(
-        TF,
-        {"Worker": role(2, restartPolicy="Never")},
-        {
-            "cleanPodPolicy": "All",
-            "ttlSecondsAfterFinished": 5,
-            "activeDeadlineSeconds": 6,
-            "backoffLimit": 7,
-            "suspend": True,
-            "successPolicy": "AllWorkers",
-            "schedulingPolicy": {"minAvailable": 2},
-        },
-        {
-            "clean_pod_policy": "All",
-            "ttl_seconds_after_finished": 5,
-            "active_deadline_seconds": 6,
-            "backoff_limit": 7,
-            "suspend": True,
-            "min_available": 2,
-            "Worker.restart_policy": "Never",
-            "Worker.complete_policy": "All",
-        },
-    ),
-    "defaults of a PyTorchJob": Case(
-        PYTORCH,
-        {"Master": role(), "Worker": role(2)},
-        want={
-            "clean_pod_policy": "None",
-            "Master.restart_policy": "OnNodeFailWithExitCode",
-            "Worker.restart_policy": "Always",
-            "Master.complete_policy": "All",
-            "Worker.complete_policy": "All",
-            "Worker.elastic": False,
-        },
-    ),
     "an elastic PyTorchJob": Case(
         PYTORCH,
         {"Master": role(), "Worker": role(1)},
         {"enableElastic": True, "elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}},
         {"Worker.elastic": True, "Worker.max_replicas": 3, "ignored": ()},
-    ),
-    "an elasticPolicy that is not switched on is told": Case(
-        PYTORCH,
-        {"Master": role(), "Worker": role(1)},
-        {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}},
-        {"Worker.elastic": False, "ignored": ("spec.elasticPolicy (enableElastic is not true)",)},
-    ),
-    "defaults of an XGBoostJob": Case(
-        XGB,
-        {"Master": role(), "Worker": role(2)},
-        want={"framework": "xgboost", "clean_pod_policy": "None", "Worker.restart_policy": "Never"},
     ),
     "defaults of an XDLJob: nine tenths of the workers are enough": Case(
         XDL,
@@ -94,10 +47,6 @@ CASES: dict[str, Case] = {
             "backoff_limit": 20,
             "enough": Enough(("Worker", "ExtendRole"), 19),
         },
-    ),
-    "a number of workers": Case(XDL, {"Worker": role(4)}, {"minFinishWorkNum": 3}, {"enough": Enough(("Worker",), 3)}),
-    "a share of the workers wins over a number": Case(
-        XDL, {"Worker": role(4)}, {"minFinishWorkNum": 3, "minFinishWorkRate": 50}, {"enough": Enough(("Worker",), 2)}
     ),
     "a MarsJob lives and dies with its schedulers": Case(
         MARS,
@@ -153,39 +102,11 @@ CASES: dict[str, Case] = {
             "ignored": ("spec.runPolicy.schedulingPolicy.priority", "spec.runPolicy.cronPolicy"),
         },
     ),
-    "of what the first MPIJobs had in the spec itself, cleanPodPolicy counts and wins, and the rest is told": Case(
-        MPI,
-        {"Launcher": role(), "Worker": role(2)},
-        {
-            "cleanPodPolicy": "None",
-            "activeDeadlineSeconds": 6,
-            "ttlSecondsAfterFinished": 0,
-            "schedulingPolicy": {"queue": "q"},
-            "cronPolicy": {"schedule": "* * * * *"},
-            "runPolicy": {"cleanPodPolicy": "All"},
-        },
-        {
-            "clean_pod_policy": "None",
-            "active_deadline_seconds": None,
-            "ttl_seconds_after_finished": None,
-            "ignored": (
-                "spec.ttlSecondsAfterFinished (it belongs into spec.runPolicy)",
-                "spec.activeDeadlineSeconds (it belongs into spec.runPolicy)",
-                "spec.schedulingPolicy (it belongs into spec.runPolicy)",
-                "spec.cronPolicy (it belongs into spec.runPolicy)",
-            ),
-        },
-    ),
     "an MPIJob of v1alpha2, with its distribution": Case(
         MPI,
         {"Launcher": role(), "Worker": role(2)},
         {"mpiDistribution": "IntelMPI", "slotsPerWorker": 4},
         {"mpi": MPILaunch(slots=4, implementation="Intel", agent=True, on_launcher=False, waits=True)},
-    ),
-    "a launcher with GPUs has processes, too": Case(
-        MPI,
-        {"Launcher": role(1, {"resources": {"limits": {"nvidia.com/gpu": 1}}}), "Worker": role(2)},
-        want={"mpi": MPILaunch(slots=1, implementation="OpenMPI", agent=True, on_launcher=True, waits=True)},
     ),
     "arguments that no entrypoint of the image will get are told": Case(
         MPI,
@@ -266,20 +187,10 @@ REFUSED: dict[str, Refusal] = {
         manifest(MPI, {"Launcher": role(), "Worker": role()}, mainContainer="other"),
         "spec.mainContainer: 'other' is no container of a worker: use main",
     ),
-    "an MPIJob with two launchers": (
-        MPI,
-        manifest(MPI, {"Launcher": role(2), "Worker": role()}),
-        "spec.mpiReplicaSpecs.Launcher.replicas: 2: must be 1",
-    ),
     "an ElasticDLJob with workers, which its master makes": (
         ELASTICDL,
         manifest(ELASTICDL, {"Master": role(), "Worker": role()}),
         "spec.elasticdlReplicaSpecs.Worker: is no role of an ElasticDLJob: use Master",
-    ),
-    "an ElasticDLJob with two masters": (
-        ELASTICDL,
-        manifest(ELASTICDL, {"Master": role(2)}),
-        "spec.elasticdlReplicaSpecs.Master.replicas: 2: must be 1",
     ),
     "a size that is none": (
         MARS,
@@ -326,40 +237,3 @@ def test_what_is_refused(name: str) -> None:
 
 def environment(job: TrainingJob, role_name: str) -> Mapping[str, str]:
     return {e["name"]: e["value"] for e in job.role(role_name).template["spec"]["containers"][0].get("env", ())}
-
-
-def test_what_the_elastic_policy_says_to_torchrun() -> None:
-    policy = {"rdzvBackend": "etcd", "rdzvEndpoint": "etcd:2379", "minReplicas": 1, "maxReplicas": 3, "nProcPerNode": 2}
-    job = read(PYTORCH, {"Master": role(), "Worker": role()}, enableElastic=True, elasticPolicy=policy)
-    assert environment(job, "Worker") == {
-        "PET_RDZV_BACKEND": "etcd",
-        "PET_RDZV_ENDPOINT": "etcd:2379",
-        "PET_RDZV_ID": "u",
-        "PET_RDZV_CONF": "",
-        "PET_NPROC_PER_NODE": "2",
-    }
-
-
-def test_jobs_that_share_a_zookeeper_have_a_folder_each_there() -> None:
-    zk = {"env": [{"name": "ZK_ADDR", "value": "zfs://zk:2181/xdl/"}, {"name": "A", "value": "b"}]}
-    assert environment(read(XDL, {"Worker": role(1, zk)}), "Worker") == {"ZK_ADDR": "zfs://zk:2181/xdl/u", "A": "b"}
-
-
-def test_how_workers_of_mars_keep_data_in_memory() -> None:
-    worker = role(1, {"resources": {"requests": {"memory": "4Gi"}}})
-    policy = {"spillDirs": ["/spill/a", "/spill/b"], "workerCachePercentage": 50, "lockFreeFileIO": False}
-    job = read(MARS, {"Scheduler": role(), "Worker": worker}, workerMemoryTuningPolicy=policy)
-    assert environment(job, "Scheduler") == {}
-    assert environment(job, "Worker") == {
-        "MARS_SPILL_DIRS": "/spill/a,/spill/b",
-        "MARS_PLASMA_DIRS": SHARED,
-        "MARS_LOCK_FREE_FILEIO": "0",
-        "MARS_CACHE_MEM_SIZE": str(2 << 30),
-    }
-    pod = job.role("Worker").template["spec"]
-    assert pod["volumes"] == [
-        {"name": "mars-empty-dir-0", "emptyDir": {}},
-        {"name": "mars-empty-dir-1", "emptyDir": {}},
-        {"name": "mars-shared-cache", "emptyDir": {"medium": "Memory", "sizeLimit": str(2 << 30)}},
-    ]
-    assert [m["mountPath"] for m in pod["containers"][0]["volumeMounts"]] == ["/spill/a", "/spill/b", SHARED]

@@ -44,35 +44,6 @@ CASES: dict[str, Case] = {
             "PS.complete_policy": "None",
         },
     ),
-    "the run policy": Case(
-        PYTORCH,
-        {"Worker": role(1, restartPolicy="ExitCode")},
-        {
-            "runPolicy": {
-                "cleanPodPolicy": "All",
-                "ttlSecondsAfterFinished": 5,
-                "activeDeadlineSeconds": 6,
-                "backoffLimit": 7,
-                "suspend": True,
-                "schedulingPolicy": {"minAvailable": 1},
-            }
-        },
-        {
-            "clean_pod_policy": "All",
-            "ttl_seconds_after_finished": 5,
-            "active_deadline_seconds": 6,
-            "backoff_limit": 7,
-            "suspend": True,
-            "min_available": 1,
-            "Worker.restart_policy": "OnNodeFailWithExitCode",
-        },
-    ),
-    "one bound of the elastic policy stands for the other": Case(
-        PYTORCH,
-        {"Worker": role(3)},
-        {"elasticPolicy": {"maxReplicas": 3}},
-        {"Worker.min_replicas": 3, "Worker.max_replicas": 3, "Worker.complete_policy": "Any"},
-    ),
     "empty strings, as Go clients write them": Case(
         TF,
         {"Worker": role(1, restartPolicy="")},
@@ -83,12 +54,6 @@ CASES: dict[str, Case] = {
         TF,
         {"chief": role(1), "worker": role(1)},
         want={"Chief.complete_policy": "All", "Worker.complete_policy": "None"},
-    ),
-    "dynamic workers are scaled and fail for themselves": Case(
-        TF,
-        {"Chief": role(1), "Worker": role(1)},
-        {"enableDynamicWorker": True},
-        {"Worker.elastic": True, "Worker.autoscaled": False, "Worker.fail_policy": "None"},
     ),
 }
 
@@ -130,37 +95,10 @@ def test_what_is_refused(name: str) -> None:
     assert want in refusal_of(kind, raw), name
 
 
-def test_what_the_elastic_policy_says_to_torchrun() -> None:
-    policy = {
-        "minReplicas": 1,
-        "maxReplicas": 3,
-        "rdzvBackend": "etcd-v2",
-        "rdzvHost": "etcd",
-        "rdzvPort": 2379,
-        "rdzvId": "mine",
-        "rdzvConf": [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}],
-        "maxRestarts": 9,
-        "nProcPerNode": 4,
-    }
-    worker = role(2)
-    worker["template"]["spec"]["containers"][0]["env"] = [{"name": "PET_RDZV_ID", "value": "the template's"}]
-    job = read(PYTORCH, {"Worker": worker}, elasticPolicy=policy)
-    env = {e["name"]: e["value"] for e in job.role("Worker").template["spec"]["containers"][0]["env"]}
-    assert env == {
-        "PET_RDZV_ID": "the template's",
-        "PET_NPROC_PER_NODE": "4",
-        "PET_MAX_RESTARTS": "9",
-        "PET_RDZV_BACKEND": "etcd-v2",
-        "PET_RDZV_ENDPOINT": "etcd:2379",
-        "PET_RDZV_CONF": "a=1,b=2",
-    }
-
-
 WORLDS: dict[str, tuple[Json, str | None, str | None]] = {
     "a process in each of three pods": ({"Master": role(), "Worker": role(2)}, "1", "3"),
     "four processes in each": ({"Master": role(), "Worker": role(2)}, "4", "12"),
     "without a number each role has one pod": ({"Master": role(None), "Worker": role(None)}, "2", "4"),
-    "no workers are none": ({"Master": role(), "Worker": role(0)}, "2", "2"),
     "as many processes as the pod has GPUs: torchrun counts": ({"Master": role(), "Worker": role(2)}, "gpu", None),
 }
 
@@ -171,12 +109,6 @@ def test_how_many_processes_torch_waits_for(roles: Json, processes: str, want: s
     for each in job.roles:
         env = {e["name"]: e["value"] for e in each.template["spec"]["containers"][0]["env"]}
         assert env.get("WORLD_SIZE") == want
-
-
-@pytest.mark.parametrize(("policy", "want"), [({}, ()), ({"maxRestarts": 3}, ("spec.elasticPolicy.maxRestarts",))])
-def test_paddle_has_no_most_restarts_of_its_launcher(policy: Json, want: tuple[str, ...]) -> None:
-    job = read(PADDLE, {"Worker": role(2)}, elasticPolicy={"maxReplicas": 2, **policy})
-    assert job.ignored == want
 
 
 @pytest.mark.parametrize("odd", [None, 7, "x", [], {"spec": None}, {"spec": {"tfReplicaSpecs": {"PS": None}}}])

@@ -76,22 +76,6 @@ def test_what_counts(case: Case) -> None:
     assert naming.counted_ports(case.template) == case.want_ports
 
 
-ENV_NAMES = {"trainer": "TRAINER", "data-loader": "DATA_LOADER", "r2-d2": "R2_D2"}
-
-
-@pytest.mark.parametrize(("role", "want"), ENV_NAMES.items())
-def test_environment_names(role: str, want: str) -> None:
-    assert naming.env_name(role) == want
-
-
-def test_names_of_pods_and_services() -> None:
-    assert naming.pod_name("digits", "trainer", 0) == "digits-trainer-0"
-    assert naming.service_name("digits", "trainer", 12) == "digits-trainer-12"
-    assert naming.longest_pod_name("digits", "trainer", 0) == "digits-trainer-0"
-    assert naming.longest_pod_name("digits", "trainer", 10) == "digits-trainer-9"
-    assert naming.longest_pod_name("digits", "trainer", 11) == "digits-trainer-10"
-
-
 def test_labels_of_a_pod_are_exactly_those_that_the_projection_keeps() -> None:
     job = make_job("digits").role("trainer").build()
     found = naming.pod_labels(job, "trainer", 3, 2)
@@ -105,7 +89,3 @@ def test_labels_of_a_pod_are_exactly_those_that_the_projection_keeps() -> None:
         "restart-attempt": "2",
         "elasticdeeplearning.ai/job-uid": job.uid,
     }
-
-
-def test_a_selector_is_sorted() -> None:
-    assert naming.selector({"b": "2", "a": "1"}) == "a=1,b=2"

@@ -96,17 +96,6 @@ def test_a_pod(sentence: str) -> None:
     assert pod_requests(case.spec, case.status) == case.want
 
 
-def test_sums_of_every_amount_are_taken_away_again() -> None:
-    one = NodeRequests(1, 2, 3, 4, 5, ((GPU, 6),))
-    assert one.plus(one, 2) == NodeRequests(3, 6, 9, 12, 15, ((GPU, 18),))
-    assert one.plus(one, -1) == NodeRequests()
-
-
-def test_a_template_with_a_quantity_that_is_none_says_so() -> None:
-    with pytest.raises(ValueError, match="'2 cores' is no quantity"):
-        pod_requests({"containers": [c("2 cores")]})
-
-
 def test_node_requests_are_read_as_they_were_written() -> None:
     requests = NodeRequests(1, 2, 3, 4, 5, (("a/gpu", 1), ("b/gpu", 2)))
     assert decode_node_requests(encode_node_requests(requests)) == requests

@@ -9,8 +9,7 @@ import pytest
 from tests.support.builders import make_job
 from tjworker.api import labels
 from tjworker.api.observed import Observed, PodRecord, ServiceRecord, WorkloadRecord
-from tjworker.api.ownership import own_pods, own_services, own_workloads
-from tjworker.api.resources import BATCH_JOBS, REPLICASETS
+from tjworker.api.ownership import own_pods, own_services
 
 JOB = make_job().role("trainer", 2).build()
 SET = WorkloadRecord("digits-pserver", "uid-of-set", 7, owner_uid=JOB.uid)
@@ -45,16 +44,6 @@ def test_a_pod_with_the_jobs_labels(case: Case) -> None:
     marks = {labels.JOB_NAME: JOB.name.name, labels.JOB_UID: case.job_uid}
     pod = PodRecord("digits-trainer-0", "uid-1", 5, owner_uid=case.owner_uid, labels=marks)
     assert bool(own_pods(JOB, Observed(pods=(pod,), replicasets=(THEIRS, SET), jobs=(BATCH,)))) == case.want_own
-
-
-def test_own_pods_come_by_name() -> None:
-    pods = tuple(PodRecord(name, name, 5, owner_uid=JOB.uid) for name in ("c", "a", "b"))
-    assert [pod.name for pod in own_pods(JOB, Observed(pods=pods))] == ["a", "b", "c"]
-
-
-def test_workloads_are_those_that_the_job_controls_with_their_resource() -> None:
-    found = own_workloads(JOB, Observed(replicasets=(THEIRS, SET), jobs=(BATCH, replace(BATCH, owner_uid=""))))
-    assert found == ((REPLICASETS, SET), (BATCH_JOBS, BATCH))
 
 
 def test_services_that_go_are_not_there_any_more() -> None:

@@ -17,7 +17,7 @@ from tests.support.kinds import AITRAININGJOBS
 from tests.support.seeds import the_seed
 from tests.support.tiers import drawn
 from tjworker.api.kinds import KINDS, parse
-from tjworker.api.model import GangPolicy, InvalidJob, RestartPolicy, TrainingJob
+from tjworker.api.model import InvalidJob, RestartPolicy, TrainingJob
 from tjworker.api.status import END_PHASES
 
 
@@ -33,12 +33,6 @@ def plain() -> JobBuilder:
 
 
 CASES: dict[str, Case] = {
-    "roles are sorted by name": Case(
-        make_job().role("trainer").role("master").role("pserver"),
-        lambda j: [r.name for r in j.roles],
-        ["master", "pserver", "trainer"],
-    ),
-    "every role of this kind keeps its own pods": Case(plain(), lambda j: {r.workload for r in j.roles}, {"Pod"}),
     "what is not said has the documented default": Case(
         plain(),
         lambda j: (
@@ -69,14 +63,6 @@ CASES: dict[str, Case] = {
         ),
         (1, "Never", "All", "Any", "All", "Manual", None),
     ),
-    "retryable codes are 128 to 255 by default": Case(
-        plain(),
-        lambda j: (min(j.retryable_exit_codes), max(j.retryable_exit_codes), len(j.retryable_exit_codes)),
-        (128, 255, 128),
-    ),
-    "retryable codes as listed": Case(
-        plain().spec(restartingExitCode="137, 128 ,0"), lambda j: j.retryable_exit_codes, frozenset({0, 128, 137})
-    ),
     "runPolicy reaches the job": Case(
         plain().run_policy(
             cleanPodPolicy="None",
@@ -94,21 +80,6 @@ CASES: dict[str, Case] = {
         ),
         ("None", 0, 5, 0, 1),
     ),
-    "what it asks of a gang scheduler": Case(
-        plain().run_policy(
-            schedulingPolicy={
-                "queue": "research",
-                "priorityClass": "high",
-                "minResources": {"cpu": "12", "nvidia.com/gpu": 3},
-                "scheduleTimeoutSeconds": 60,
-            }
-        ),
-        lambda j: j.gang,
-        GangPolicy("research", "high", {"cpu": "12", "nvidia.com/gpu": 3}, 60),
-    ),
-    "the job's own clean-up policy": Case(
-        plain().spec(cleanPodPolicy="Running"), lambda j: j.clean_pod_policy, "Running"
-    ),
     "an elastic role": Case(
         make_job().role("trainer", 2, least=1, most=6, edl="Auto"),
         lambda j: (j.roles[0].elastic, j.roles[0].min_replicas, j.roles[0].max_replicas, j.roles[0].edl_policy),
@@ -119,16 +90,8 @@ CASES: dict[str, Case] = {
     ),
     "the scale subresource moves the trainers": Case(plain(), lambda j: j.scale_role, "trainer"),
     "a job without trainers has no role to scale": Case(make_job().role("worker"), lambda j: j.scale_role, None),
-    "another role that alone is elastic is scaled": Case(
-        make_job().role("Worker", 1, most=3).role("ps", 2), lambda j: j.scale_role, "Worker"
-    ),
     "trainers whose number is fixed leave that to the role that is elastic": Case(
         make_job().role("trainer", 2, edl="Never").role("worker", 1, most=3), lambda j: j.scale_role, "worker"
-    ),
-    "spec.replicas then sets that role's": Case(
-        make_job().role("trainer", 2, edl="Never").role("worker", 1, most=3).spec(replicas=2),
-        lambda j: {r.name: r.replicas for r in j.roles},
-        {"trainer": 2, "worker": 2},
     ),
     "of two roles that are elastic none is scaled by default": Case(
         make_job().role("a", 1, most=3).role("b", 1, most=3), lambda j: j.scale_role, None
@@ -146,29 +109,12 @@ CASES: dict[str, Case] = {
         lambda j: (j.roles[0].autoscaled, j.roles[0].min_replicas, j.roles[0].max_replicas),
         (True, 2, 6),
     ),
-    "a role with minReplicas alone is elastic up to its replicas": Case(
-        make_job().role("trainer", 2, least=1, edl="Auto"),
-        lambda j: (j.roles[0].autoscaled, j.roles[0].min_replicas, j.roles[0].max_replicas),
-        (True, 1, 2),
-    ),
     "the template stays as the user wrote it": Case(
         make_job().role(
             "trainer", template={"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": 1.0}}}]}}
         ),
         lambda j: j.roles[0].template,
         {"spec": {"containers": [{"name": "x", "resources": {"limits": {"cpu": 1.0}}}]}},
-    ),
-    "identity": Case(
-        plain().metadata(generation=4, uid="u-1", resourceVersion="77"),
-        lambda j: (j.key, j.uid, j.generation, j.resource_version, j.api_version, j.kind),
-        (
-            "aitrainingjobs.elasticdeeplearning.ai/default/digits",
-            "u-1",
-            4,
-            77,
-            "elasticdeeplearning.ai/v1",
-            "AITrainingJob",
-        ),
     ),
     "annotations and labels": Case(
         plain().annotate({"Preempted": "by hand"}).labels(team="a"),
@@ -177,12 +123,6 @@ CASES: dict[str, Case] = {
     ),
     "annotations that are no strings are left out": Case(
         plain().metadata(annotations={"Failed": {"x": 1}, "a": "b"}), lambda j: j.annotations, {"a": "b"}
-    ),
-    "a job being deleted": Case(
-        plain().deleting("2026-01-01T01:00:00Z"), lambda j: j.deleted_at, "2026-01-01T01:00:00Z"
-    ),
-    "null is as good as absent": Case(
-        plain().spec(timeLimit=None, runPolicy=None), lambda j: (j.time_limit_seconds, j.backoff_limit), (None, None)
     ),
 }
 
@@ -202,23 +142,6 @@ def test_an_invalid_job_names_field_value_and_rule() -> None:
     job = make_job().role("trainer", 3, most=2).parse()
     assert isinstance(job, InvalidJob)
     assert [str(e) for e in job.errors] == ["spec.replicaSpecs.trainer.replicas: 3: must be at most maxReplicas (2)"]
-
-
-def test_an_invalid_job_keeps_its_name_and_its_status() -> None:
-    job = make_job("bad").role("trainer", -1).status(phase="Failed").deleting().parse()
-    assert isinstance(job, InvalidJob)
-    assert (job.name.key, job.status.phase, job.uid) == (
-        "aitrainingjobs.elasticdeeplearning.ai/default/bad",
-        "Failed",
-        "uid-of-bad",
-    )
-    assert job.deleted_at
-
-
-def test_a_job_with_hundreds_of_errors_tells_a_few() -> None:
-    job = make_job().spec(replicaSpecs={f"r{i}": {} for i in range(500)}).parse()
-    assert isinstance(job, InvalidJob)
-    assert 1 <= len(job.errors) <= 10
 
 
 # Everything JSON can hold, at any place: the API server keeps most of it out, an old CRD or none does not.
@@ -308,18 +231,6 @@ def _spoil(value: Any, rng: random.Random) -> None:
         else:
             value[key] = rng.choice(JUNK)
             return
-
-
-def test_every_kind_has_its_row() -> None:
-    for resource, job_kind in KINDS.items():
-        assert job_kind.resource == resource
-        parsed = job_kind.parse({})
-        assert isinstance(parsed, InvalidJob)
-        assert (parsed.name.resource, parsed.kind, parsed.api_version) == (
-            resource,
-            job_kind.kind,
-            job_kind.api_versions[0],
-        )
 
 
 PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")

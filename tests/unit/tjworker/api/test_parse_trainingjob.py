@@ -42,18 +42,12 @@ CASES: dict[str, Case] = {
         workloads,
         {"master": ("ReplicaSet", 1), "pserver": ("ReplicaSet", 2), "trainer": ("Job", 2)},
     ),
-    "a job that says nothing about parameter servers has one": Case(
-        make_training_job().spec(pserver={}), workloads, {"pserver": ("ReplicaSet", 1), "trainer": ("Job", 2)}
-    ),
     "no parameter servers when none are wanted": Case(
         make_training_job(pservers=0), workloads, {"trainer": ("Job", 2)}
     ),
-    "a local job is one trainer": Case(make_training_job(least=4, local_job=True), workloads, {"trainer": ("Job", 1)}),
     "a local job is not elastic, whatever its bounds": Case(
         make_training_job(least=2, most=6, local_job=True, fault_tolerant=True), trainer, (1, 1, 1, "Never", False)
     ),
-    "an nccl job has no parameter servers": Case(make_training_job(is_nccl=True), workloads, {"trainer": ("Job", 2)}),
-    "frame_work local": Case(make_training_job(frame_work={"type": "local"}), workloads, {"trainer": ("Job", 1)}),
     "frame_work nccl2": Case(make_training_job(frame_work={"type": "nccl2"}), workloads, {"trainer": ("Job", 2)}),
     "frame_work wins over local_job": Case(
         make_training_job(frame_work={"name": "paddle", "type": "multi"}, local_job=True),
@@ -67,7 +61,6 @@ CASES: dict[str, Case] = {
         make_training_job(most=2, fault_tolerant=True), trainer, (2, 2, 2, "Manual", False)
     ),
     "the autoscaler moves none of any other": Case(make_training_job(), trainer, (2, 2, 2, "Never", False)),
-    "the scale subresource moves the trainers": Case(make_training_job(), lambda j: j.scale_role, "trainer"),
     "one failed trainer fails a plain job": Case(
         make_training_job(), ends, {"pserver": ("None", "None"), "trainer": ("Any", "All")}
     ),
@@ -79,9 +72,6 @@ CASES: dict[str, Case] = {
     "walltime is the limit of time": Case(
         make_training_job(annotations={"walltime": 60}), lambda j: j.time_limit_seconds, 60
     ),
-    "a walltime of 0 is no limit": Case(
-        make_training_job(annotations={"walltime": 0}), lambda j: j.time_limit_seconds, None
-    ),
     "the setting limits restarts of a parameter server": Case(
         make_training_job(), lambda j: j.role("pserver").restart_limit, None
     ),
@@ -91,22 +81,13 @@ CASES: dict[str, Case] = {
     "a master may be restarted for as long as the trainers run": Case(
         make_training_job(fault_tolerant=True), lambda j: j.role("master").restart_limit, WITHOUT_LIMIT
     ),
-    "its pods go at the end": Case(make_training_job(), lambda j: j.clean_pod_policy, "All"),
     "or those that run alone, where an annotation says so": Case(
         make_training_job().annotate({ANNOTATION_CLEAN_POD_POLICY: "Running"}), lambda j: j.clean_pod_policy, "Running"
-    ),
-    "annotations.scheduler wins over schedulerName": Case(
-        make_training_job(schedulerName="a", annotations={"scheduler": "b"}), lambda j: j.scheduler_name, "b"
     ),
     "identity, of the older version too": Case(
         make_training_job().version("paddlepaddle.org/v1alpha1"),
         lambda j: (j.key, j.api_version, j.kind),
         ("trainingjobs.paddlepaddle.org/default/digits", "paddlepaddle.org/v1alpha1", "TrainingJob"),
-    ),
-    "labels, annotations and priority": Case(
-        make_training_job(annotations={"priority": "high"}).labels(team="a").annotate({"x": "y"}),
-        lambda j: (j.labels, j.annotations, j.priority),
-        ({"team": "a"}, {"x": "y"}, "high"),
     ),
 }
 

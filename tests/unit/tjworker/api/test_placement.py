@@ -70,11 +70,3 @@ CASES: dict[str, tuple[NodeRecord, dict[str, Any], bool]] = {
 @pytest.mark.parametrize(("node", "spec", "want"), CASES.values(), ids=CASES.keys())
 def test_whether_a_pod_may_go_to_a_node(node: NodeRecord, spec: dict[str, Any], want: bool) -> None:
     assert may_go_to(node, constraints_of(spec)) is want
-
-
-def test_what_admission_gives_to_every_pod_makes_no_difference() -> None:
-    given = [
-        {"key": f"node.kubernetes.io/{what}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
-        for what in ("not-ready", "unreachable")
-    ]
-    assert constraints_of({"tolerations": given}) == {}

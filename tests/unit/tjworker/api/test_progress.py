@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,8 +12,7 @@ from localcluster.schema import StructuralSchema
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tjworker.api import crd
-from tjworker.api.kinds import KINDS, KNOWN_KINDS
-from tjworker.api.kinds.base import read_status
+from tjworker.api.kinds import KINDS
 from tjworker.api.progress import (
     MAX_BODY_BYTES,
     MAX_COUNT,
@@ -166,13 +165,6 @@ def test_progress_that_moves_backwards_is_refused_and_that_which_stays_is_not() 
     assert got.reason == "MovedBackwards"
 
 
-def test_a_report_that_leaves_something_out_leaves_it_as_it_is() -> None:
-    before = folded(Progress(), Report(percentage=40, remaining_seconds=60))
-    assert folded(before, Report(rate=1.0), AT + 10) == replace(
-        before, reported_at=AT + 10, samples=(SpeedSample(2, 1, 1.0, 1, AT + 10),)
-    )
-
-
 # -- speeds ------------------------------------------------------------------------------------------
 
 
@@ -183,32 +175,11 @@ def test_a_row_is_the_mean_of_its_reports_and_each_size_has_its_own() -> None:
     assert known.samples == (SpeedSample(2, 1, 21.0, 3, AT + 2), SpeedSample(4, 2, 40.0, 1, AT + 3))
 
 
-def test_the_replicas_that_took_part_count_where_the_program_says_so() -> None:
-    known = folded(Progress(), Report(rate=5.0, replicas=3, batch_size=64, grad_sqr=2.0, grad_var=8.0))
-    assert known.samples == (SpeedSample(3, 1, 5.0, 1, AT, 64, 2.0, 8.0),)
-
-
-def test_a_row_follows_a_program_whose_speed_changes_for_good() -> None:
-    known = Progress(samples=(SpeedSample(2, 1, 10.0, MAX_COUNT, AT),))
-    for second in range(300):
-        known = folded(known, Report(rate=100.0), AT + second)
-    assert known.samples[0].count == MAX_COUNT
-    assert known.samples[0].rate > 90
-
-
 def test_the_table_is_bounded_and_forgets_the_size_that_was_seen_least_recently() -> None:
     known = Progress()
     for size in range(1, MAX_SAMPLES + 2):
         known = folded(known, Report(rate=1.0), AT + size, Placement(size, 1))
     assert [s.replicas for s in known.samples] == list(range(2, MAX_SAMPLES + 2))
-
-
-def test_a_job_whose_batch_size_changes_often_keeps_its_speed_at_other_sizes() -> None:
-    known = folded(Progress(), Report(rate=1.0, batch_size=8), AT, Placement(1, 1))
-    for second in range(1, 40):
-        known = folded(known, Report(rate=3.0, batch_size=8 * second), AT + second, Placement(4, 1))
-    assert known.samples[0] == SpeedSample(1, 1, 1.0, 1, AT, 8)
-    assert [s.batch_size for s in known.samples[1:]] == [8 * n for n in range(41 - MAX_SAMPLES, 40)]
 
 
 def test_the_noise_of_the_gradient_follows_the_last_reports() -> None:
@@ -265,35 +236,6 @@ FULL = Progress(
 METRICS = [(f"m{i}".ljust(64, "x"), "y" * 64) for i in range(MAX_METRICS)]
 
 
-def test_the_status_says_it_as_trainer_does_and_gives_it_back() -> None:
-    status = with_progress(JobStatus(phase="Running"), FULL, [("loss", "0.5")])
-    assert status.to_json()["trainerStatus"] == {
-        "progressPercentage": 42,
-        "estimatedRemainingSeconds": 318,
-        "metrics": [{"name": "loss", "value": "0.5"}],
-        "lastUpdatedTime": "2027-01-15T08:00:00Z",
-    }
-    assert status.to_json()["speed"][0] == {
-        "replicas": 1,
-        "nodes": 1,
-        "batchSize": 8,
-        "rate": 1.5,
-        "count": 1,
-        "lastSeen": "2027-01-15T08:00:00Z",
-        "gradSqr": 0.25,
-        "gradVar": 2.0,
-    }
-    assert read_progress(read_status(status.to_json())) == FULL
-    assert with_progress(status, FULL).trainer_status == status.trainer_status, "metrics stay"
-    assert status.phase == "Running"
-
-
-def test_a_job_that_never_reported_has_none_of_it() -> None:
-    untouched = with_progress(JobStatus(), Progress())
-    assert untouched == JobStatus()
-    assert not {"trainerStatus", "speed", "rescaleSeconds", "rescaleMeasuredAt"} & untouched.to_json().keys()
-
-
 def test_the_crd_accepts_the_fullest_progress_and_it_is_small_beside_a_manifest() -> None:
     written = with_progress(JobStatus(), FULL, METRICS).to_json()
     assert len(written["trainerStatus"]["metrics"]) == MAX_METRICS_KEPT
@@ -303,14 +245,6 @@ def test_the_crd_accepts_the_fullest_progress_and_it_is_small_beside_a_manifest(
     assert schema.prune(obj) == []
     assert [str(error) for error in schema.validate(obj)] == []
     assert obj["status"] == written
-
-
-def test_a_guests_status_has_it_in_the_field_operator() -> None:
-    for kind in KNOWN_KINDS.values():
-        if kind.guest is not None:
-            placed = kind.placed(with_progress(JobStatus(), FULL).to_json())
-            assert placed["operator"]["trainerStatus"]["progressPercentage"] == 42
-            assert read_progress(read_status(kind.own_status(placed))) == FULL
 
 
 def test_a_new_attempt_may_begin_at_an_older_checkpoint() -> None:

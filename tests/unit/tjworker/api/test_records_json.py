@@ -55,10 +55,6 @@ def test_every_record_survives(resource: GroupResource) -> None:
         assert decode(resource, encode(record)) == record, f"seed {seed}"
 
 
-def test_what_is_at_its_default_takes_no_room() -> None:
-    assert orjson.loads(encode(PodRecord("a", "u", 1))) == {"name": "a", "uid": "u", "rv": 1}
-
-
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"containers":[1],"name":"a","uid":"u","rv":1}', b'"text"'])
 def test_what_is_no_record_is_named(data: bytes) -> None:
     with pytest.raises(Terminal, match="projection of pods cannot be read"):
@@ -76,12 +72,6 @@ def test_a_view_decodes_to_the_job_and_what_is_observed_sorted_by_name() -> None
     assert [pod.name for pod in observed.pods] == ["a", "b"]
     assert observed.jobs == (WorkloadRecord("w", "u", 2),)
     assert observed.seen == {PODS: 9}
-
-
-def test_an_empty_view_is_no_job() -> None:
-    raw, observed = decode_view(None, {})
-    assert raw is None
-    assert observed.pods == ()
 
 
 @pytest.mark.parametrize("resource", RECORD_TYPES)

@@ -104,26 +104,6 @@ def test_a_status_too_deep_for_any_stack_is_read_without_its_depth() -> None:
     assert read_status({"phase": "Failed", "conditions": [deep]}).phase == "Failed"
 
 
-def test_the_summary_is_what_the_columns_show() -> None:
-    def condition(kind: str, status: str, at: str) -> Condition:
-        return Condition.model_validate(
-            {"type": kind, "status": status, "lastTransitionTime": at, "reason": "R", "message": f"{kind}!"}
-        )
-
-    status = JobStatus(
-        replica_statuses={"a": ReplicaStatus(desired=2, active=1), "b": ReplicaStatus(desired=3, active=3)},
-        restart_counts={"a": RestartCounts(application=1, node=2), "b": RestartCounts(preemption=3, user=4)},
-        conditions=(
-            condition("Created", "True", "2026-01-01T00:00:00Z"),
-            condition("Running", "True", "2026-01-01T00:00:09Z"),
-            condition("Restarting", "False", "2026-01-01T00:00:10Z"),
-        ),
-    ).summarised()
-    assert (status.active, status.restarts, status.message) == ("4/5", 10, "Running!")
-    assert JobStatus().summarised() == JobStatus()
-    assert status.summarised() == status
-
-
 def test_the_crd_accepts_every_status_that_can_be_written() -> None:
     seed = the_seed()
     rng = random.Random(seed)
@@ -185,14 +165,6 @@ def _any_status(rng: random.Random) -> JobStatus:
         replicas=count(),
         selector=rng.choice(["", "a=b"]),
     ).summarised()
-
-
-def test_of_the_attempts_only_what_is_not_empty_is_written() -> None:
-    """`kubectl get -o yaml` shows what there is; each field more costs the API server a little with every write."""
-    roles = {"trainer": RoleAttempts(completed="0-3"), "master": RoleAttempts()}
-    status = JobStatus(phase="Succeed", attempts=Attempts(roles=roles))
-    assert status.to_json()["attempts"] == {"roles": {"trainer": {"completed": "0-3"}, "master": {}}}
-    assert read_status(status.to_json()) == status
 
 
 NEWER: dict[str, Any] = {

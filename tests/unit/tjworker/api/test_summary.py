@@ -8,16 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from tjworker.api.quantity import asked_whole
-from tjworker.api.status import (
-    Condition,
-    ConditionType,
-    Ending,
-    HostPorts,
-    JobStatus,
-    Phase,
-    ReplicaStatus,
-    RestartCounts,
-)
+from tjworker.api.status import Condition, ConditionType, Ending, HostPorts, JobStatus, Phase
 
 AT = "2026-01-01T00:00:00Z"
 SHOWS: dict[Phase, str] = {
@@ -54,48 +45,11 @@ def _status(phase: Phase, **fields: Any) -> JobStatus:
     return JobStatus(phase=phase, ending=ending, conditions=conditions).model_copy(update=fields)
 
 
-def test_every_phase_shows_something() -> None:
-    assert set(SHOWS) == set(get_args(Phase))
-
-
-@pytest.mark.parametrize("phase", SHOWS)
-def test_a_status_shows_the_words_of_its_phase_whatever_else_it_says(phase: Phase) -> None:
-    assert _status(phase).summarised().message == SHOWS[phase]
-
-
 @pytest.mark.parametrize("reason", ["PodNotGone", "FailedDelete"])
 @pytest.mark.parametrize("phase", ["Terminating", "Suspended"])
 def test_who_waits_for_a_pod_to_go_says_what_holds_it(phase: Phase, reason: str) -> None:
     held = (_condition("Running", reason, "a finalizer holds it"), _condition("Suspended"))
     assert _status(phase, conditions=held).summarised().message == f"{SHOWS[phase]}; a finalizer holds it"
-
-
-def test_sums_are_over_all_roles_and_every_cause() -> None:
-    roles = {
-        "ps": ReplicaStatus(desired=3, active=1, succeeded=1, pending=1),
-        "trainer": ReplicaStatus(desired=20, active=10, failed=4, restarting=6),
-    }
-    counts = {
-        "ps": RestartCounts(application=1, node=20, preemption=300, user=4000),
-        "trainer": RestartCounts(user=50_000),
-    }
-    got = JobStatus(replica_statuses=roles, restart_counts=counts).summarised()
-    assert (got.active, got.restarts) == ("11/23", 54_321)
-    assert JobStatus().summarised().active == ""
-
-
-@pytest.mark.parametrize(
-    "fields", [{"suspended_seconds": 3}, {"suspended_seconds_before_running": 3}, {"released": True}, {"replicas": 0}]
-)
-def test_what_is_empty_is_not_written_and_what_is_not_comes_back(fields: dict[str, Any]) -> None:
-    for status in (JobStatus(phase="Running"), JobStatus(phase="Running", **fields)):
-        written = status.to_json()
-        assert JobStatus.model_validate(written) == status
-        unsaid = {"suspendedSeconds", "suspendedSecondsBeforeRunning", "released", "attempts", "conditions"}
-        said = {
-            "".join(w.title() if i else w for i, w in enumerate(name.split("_"))) for name, v in fields.items() if v
-        }
-        assert written.keys() & unsaid == (said if status != JobStatus(phase="Running") else set())
 
 
 def test_a_block_of_ports_goes_on_at_the_beginning_of_its_range_and_has_each_port_once() -> None:

@@ -62,24 +62,11 @@ CASES: dict[str, Case] = {
     "the master has an etcd beside it": Case(
         lambda: [c["name"] for c in pod(tolerant(), "master")["containers"]], ["master", "etcd"], ("fault_tolerant",)
     ),
-    "the etcd announces the address of the pod": Case(
-        lambda: pod(tolerant(), "master")["containers"][1]["command"][:5],
-        ["etcd", "-name", "etcd0", "-advertise-client-urls", "http://$(POD_IP):2379,http://$(POD_IP):4001"],
-    ),
     "its image may come from another registry": Case(
         lambda: pod(tolerant().annotate({ANNOTATION_ETCD_IMAGE: "here/etcd:1"}), "master")["containers"][1]["image"],
         "here/etcd:1",
     ),
-    "a master may do without": Case(
-        lambda: [c["name"] for c in pod(tolerant().annotate({ANNOTATION_ETCD_IMAGE: "none"}), "master")["containers"]],
-        ["master"],
-    ),
     "a container has the name of its role": Case(lambda: [main(tolerant(), role)["name"] for role in ROLES], [*ROLES]),
-    # -- commands ----------------------------------------------------------------------------------
-    "commands of a plain job": Case(
-        lambda: [main(make_training_job(), role)["command"] for role in ("pserver", "trainer")],
-        [["paddle_k8s", "start_pserver"], ["paddle_k8s", "start_trainer"]],
-    ),
     "commands of a fault-tolerant job": Case(
         lambda: [main(tolerant(), role)["command"] for role in ROLES],
         [["paddle_k8s", "start_master"], ["paddle_k8s", "start_new_pserver"], ["paddle_k8s", "start_new_trainer"]],
@@ -99,20 +86,11 @@ CASES: dict[str, Case] = {
         [["m", "1"], ["p", "2"]],
         ("master.entrypoint", "pserver.entrypoint"),
     ),
-    "blanks are no entrypoint": Case(
-        lambda: main(make_training_job(trainer={"entrypoint": "  "}))["command"], ["paddle_k8s", "start_trainer"]
-    ),
-    # -- ports -------------------------------------------------------------------------------------
-    "ports of the master": Case(
-        lambda: main(tolerant(), "master")["ports"],
-        [{"name": "master-port", "containerPort": 8080}, {"name": "etcd-port", "containerPort": 2379}],
-    ),
     "ports of a parameter server": Case(
         lambda: main(make_training_job(port=6000, ports_num=2), "pserver")["ports"],
         [{"name": f"jobport-{n}", "containerPort": n} for n in (6000, 6001, 6002)],
         ("port", "ports_num", "ports_num_for_sparse"),
     ),
-    "a trainer beside parameter servers has no port": Case(lambda: numbers(make_training_job()), []),
     "unless it is given some": Case(
         lambda: numbers(make_training_job(trainer_port=9000, trainer_ports_num=2)),
         [9000, 9001],
@@ -199,9 +177,6 @@ CASES: dict[str, Case] = {
     "an elastic job says its least number of trainers": Case(
         lambda: env(tolerant(least=2, most=9))["TRAINERS"], "2", ("trainer.max-instance",)
     ),
-    "a local job says one": Case(
-        lambda: [env(make_training_job(local_job=True, least=3))[name] for name in ("TRAINERS", "PSERVERS")], ["1", "0"]
-    ),
     "passes of the trainer win": Case(
         lambda: env(make_training_job(passes=7, trainer={"passes": 50}))["PADDLE_INIT_NUM_PASSES"],
         "50",
@@ -213,12 +188,6 @@ CASES: dict[str, Case] = {
             for n in ("PADDLE_INIT_USE_GPU", "PADDLE_INIT_TRAINER_COUNT")
         ],
         ["1", "4"],
-    ),
-    "those of the old name too": Case(
-        lambda: env(make_training_job(trainer={"resources": {"limits": {"alpha.kubernetes.io/nvidia-gpu": "2"}}}))[
-            "PADDLE_INIT_TRAINER_COUNT"
-        ],
-        "2",
     ),
     "without GPUs, a part of a CPU counts as one": Case(
         lambda: env(make_training_job(trainer={"resources": {"requests": {"cpu": "2100m"}}}))[
@@ -306,9 +275,6 @@ CASES: dict[str, Case] = {
         [{"name": "a", "mountPath": "/a"}, {"name": "b", "mountPath": "/b"}],
         ("mountPath",),
     ),
-    "or a directory that lives as long as the pod": Case(
-        lambda: pod(make_training_job(mountPath="/b"))["volumes"], [{"name": "mount-path", "emptyDir": {}}]
-    ),
     # -- metadata ----------------------------------------------------------------------------------
     "the labels that scripts on clusters select by": Case(
         lambda: [metadata(tolerant(), role)["labels"] for role in ROLES],
@@ -325,10 +291,6 @@ CASES: dict[str, Case] = {
         ],
         {"scheduling.k8s.io/group-name": "g", "userid": "u", "usergroupid": "v"},
         ("podGroupName", "annotations.userid", "annotations.usergroupid"),
-    ),
-    "nothing that was not asked for": Case(
-        lambda: (set(pod(make_training_job())), set(main(make_training_job())), set(metadata(make_training_job()))),
-        ({"containers", "restartPolicy"}, {"name", "image", "command", "env"}, {"labels"}),
     ),
 }
 ROLE_FIELDS: dict[str, tuple[Any, Callable[[Json], Any], Any]] = {
