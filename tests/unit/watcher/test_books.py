@@ -8,48 +8,13 @@ from typing import Any
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS
-from tests.unit.watcher.projection.objects import KEY
-from tests.unit.watcher.writing import Bench, gone, job, job_named, pod, whole
+from tests.unit.watcher.writing import Bench, gone, job, job_named, pod
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
 from watcher.books import Jobs, Overlap
 from watcher.event_queue import ListEnd, ProjectedPage, WatchEvents
 from watcher.projection import Projected
-
-
-def test_a_list_that_a_resumed_watch_has_outrun_is_not_taken_for_an_older_history() -> None:
-    second = Bench(whole().store, token=2)
-    second.put(AITRAININGJOBS, job(55))
-    second.events.put(WatchEvents(PODS, (pod(60),), 60, resumed=True))
-    second.step()
-    second.events.put(ListEnd(PODS, 56, (pod(51, name="p1"),), frozenset({(JobKey(KEY), "p1")})))
-    second.step()
-    assert second.relists == 0
-    assert sorted(second.view().children[PODS]) == ["p0", "p1"], "p0 is newer than the list"
-    assert second.store.projection.checkpoint().progress[PODS] == 60
-
-
-def test_a_page_of_the_list_that_a_resumed_watch_has_outrun_changes_no_books() -> None:
-    """The job had finished; it was deleted and made again while the list was under way. A pod of the new one comes and
-    goes."""
-    second = Bench(whole().store, token=2)
-    again = job(1020, uid="uid-2")
-    second.events.put(WatchEvents(AITRAININGJOBS, (gone(job(), 1010), again), 1020, resumed=True))
-    second.step()
-    second.events.put(ProjectedPage(AITRAININGJOBS, (job(990, phase="Succeed"),), 1000))
-    new = pod(1030, uid="uid-2")
-    second.events.put(WatchEvents(PODS, (new,), 1030, resumed=True))
-    second.step()
-    assert list(second.view().children[PODS]) == ["p0"]
-    second.events.put(WatchEvents(PODS, (gone(new, 1040),), 1040, resumed=True))
-    second.step()
-    assert second.view().children.get(PODS, {}) == {}
-    second.put(AITRAININGJOBS, position=1000, listed=True, existing=frozenset({(JobKey(KEY), "digits")}))
-    assert second.view().job is not None, "it is newer than the list"
-    assert AITRAININGJOBS in second.writer._overlap, "the watch from the list on repeats it"
-    second.put(AITRAININGJOBS, again, position=1020)
-    assert AITRAININGJOBS not in second.writer._overlap
 
 
 def test_of_children_of_a_finished_job_only_deletions_reach_the_store_which_passes_them_over() -> None:
@@ -68,13 +33,6 @@ def test_of_children_of_a_finished_job_only_deletions_reach_the_store_which_pass
     assert [change.record for change in applied] == [None]
     assert bench.view().children == {}
     assert bench.published == []
-
-
-def test_children_of_a_job_made_again_under_the_name_of_a_finished_one_do() -> None:
-    bench = Bench()
-    bench.put(AITRAININGJOBS, job(phase="Failed"), gone(job(), 8), job(9, uid="second"))
-    bench.put(PODS, pod(20, uid="second"))
-    assert list(bench.view().children[PODS]) == ["p0"]
 
 
 # -- the books alone ---------------------------------------------------------------------------------
@@ -119,15 +77,6 @@ def test_a_resumed_watch_is_outrun_when_the_list_and_its_watch_have_come_as_far_
         overlap.end(WatchEvents(PODS, (), position))
         assert (PODS not in overlap) is over, position
     overlap.end(WatchEvents(PODS, (), 80))
-
-
-def test_a_resumed_watch_that_goes_on_is_not_outrun_by_itself() -> None:
-    overlap = Overlap()
-    overlap.begin(WatchEvents(PODS, (pod(60),), 60, resumed=True))
-    overlap.begin(WatchEvents(PODS, (pod(55),), 61, resumed=True))
-    overlap.end(WatchEvents(PODS, (), 99, resumed=True))
-    assert PODS in overlap
-    assert overlap.is_stale(WatchEvents(PODS, (), 50), pod(59).change), "the newest version counts"
 
 
 def test_a_watch_that_begins_before_its_list_does_not_take_back_what_a_page_has_shown() -> None:

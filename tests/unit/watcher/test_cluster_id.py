@@ -11,7 +11,7 @@ from tests.support.scripted_api import answers, status
 from tjworker.base import OperatorError, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
-from watcher.cluster_id import FRESH_SECONDS, ClusterId
+from watcher.cluster_id import ClusterId
 
 NAMESPACE = b'{"metadata":{"name":"kube-system","uid":"red"}}'
 
@@ -61,13 +61,3 @@ def test_who_it_is(name: str) -> None:
             cluster.read()
     else:
         assert cluster.read() == case.want
-
-
-def test_one_answer_serves_all_informers_of_a_term_and_none_of_the_next_cluster() -> None:
-    api, now = Api(answers(200, NAMESPACE)), [0.0]
-    cluster = ClusterId(KubeClient(api), lambda: now[0])  # type: ignore[arg-type]
-    assert [cluster.read() for _ in range(11)] == ["red"] * 11
-    assert api.paths == ["GET /api/v1/namespaces/kube-system"]
-    api.answer = answers(200, NAMESPACE.replace(b"red", b"blue"))
-    now[0] = FRESH_SECONDS
-    assert cluster.read() == "blue"

@@ -10,24 +10,9 @@ import pytest
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
 from tests.unit.watcher.projection.objects import JOB, KEY
-from tests.unit.watcher.writing import Bench, job, settle
+from tests.unit.watcher.writing import Bench
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.base import JobKey
 from watcher.projection import project
-
-
-def test_keys_whose_time_has_come_are_published() -> None:
-    clock = [1000.0]
-    bench = Bench(MemoryStore(clock=lambda: clock[0]))
-    bench.put(AITRAININGJOBS, job())
-    settle(bench)
-    bench.store.queue.add_after(JobKey(KEY), 5)
-    bench.writer._now = lambda: clock[0]
-    for second, want in ((4.0, []), (6.0, [KEY])):
-        clock[0] = 1000.0 + second
-        bench.writer.step(0)
-        assert bench.published == want
-
 
 FINISHED: dict[str, tuple[dict[str, Any], float | None]] = {
     "a TTL that has yet to pass": ({"ttlSecondsAfterFinished": 90}, 60.0),

@@ -51,28 +51,6 @@ def test_what_comes_while_it_gathers_is_taken_together() -> None:
     ]
 
 
-def test_gathering_ends_by_itself() -> None:
-    events = EventQueue(10)
-    events.put(news("first"))
-    assert [batch.source for batch in events.take(0, gather_seconds=0.01)] == ["first"]
-
-
-def test_gathering_ends_at_once_when_the_queue_is_closed() -> None:
-    events = EventQueue(10)
-    events.put(news("first"))
-    assert taken(events, events.close) == []
-
-
-def test_nothing_is_gathered_while_there_is_nothing() -> None:
-    assert EventQueue(10).take(0, gather_seconds=FOR_EVER) == []
-
-
-def test_without_gathering_the_first_one_leaves_at_once() -> None:
-    events = EventQueue(10)
-    events.put(news("first"))
-    assert [batch.source for batch in events.take(0)] == ["first"]
-
-
 def one(position: int, **more: Any) -> WatchEvents:
     """Of a watch, without changes: another one's pods."""
     return WatchEvents(PODS, position=position, **more)
@@ -106,19 +84,6 @@ def test_what_wakes_the_writer(sentence: str) -> None:
         events.put(news("nodes"))
     thread.join(PATIENCE_SECONDS)
     assert got == ([batch, news("nodes")] if quiet else [batch])
-
-
-def test_the_writer_waits_on_beside_a_quiet_batch() -> None:
-    events = EventQueue(10)
-    events.put(one(7))
-    got: list[Batch] = []
-    thread = threading.Thread(target=lambda: got.extend(events.take(FOR_EVER)), daemon=True)
-    thread.start()
-    waiters: Any = events._filled
-    until("it waits", lambda: waiters._waiters)
-    events.put(news("nodes"))
-    thread.join(PATIENCE_SECONDS)
-    assert got == [one(7), news("nodes")]
 
 
 def test_quiet_batches_of_one_source_become_one() -> None:

@@ -45,7 +45,6 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    "nothing is followed": Case([reflector(PODS), reflector(NODES)], False),
     "every watch goes on": Case([reflector(PODS, ahead(PODS)), reflector(NODES)], True),
     "one is not open yet": Case(
         [reflector(PODS, ahead(PODS)), reflector(BATCH_JOBS, ahead(BATCH_JOBS, opened=False))], False
@@ -65,7 +64,6 @@ CASES: dict[str, Case] = {
     "a namespace that was not watched in the last term is": Case(
         [reflector(PODS, ahead(PODS)), reflector(PODS)], False
     ),
-    "until it is listed": Case([reflector(PODS, ahead(PODS)), reflector(PODS, synced=True)], True),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.builders.cluster import make_node
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
-from tests.unit.watcher.writing import Bench, gone, job
+from tests.unit.watcher.writing import job
 from tjworker.api.node_requests import WAITING, NodeRequests, encode_node_requests
 from tjworker.api.records_json import encode
 from tjworker.base import JobKey, Transient
@@ -38,10 +38,6 @@ def shown(
     return {f"{m.name}{{{','.join(map(str, labels.values()))}}}": value for m, labels, value in samples}
 
 
-def test_one_that_stands_by_shows_that_and_nothing_more() -> None:
-    assert shown(MemoryStore(), WatcherReport(False, False)) == {"tj_watcher_leading{}": 0}
-
-
 @pytest.mark.parametrize("turned", [False, True], ids=["the oldest last", "the oldest first"])
 def test_sources_of_several_namespaces_are_one_resource_as_old_as_its_oldest_watch(turned: bool) -> None:
     watches = list((LEADING.reflectors or {}).items())
@@ -49,12 +45,6 @@ def test_sources_of_several_namespaces_are_one_resource_as_old_as_its_oldest_wat
     assert found["tj_watch_age_seconds{pods}"] == 61.0
     assert found["tj_projection_objects{pods}"] == 7
     assert (found["tj_unreadable_objects{pods}"], found["tj_objects_skipped_total{pods}"]) == (1, 4)
-
-
-def test_jobs_are_shown_by_kind_and_phase() -> None:
-    found = shown(MemoryStore(), jobs={(AITRAININGJOBS, "Running"): 3, (AITRAININGJOBS, ""): 1})
-    assert found["tj_jobs{AITrainingJob,Running}"] == 3
-    assert found["tj_jobs{AITrainingJob,New}"] == 1
 
 
 def test_so_many_jobs_as_the_setting_says_have_series_of_their_own_live_ones_first() -> None:
@@ -74,27 +64,6 @@ def test_so_many_jobs_as_the_setting_says_have_series_of_their_own_live_ones_fir
         "s_left_out{}": 1,
     }
     assert of_jobs(3)["_restarts_total{AITrainingJob,default,done}"] == 9
-
-
-def test_restarts_are_those_of_the_status_and_go_with_the_job() -> None:
-    bench = Bench()
-    bench.put(AITRAININGJOBS, job(10, phase="Running", restarts=1))
-    bench.put(AITRAININGJOBS, job(11, phase="Running", restarts=2))
-    assert list(bench.writer.jobs.each().values()) == [("Running", 2)]
-    assert sum(bench.writer.jobs.counts().values()) == 1
-    bench.put(AITRAININGJOBS, gone(job(), 12))
-    assert bench.writer.jobs.each() == {}
-
-
-def test_the_queue_is_shown_with_the_age_of_its_oldest_key() -> None:
-    now = [100.0]
-    store = MemoryStore(lambda: now[0])
-    store.queue.add([JobKey(KEY.format("a")), JobKey(KEY.format("b"))])
-    store.queue.acquire(JobKey(KEY.format("a")), "w", 60)
-    now[0] += 7
-    found = shown(store)
-    assert (found["tj_queue_keys{queued}"], found["tj_queue_keys{running}"]) == (1, 1)
-    assert found["tj_queue_oldest_key_age_seconds{}"] == pytest.approx(7)
 
 
 def test_the_clusters_load_counts_usable_nodes_and_what_waits_for_them() -> None:
@@ -120,20 +89,6 @@ def test_the_clusters_load_counts_usable_nodes_and_what_waits_for_them() -> None
     assert [found[gpu] for gpu in gpus] == [2, 1]
 
 
-def test_amounts_are_in_the_unit_that_the_label_says() -> None:
-    store = MemoryStore()
-    store.projection.lead(1)
-    node = make_node("a", cpu="3500m", memory="2Gi", pods="110").build()
-    store.projection.apply_nodes(1, {"a": encode(node)})
-    waits = NodeRequests(cpu_milli=250, memory_bytes=2**20, pods=2)
-    store.projection.apply_node_requests(1, {WAITING: encode_node_requests(waits)})
-    store.projection.mark_synced(1)
-    found = shown(store)
-    for resource, has, asked in (("cpu,core", 3.5, 0.25), ("memory,byte", 2**31, 2**20), ("pods,integer", 110, 2)):
-        assert found[f"tj_cluster_allocatable{{{resource}}}"] == has
-        assert found[f"tj_cluster_requested{{{resource}}}"] == asked
-
-
 class Away:
     @property
     def queue(self) -> Any:
@@ -146,17 +101,6 @@ def test_while_redis_is_away_the_rest_is_shown_and_nothing_waits(report: Watcher
     assert found["tj_watcher_redis_up{}"] == 0
     assert found["tj_watch_age_seconds{nodes}"] == 1.0
     assert not [name for name in found if name.startswith(("tj_queue", "tj_cluster"))]
-
-
-# -- jobs by phase ---------------------------------------------------------------------------------
-def test_the_writer_keeps_the_count_of_jobs_by_phase() -> None:
-    bench = Bench()
-    bench.put(AITRAININGJOBS, job(1, phase="Pending"), named("b", job(2)))
-    assert alive(bench) == {"Pending": 1, "Running": 1}
-    bench.put(AITRAININGJOBS, job(3, phase="Running"))
-    assert alive(bench) == {"Running": 2}
-    bench.put(AITRAININGJOBS, gone(job(), 4))
-    assert alive(bench) == {"Running": 1}
 
 
 def test_a_list_takes_out_what_it_does_not_show_of_its_own_namespace_and_kind() -> None:
@@ -172,7 +116,3 @@ def test_a_list_takes_out_what_it_does_not_show_of_its_own_namespace_and_kind() 
 
 def named(name: str, projected: Projected) -> Projected:
     return replace(projected, change=replace(projected.change, key=JobKey(KEY.format(name)), name=name))
-
-
-def alive(bench: Bench) -> dict[str, int]:
-    return {phase: n for (_, phase), n in bench.writer.jobs.counts().items() if n}

@@ -18,9 +18,9 @@ from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.labels import JOB_UID
 from tjworker.api.resources import PODS
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.base import GroupResource, Transient
+from tjworker.base import Transient
 from tjworker.clock import ClusterClock
-from tjworker.history.records import DELETION_AT, GONE_AT, MOST_WORDS_CHARS, Entry, Story, kept_job, summary_of
+from tjworker.history.records import DELETION_AT, GONE_AT, Entry, Story
 from tjworker.history.store import LIVE_SECONDS, MOST_PODS, Bounds, Left
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
@@ -121,12 +121,6 @@ def test_a_pod_that_was_deleted_keeps_the_time_at_which_it_was_told_to_end(world
     assert pod["metadata"][DELETION_AT] == "2023-11-14T22:13:30Z"
 
 
-def test_a_job_that_ends_is_history_before_it_is_deleted(world: World) -> None:
-    world.job("ADDED")
-    world.job("MODIFIED", "Succeed", completionTime="2023-11-14T22:13:00Z")
-    assert world.story.summary.at == "2023-11-14T22:13:00Z"
-
-
 def test_news_that_comes_late_brings_no_deleted_job_back(world: World) -> None:
     world.job("ADDED")
     world.job("DELETED", "Running")
@@ -135,18 +129,9 @@ def test_news_that_comes_late_brings_no_deleted_job_back(world: World) -> None:
     assert world.story.summary.deleted_at
 
 
-def test_of_jobs_that_nobody_has_seen_no_pod_is_kept(world: World) -> None:
-    """Or whoever may make pods could fill the store."""
-    world.pod("DELETED", "p0", job="made-up")
-    world.historian.write()
-    assert len(world.store) == 0
-
-
 LISTS: dict[str, tuple[str, bool]] = {
     "the list of its kind": (AITRAININGJOBS, True),
-    "that of its kind in its namespace, where not all are served": (f"{AITRAININGJOBS}/default", True),
     "that of another namespace": (f"{AITRAININGJOBS}/other", False),
-    "that of another kind": ("pytorchjobs.kubeflow.org", False),
 }
 
 
@@ -204,14 +189,6 @@ def test_what_a_list_shows_of_a_job(sentence: str, world: World) -> None:
     assert found == (want, want_phases)
 
 
-def test_a_list_that_is_older_than_a_resumed_watch_takes_nothing_back(world: World) -> None:
-    world.job("ADDED", "Running")
-    world.job("MODIFIED", "Succeed", completionTime=to_rfc3339(NOW))
-    world.page(job_object("Running"), rv="6")
-    assert [moment.phase for moment in world.story.moments] == ["Running", "Succeed"]
-    assert world.story.summary.phase == "Succeed"
-
-
 def test_a_resumed_watch_that_is_older_than_a_list_adds_no_phase_behind_it(world: World) -> None:
     world.page(job_object(), rv="6")
     world.page(job_object("Running"), rv="9")
@@ -220,21 +197,6 @@ def test_a_resumed_watch_that_is_older_than_a_list_adds_no_phase_behind_it(world
         raw["metadata"]["resourceVersion"] = rv
         world.historian.see(AITRAININGJOBS, "MODIFIED", raw)
     assert [moment.phase for moment in world.story.moments] == ["Running", "Scaling"]
-
-
-@pytest.mark.parametrize("ended", [False, True], ids=["it leads on", "another watcher leads"])
-def test_a_list_that_waits_for_the_store_counts_until_its_term_ends(ended: bool, world: World) -> None:
-    world.store.away = True
-    world.page()
-    world.historian.write()
-    world.store.away = False
-    raw = job_object("Running")
-    world.store.put(
-        [Entry("default", "uid-digits", summary_of(AITRAININGJOBS, raw), 1e12, job=kept_job(raw))], world.now
-    )
-    if ended:
-        world.historian.end_term()
-    assert bool(world.story.summary.deleted_at) is not ended
 
 
 RESTORED = {"the watcher has run throughout": False, "the watcher was started after the restore": True}
@@ -264,18 +226,6 @@ def test_an_object_of_a_list_that_cannot_be_read_costs_the_others_nothing(world:
     with capture_logs():
         world.page(*odd, job_object("Running"))
     assert not world.story.summary.deleted_at
-
-
-def test_a_pod_that_cannot_be_kept_costs_the_job_and_its_other_pods_nothing(world: World) -> None:
-    before = lost()
-    world.job("ADDED", "Running")
-    meta = {"name": "odd", "namespace": "default", "uid": "odd", "labels": {JOB_UID: "uid-digits"}}
-    world.historian.see(PODS, "DELETED", {"metadata": meta, "status": {"containerStatuses": 7}})
-    world.pod("DELETED", "p1")
-    with capture_logs() as logged:
-        story = world.story
-    assert (story.summary.phase, [pod["metadata"]["uid"] for pod in story.pods]) == ("Running", ["p1"])
-    assert (lost() - before, len(logged)) == (1, 1)
 
 
 def test_an_entry_that_meets_a_bug_of_the_store_costs_the_others_nothing(
@@ -489,11 +439,9 @@ def test_what_of_a_job_is_news(sentence: str, world: World, monkeypatch: pytest.
 
 OVER: dict[str, tuple[str, str, str, list[str]]] = {
     "it runs": ("MODIFIED", "Running", "default", []),
-    "it waits": ("ADDED", "Pending", "default", []),
     "it has succeeded": ("MODIFIED", "Succeeded", "default", ["p0"]),
     "it has failed": ("MODIFIED", "Failed", "default", ["p0"]),
     "it is gone": ("DELETED", "Running", "default", ["p0"]),
-    "it is of another namespace": ("DELETED", "Running", "other", []),
 }
 
 
@@ -506,32 +454,6 @@ def test_which_pods_of_a_job_are_kept(sentence: str, world: World) -> None:
     assert [pod["metadata"]["uid"] for pod in world.story.pods] == want
     gone = "2023-11-14T22:13:20Z" if kind == "DELETED" else None
     assert [pod["metadata"].get(GONE_AT) for pod in world.story.pods] == [gone] * len(want)
-
-
-def test_so_many_pods_wait_and_each_write_makes_room(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING_PODS", 2)
-    world.job("ADDED", "Running")
-    before = lost()
-    for uid in ("p0", "p1", "p0", "p2"):
-        world.pod("DELETED", uid)
-    assert lost() - before == 1, "one pod counts once"
-    world.store.away = True
-    world.historian.write()
-    world.pod("DELETED", "p3")
-    assert lost() - before == 2, "what waits again counts again"
-    world.store.away = False
-    world.historian.write()
-    world.pod("DELETED", "p4")
-    assert sorted(pod["metadata"]["uid"] for pod in world.story.pods) == ["p0", "p1", "p4"]
-
-
-def test_a_job_of_another_controller_is_not_kept(world: World) -> None:
-    raw = {"kind": "TrainJob", "spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}
-    meta = {"name": "a", "namespace": "default", "uid": "u"}
-    for given, want in ((raw["spec"], 0), ({}, 1)):
-        world.historian.see(GroupResource("trainjobs.trainer.kubeflow.org"), "ADDED", {"metadata": meta, "spec": given})
-        world.historian.write()
-        assert len(world.store.summaries()) == want
 
 
 def test_pauses_grow_while_the_store_is_away_and_end_with_the_first_write_that_works(world: World) -> None:
@@ -547,24 +469,6 @@ def test_pauses_grow_while_the_store_is_away_and_end_with_the_first_write_that_w
     assert world.historian._pause_seconds() == 1
 
 
-def test_a_list_that_could_not_be_compared_is_compared_later(world: World) -> None:
-    world.job("ADDED")
-    world.job("MODIFIED", "Running")
-    world.historian.write()
-    world.new_historian()
-    world.listed("uid-another")
-    world.store.away = True
-    world.historian.write()
-    world.store.away = False
-    assert world.story.summary.deleted_at
-
-
-def test_a_message_is_cut(world: World) -> None:
-    world.job("ADDED")
-    world.job("MODIFIED", "Running", message="m" * (MOST_WORDS_CHARS + 1))
-    assert world.story.moments[0].message == "m" * MOST_WORDS_CHARS
-
-
 def test_the_end_of_the_watcher_writes_what_waits_and_closes_the_store(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -575,15 +479,6 @@ def test_the_end_of_the_watcher_writes_what_waits_and_closes_the_store(
     world.historian.start()
     world.historian.stop(10.0)
     assert (len(world.store), closed, lost() - before) == (1, [True], 0)
-
-
-def test_of_too_many_deleted_jobs_the_first_are_forgotten(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_GONE", 2)
-    for number in range(3):
-        raw = job_object("Running")
-        raw["metadata"] |= {"uid": f"uid-{number}"}
-        world.historian.see(AITRAININGJOBS, "DELETED", raw)
-    assert [uid for _, uid in world.historian._gone] == ["uid-1", "uid-2"]
 
 
 def test_a_job_of_a_real_watch_and_its_pod_reach_the_history() -> None:

@@ -176,21 +176,6 @@ def test_a_quiet_cluster_costs_no_task_no_list_and_no_write() -> None:
     assert lists == []
 
 
-def test_a_node_that_fails_wakes_the_job_with_a_pod_there() -> None:
-    bench = Bench()
-    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
-    bench.kube.create(PODS, "default", bench.pod("digits-trainer-0", made))
-    bench.settle()
-    node = bench.observed()[1].pods[0].node
-    assert bench.store.projection.nodes([node])
-    bench.cluster.fail_node(node, "gone")
-    for _ in range(10):
-        bench.cluster.advance(5)
-        bench.watcher.pump()
-    assert bench.published == [KEY]
-    assert bench.store.projection.nodes([node]) == {}
-
-
 @pytest.mark.parametrize("page_size", [1, 500])
 def test_a_new_watcher_finds_what_went_away_while_none_ran(page_size: int) -> None:
     bench = Bench(page_size=page_size)
@@ -228,18 +213,6 @@ def test_a_crd_that_is_installed_later_is_found() -> None:
     bench.kube.create(AITRAININGJOBS, "default", JOB)
     bench.settle()
     assert bench.observed()[0] is not None
-
-
-def test_a_job_that_is_gone_leaves_nothing_behind() -> None:
-    bench = Bench()
-    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
-    bench.kube.create(PODS, "default", bench.pod("digits-trainer-0", made))
-    bench.settle()
-    bench.kube.delete(AITRAININGJOBS, "default", "digits", uid=made["metadata"]["uid"])
-    for _ in range(3):
-        bench.cluster.advance(40)
-        bench.watcher.pump()
-    assert list(bench.store.projection.known_keys()) == []
 
 
 def test_history_that_is_compacted_away_makes_a_list_with_a_difference() -> None:

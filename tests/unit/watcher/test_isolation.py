@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from tests.support.scripted_api import pod
 from tjworker.api.resources import PODS
-from watcher.isolation import NAMES_REMEMBERED, Skipped, name_of
+from watcher.isolation import Skipped, name_of
 from watcher.known_objects import KnownObjects
 from watcher.projection import Projected
 
@@ -67,29 +67,6 @@ def test_a_listed_object_that_cannot_be_read_exists_for_the_sweep() -> None:
     known.page([pod("a", 1), unreadable("b", 2)])
     known.end_list(3)
     assert {name for _, name in known.existing()} == {"a", "b"}
-
-
-def test_an_object_that_cannot_be_read_and_was_never_known_is_gone_when_it_is_deleted() -> None:
-    known = KnownObjects(PODS, Skipped("pods"))
-    assert names(known.event("DELETED", unreadable("a", 2))) == ["a -"]
-
-
-def test_a_list_that_does_not_show_an_object_any_more_ends_its_count() -> None:
-    skipped = Skipped("pods")
-    known = KnownObjects(PODS, skipped)
-    known.page([unreadable("a", 1), unreadable("b", 2)])
-    known.begin_list()
-    known.page([unreadable("b", 2)])
-    known.end_list(3)
-    assert list(skipped.objects) == ["default/b"]
-
-
-def test_the_memory_is_bounded_and_the_count_is_not() -> None:
-    skipped = Skipped("pods")
-    known = KnownObjects(PODS, skipped)
-    with capture_logs():
-        known.page([unreadable(f"p{n}", n + 1) for n in range(NAMES_REMEMBERED + 50)])
-    assert (len(skipped.objects), skipped.times) == (NAMES_REMEMBERED, NAMES_REMEMBERED + 50)
 
 
 def test_an_object_of_any_form_has_a_name() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.trainer import RESOURCE, RUNTIMES, train_job
-from tests.unit.watcher.writing import Bench, gone, settle
+from tests.unit.watcher.writing import Bench, settle
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.base import JobKey
 from watcher.event_queue import ProjectedPage
@@ -35,17 +35,6 @@ def job(kind: str = "ClusterTrainingRuntime", **status: Any) -> Projected:
     return projected
 
 
-def test_a_bookmark_is_no_change() -> None:
-    bench = Bench()
-    bench.put(CLUSTER, position=50, listed=True)
-    bench.put(CLUSTER, position=70)
-    bench.put(CLUSTER, runtime(80), position=80)
-    bench.put(CLUSTER, position=90)
-    bench.writer._now = lambda: 10.0
-    bench.step()
-    assert bench.store.projection.checkpoint().progress[CLUSTER] == 80
-
-
 @dataclass(frozen=True)
 class Case:
     job: Projected
@@ -56,9 +45,7 @@ class Case:
 BEGUN: dict[str, Any] = {"phase": "Running", "snapshot": {"name": "torch-distributed"}}
 CASES: dict[str, Case] = {
     "A runtime that comes wakes the job that waits for it.": Case(job(), runtime(60)),
-    "A runtime that goes wakes it, too: its condition may change.": Case(job(), gone(runtime(50), 60)),
     "Another runtime wakes nobody.": Case(job(), runtime(60, "other"), want=False),
-    "A runtime of the job's own namespace wakes it.": Case(job("TrainingRuntime"), runtime(60, namespace="default")),
     "A runtime of another namespace does not.": Case(
         job("TrainingRuntime"), runtime(60, namespace="kube-public"), want=False
     ),
@@ -80,16 +67,6 @@ def test_who_is_woken(sentence: str) -> None:
     bench.put(case.change.change.resource, case.change, position=60)
     assert bench.published == ([JOB] if case.want else [])
     assert bench.store.projection.view(JOB).seen.get(case.change.change.resource) == 60, "before the job is woken"
-
-
-def test_a_job_that_is_gone_is_not_woken() -> None:
-    bench = Bench()
-    bench.sync()
-    bench.put(RESOURCE, job(), position=55)
-    bench.put(RESOURCE, gone(job(), 56), position=56)
-    settle(bench)
-    bench.put(CLUSTER, runtime(60), position=60)
-    assert bench.published == []
 
 
 def test_before_a_page_of_a_list_wakes_a_job_what_was_read_is_outdated() -> None:

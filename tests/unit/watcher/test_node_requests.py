@@ -18,7 +18,7 @@ from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, decode_no
 from tjworker.api.placement import may_go_to
 from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, encode_waiting_pods, is_waiting_name
 from tjworker.settings import Settings
-from watcher.node_requests import ClusterRequests, RequestBook
+from watcher.node_requests import RequestBook
 
 Json = dict[str, Any]
 ONE = NodeRequests(1000, 5, 0, 0, 1)
@@ -38,12 +38,10 @@ PODS = {
     "a pod on a node": (a_pod(), {"n": ONE}),
     "a pod that waits for a node": (a_pod("", phase="Pending"), {WAITING: ONE}),
     "a pod with a node that has not started": (a_pod(phase="Pending"), {"n": ONE}),
-    "a pod of which the kubelet says nothing": (a_pod(phase="Unknown"), {"n": ONE}),
     "a pod that is going, on its node until it has gone": (a_pod(going=True), {"n": ONE}),
     "a pod that is going and never had one": (a_pod("", going=True, phase="Pending"), {}),
     "a pod that may not be scheduled yet": (a_pod("", gates=True, phase="Pending"), {}),
     "a pod that has succeeded": (a_pod(phase="Succeeded"), {}),
-    "a pod that has failed": (a_pod(phase="Failed"), {}),
     "a pod that no API server lets in takes its place all the same": (a_pod(cpu="one"), {"n": NodeRequests(pods=1)}),
 }
 
@@ -58,21 +56,6 @@ def test_where_a_pod_counts(sentence: str) -> None:
     assert any(map(is_waiting_name, found)) is (WAITING in want)
     book.remove(("default", "p"))
     assert book.touched() == dict.fromkeys(found, NOTHING)
-
-
-def test_the_same_again_and_older_news_change_nothing() -> None:
-    book = RequestBook()
-    book.put(("default", "p"), a_pod(), 5)
-    book.touched()
-    book.put(("default", "p"), a_pod(), 5)
-    book.put(("default", "p"), a_pod("other"), 4)
-    book.put(("default", "p"), a_pod(), 6)
-    assert book.touched() == {}
-    book.put(("default", "p"), a_pod("", cpu="2"), 7)
-    two = NodeRequests(2000, 5, 0, 0, 1)
-    found = book.touched()
-    (name,) = filter(is_waiting_name, found)
-    assert found == {"n": NOTHING, WAITING: two, name: WaitingPods(two, 1, "default/p")}
 
 
 def waiting(book: RequestBook) -> list[WaitingPods]:
@@ -94,7 +77,6 @@ DIFFERENT: dict[str, tuple[tuple[str, str], Json]] = {
     "another namespace": (("other", "p"), {}),
     "another priority": (("default", "p"), {"priority": 5}),
     "another node selector": (("default", "p"), {"nodeSelector": {"disk": "ssd"}}),
-    "another toleration": (("default", "p"), {"tolerations": [{"key": "gpu", "operator": "Exists"}]}),
 }
 
 
@@ -126,16 +108,6 @@ def test_a_pod_that_says_too_much_about_where_it_may_go_can_go_nowhere() -> None
     book.put(("default", "p"), pod, 1)
     (found,) = waiting(book)
     assert not may_go_to(make_node("a").build(), found.constraints)
-
-
-def test_sums_of_several_informers_are_one() -> None:
-    loads = ClusterRequests()
-    loads.update("pods/a", {"n": ONE, "m": ONE})
-    loads.update("pods/b", {"n": ONE})
-    assert loads.everything() == {"n": ONE.plus(ONE), "m": ONE}
-    assert loads.touched() == {}
-    loads.update("pods/a", {"n": NOTHING, "m": NOTHING})
-    assert loads.touched() == {"n": ONE, "m": NOTHING}
 
 
 def random_pod(rng: random.Random, name: str) -> Json:

@@ -35,17 +35,6 @@ def test_what_a_resumed_watch_gives_after_the_list_is_not_taken(swept: str, monk
     assert "late" not in second.view().children.get(PODS, {})
 
 
-def test_what_a_resumed_watch_gives_after_redis_was_lost_is_not_taken() -> None:
-    second = Bench(whole().store, token=2)
-    second.store.flush()
-    before = second.events
-    second.put(AITRAININGJOBS, job(60))
-    assert second.relists == 1
-    before.put(WatchEvents(PODS, (pod(1010, name="late"),), 1010, resumed=True))
-    second.step()
-    assert "late" not in second.view().children.get(PODS, {})
-
-
 def test_progress_from_before_a_loss_is_not_written_after_it() -> None:
     """Redis came back older: what a reflector had shown is not all in it. Whoever goes on from there would miss
     some."""
@@ -79,7 +68,6 @@ class Anew:
 ANEW = {
     "A list that is behind what an earlier writer saw is of another history.": Anew(49),
     "A list at the same place goes on.": Anew(50, want=False),
-    "A list of another cluster is of another history, however far it is.": Anew(900, "blue"),
     "A cluster that may not be named is known by its versions alone.": Anew(900, "", want=False),
     "A cluster that may not be named is known by its versions, also when they went back.": Anew(7, ""),
     "A list that shows an object older than it was is of another history.": Anew(900, rewound=True),

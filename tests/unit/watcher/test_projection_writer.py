@@ -11,25 +11,9 @@ from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.projection.objects import KEY
 from tests.unit.watcher.writing import SOURCES, Bench, Died, job, pod, whole
 from tjworker.api.resources import NODES, PODS
-from tjworker.base import Fenced, JobKey, Transient
+from tjworker.base import JobKey, Transient
 from watcher.event_queue import Batch, WatchEvents
 from watcher.projection import Projected
-
-
-def test_a_change_is_written_and_its_job_published_once() -> None:
-    bench = Bench()
-    bench.put(AITRAININGJOBS, job())
-    bench.put(PODS, pod(20), pod(21))
-    assert list(bench.view().children[PODS]) == ["p0"]
-    assert bench.published == [KEY]
-
-
-def test_views_may_be_decided_on_only_when_every_list_is_in() -> None:
-    bench = Bench()
-    for source in SOURCES:
-        assert not bench.view().synced
-        bench.put(source, position=5, listed=True, existing=frozenset())
-    assert bench.view().synced
 
 
 def test_an_empty_redis_makes_everything_listed_again_before_views_are_decided_on() -> None:
@@ -47,15 +31,6 @@ def test_an_empty_redis_makes_everything_listed_again_before_views_are_decided_o
     assert list(bench.view().children[PODS]) == ["p0"]
 
 
-def test_an_empty_redis_is_noticed_without_any_change_in_the_cluster() -> None:
-    bench = Bench()
-    bench.put(PODS, position=5)
-    bench.store.flush()
-    bench.writer._now = lambda: 10.0
-    bench.step()
-    assert bench.relists == 1
-
-
 def test_keys_that_could_not_be_published_go_out_later(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
     monkeypatch.setattr("watcher.redis_retry.FIRST_WAIT_SECONDS", 0.001)
@@ -70,24 +45,6 @@ def test_keys_that_could_not_be_published_go_out_later(monkeypatch: pytest.Monke
     bench.publish = flaky
     bench.put(AITRAININGJOBS, job())
     assert bench.published == [KEY]
-
-
-def test_a_writer_that_is_no_longer_leader_stops_and_writes_nothing() -> None:
-    bench = Bench()
-    Bench(bench.store, token=2)
-    with pytest.raises(Fenced):
-        bench.put(AITRAININGJOBS, job())
-    assert bench.view().job is None
-
-
-def test_a_second_writer_is_told_where_to_begin_and_the_first_one_may_not_move_that_any_more() -> None:
-    first = whole()
-    first.put(PODS, pod(60), position=60)
-    start = Bench(first.store, token=2).writer.lead()
-    assert (start.cluster, start.positions) == ("red", {AITRAININGJOBS: 50, PODS: 60})
-    with pytest.raises(Fenced):
-        first.put(PODS, pod(70), position=70)
-    assert first.store.projection.checkpoint().progress[PODS] == 60
 
 
 def test_a_key_that_the_last_watcher_queued_and_did_not_publish_is_published_by_the_next() -> None:
@@ -113,7 +70,6 @@ GATHERS: dict[str, tuple[Sequence[tuple[float, str]], bool]] = {
     "what jobs bring that come one after another": ([(s, name) for name in "abcdefg" for s, _ in A_JOB], False),
     "what comes beside many of one job": (((0.0, "a" * 50),), True),
     "what comes beside those of many jobs": (((0.0, "abcdefgh"),), True),
-    "what comes beside those of many jobs, a little at a time": ([(0.01, name) for name in "abcdefgh"], True),
     "what comes when many have been quiet for a moment": (((0.0, "abcdefgh" * 20), (0.2, "")), False),
     "one of few a second": ([(0.06, "abc")] * 10, False),
 }

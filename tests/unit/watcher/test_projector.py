@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from structlog.testing import capture_logs
 
-from tests.support.scripted_api import pod
 from tjworker.api.resources import PODS
-from tjworker.base import JsonDict, Transient
+from tjworker.base import Transient
 from tjworker.kube.reflector import Closed
 from watcher.event_queue import EventQueue
 from watcher.outage import Outage
@@ -18,24 +16,6 @@ from watcher.projector import Projector
 
 def projector(queue: EventQueue, cluster_id: Callable[[], str] = lambda: "red", *, resumes: str = "") -> Projector:
     return Projector(PODS, queue, cluster_id, Outage(lambda: 0.0), resumes=resumes)
-
-
-def unreadable(name: str, version: int) -> JsonDict:
-    return {**pod(name, version), "status": {"containerStatuses": ["this is no container"]}}
-
-
-def test_an_object_that_cannot_be_projected_is_left_out_and_logged_and_the_others_go_on() -> None:
-    queue = EventQueue(10)
-    handler = projector(queue)
-    with capture_logs() as lines:
-        handler.list_begins()
-        handler.page([pod("a", 1), unreadable("b", 2), pod("c", 3)], 10)
-        handler.list_ends(10)
-        handler.events([("ADDED", unreadable("d", 11)), ("DELETED", unreadable("e", 12)), ("ADDED", pod("f", 13))], 13)
-    batches = queue.take(0)
-    assert [change.change.name for batch in batches for change in batch.changes] == ["a", "c", "e", "f"]
-    assert [line["name"] for line in lines if line["log_level"] == "error"] == ["default/b", "default/d"]
-    assert handler.skipped.times == 2
 
 
 @pytest.mark.parametrize(("cluster", "goes_on"), [("red", True), ("blue", False), ("", False)])

@@ -10,21 +10,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.support.scripted_api import pod as raw_pod
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.watcher.writing import pod
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
-from tjworker.kube.reflector import Closed
 from tjworker.store.projection import Change
-from watcher.delay_queue import DUE_LIMIT, OVERDUE_SECONDS, DelayQueue
+from watcher.delay_queue import DelayQueue
 from watcher.event_queue import EventQueue, Forbidden, ListEnd, WatchEvents
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
-from watcher.outage import Outage
-from watcher.progress import BeganAnew, ClusterHistory, ProjectionProgress
+from watcher.progress import ProjectionProgress
 from watcher.projection import Projected
 
 
@@ -84,15 +81,6 @@ def test_what_is_known_of_objects_is_the_newest_whatever_comes_late(seed: int) -
         assert len(book) == len(model.known)
 
 
-@pytest.mark.parametrize(("shown", "rewound"), [(9, True), (10, False), (11, False)])
-def test_a_list_has_gone_back_when_it_shows_an_object_older_than_it_was(shown: int, rewound: bool) -> None:
-    book = KnownObjects(PODS, Skipped("pods"))
-    book.event("ADDED", raw_pod("a", 10))
-    book.begin_list()
-    book.page([raw_pod("a", shown)])
-    assert book.rewound is rewound
-
-
 # -- progress --------------------------------------------------------------------------------------
 def listing(source: str, position: int, *, swept_first: bool = False) -> ListEnd:
     return ListEnd(source, position, existing=frozenset() if swept_first else None)
@@ -146,21 +134,6 @@ def test_when_every_list_is_in(what: str) -> None:
     assert progress.unserved == {source.partition("/")[2] for source in refused - listed}
 
 
-def test_what_is_of_all_namespaces_is_waited_for_also_when_it_is_refused() -> None:
-    progress = ProjectionProgress(["pods"])
-    progress.note(Forbidden("pods"))
-    assert (progress.complete, progress.unserved) == (False, frozenset())
-
-
-def test_a_list_beside_a_resumed_watch_may_be_behind_that_watch() -> None:
-    history = ClusterHistory("red", {"pods": 50})
-    history.check(WatchEvents("pods", position=90, resumed=True))
-    history.check(ListEnd("pods", 60, cluster="red"))
-    history.check(WatchEvents("pods", position=95))
-    with pytest.raises(BeganAnew):
-        history.check(ListEnd("pods", 80, cluster="red"))
-
-
 # -- timers of finished jobs -----------------------------------------------------------------------
 class Queue:
     """In the place of the work queue: what it was asked for."""
@@ -196,95 +169,6 @@ def timers(clock: list[float]) -> tuple[Queue, DelayQueue]:
     return queue, DelayQueue(cast(Any, queue), cast(Any, lambda call: call()))
 
 
-def test_each_ttl_is_written_once_whenever_the_job_is_seen() -> None:
-    clock = [1000.0]
-    queue, delays = timers(clock)
-    delays.note(finished("a", 1030.0))
-    delays.note(finished("b", 990.0))
-    delays.note(finished("c", None))
-    delays.write_noted()
-    assert queue.timers == [("x/default/a", 30.0), ("x/default/b", 0.0)]
-    delays.write_noted()
-    assert len(queue.timers) == 2, "once"
-    delays.note(finished("a", 1030.0))
-    delays.write_noted()
-    assert queue.timers[2:] == [("x/default/a", 30.0)]
-
-
-@pytest.mark.parametrize(("late", "want"), [(59.0, False), (60.0, False), (60.5, True), (9999.0, True)])
-def test_a_finished_job_is_overdue_a_minute_after_its_ttl(late: float, want: bool) -> None:
-    clock = [1000.0]
-    queue, delays = timers(clock)
-    delays.note(finished("b", 1000.0))
-    delays.note(finished("a", 1000.0))
-    delays.note(finished("later", 1_000_000.0))
-    clock[0] += late
-    assert OVERDUE_SECONDS == 60.0
-    assert delays.queue_overdue() == (["x/default/a", "x/default/b"] if want else [])
-    assert len(queue.added) == int(want), "Redis is not asked for nothing"
-
-
-def test_a_job_whose_ttl_was_taken_away_or_that_went_is_not_overdue() -> None:
-    clock = [1000.0]
-    _, delays = timers(clock)
-    delays.note(finished("a", 1000.0))
-    delays.note(finished("a", None))
-    clock[0] += 3600
-    assert delays.queue_overdue() == []
-
-
-def test_as_many_are_drained_as_one_look_may_take() -> None:
-    queue, delays = timers([0.0])
-    delays.drain()
-    assert queue.limits == [DUE_LIMIT] == [1000]
-
-
-# -- an outage -------------------------------------------------------------------------------------
-def test_an_outage_lasts_from_the_first_failure_to_the_last_recovery() -> None:
-    clock = [100.0]
-    outage = Outage(lambda: clock[0])
-    with capture_logs() as lines:
-        for seconds, what in ((0, "fails pods"), (10, "fails nodes"), (20, "works pods"), (25, "works nodes")):
-            clock[0] = 100.0 + seconds
-            verb, _, source = what.partition(" ")
-            getattr(outage, verb)(*((source, "refused") if verb == "fails" else (source,)))
-        clock[0] = 200.0
-        outage.fails("pods", "again")
-        clock[0] = 203.0
-        outage.works("pods")
-    loud = [line for line in lines if line["log_level"] != "debug"]
-    assert [line["log_level"] for line in loud] == ["warning", "info"] * 2
-    assert [line["failed_for_seconds"] for line in loud if line["log_level"] == "info"] == [25.0, 3.0]
-    assert loud[0]["resource"] == "pods"
-
-
-# -- the queue between threads ---------------------------------------------------------------------
-SIZES: dict[str, tuple[list[int], int, list[int]]] = {
-    # changes of each batch, the limit of a take, how many batches are taken
-    "all that fit": ([1, 1, 1], 5, [3]),
-    "up to the limit and no more": ([1, 1, 1], 2, [2, 1]),
-    "a batch is not cut": ([3, 1], 2, [1, 1]),
-    "one that goes beyond is the last": ([1, 3, 1], 2, [2, 1]),
-    "batches without changes cost nothing, and those in a row are one": ([0, 0, 2, 0], 2, [2, 1]),
-    "a limit that is met exactly": ([2, 0, 1], 2, [1, 2]),
-}
-
-
-@pytest.mark.parametrize("what", SIZES)
-def test_how_many_are_taken_at_once(what: str) -> None:
-    sizes, limit, want = SIZES[what]
-    events = EventQueue(100)
-    for number, size in enumerate(sizes):
-        events.put(WatchEvents(PODS, tuple(pod(number + 1) for _ in range(size)), number))
-    assert len(events) == sum(sizes)
-    taken = [events.take(0, limit=limit) for _ in want]
-    assert [len(batches) for batches in taken] == want
-    together = [batch.position for batches in taken for batch in batches]
-    # Of batches without changes in a row, the last position holds.
-    assert together == [n for n, size in enumerate(sizes) if size or n + 1 == len(sizes) or sizes[n + 1]]
-    assert (len(events), events.take(0)) == (0, [])
-
-
 def in_threads(count: int, call: Callable[[int], None]) -> list[threading.Thread]:
     threads = [threading.Thread(target=call, args=(number,), daemon=True) for number in range(count)]
     for thread in threads:
@@ -302,12 +186,3 @@ def test_all_who_wait_for_room_go_on_when_there_is_room_for_all() -> None:
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     assert {batch.position for batch in events.take(0)} == {10, 11, 12}
-
-
-def test_a_closed_queue_is_empty_and_takes_nothing() -> None:
-    events = EventQueue(3)
-    events.put(WatchEvents(PODS, (pod(1),), 1))
-    events.close()
-    assert (len(events), events.take(0), events.take(PATIENCE_SECONDS)) == (0, [], [])
-    with pytest.raises(Closed):
-        events.put(WatchEvents(PODS))

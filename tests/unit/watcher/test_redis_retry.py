@@ -14,7 +14,7 @@ from tests.unit.watcher.projection.objects import KEY
 from tests.unit.watcher.writing import Bench, job
 from tjworker.base import Fenced, JobKey, Terminal, Transient
 from tjworker.store.projection import Change, Lost
-from watcher.redis_retry import RedisRetry, Stopped
+from watcher.redis_retry import RedisRetry
 
 
 def test_a_redis_that_is_away_is_waited_for_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,12 +75,3 @@ def test_redis_is_no_longer_away_once_it_comes_back(sentence: str, monkeypatch: 
         with pytest.raises(case.want_raised):
             retry(call)
     assert (seen, retry.away) == ([False, True, True], False)
-
-
-def test_a_term_that_ends_while_redis_is_away_does_not_say_that_it_is_back() -> None:
-    stopped = threading.Event()
-    stopped.set()
-    retry = RedisRetry(stopped, lambda: 0.0)
-    with pytest.raises(Stopped):
-        retry(_raise(Transient("refused")))
-    assert retry.away

@@ -200,10 +200,3 @@ def test_whatever_dies_and_whenever_redis_ends_up_with_what_there_is(run: int) -
     history = History(seed)
     history.play()
     assert held(history.store) == held(history.truth()), f"seed {seed}"
-
-
-def test_in_such_a_history_resumed_watches_do_most_of_the_work() -> None:
-    made = [History(seed) for seed in range(5)]
-    for history in made:
-        history.play()
-    assert sum(history.followed for history in made) > 5 * STEPS

@@ -19,9 +19,8 @@ from tests.unit.watcher.test_in_process import JOB, KEY
 from tests.unit.watcher.test_in_process import Bench as Local
 from tjworker.api.node_requests import decode_node_requests
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
-from tjworker.base import Fenced, GroupResource, JobKey, JsonDict, Transient
+from tjworker.base import Fenced, GroupResource, JobKey, JsonDict
 from tjworker.kube.resources import WATCHED
-from watcher.event_queue import ListEnd, WatchEvents
 
 NEW = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/new")
 FOLLOWED = {AITRAININGJOBS, PODS, SERVICES, REPLICASETS, BATCH_JOBS}
@@ -77,23 +76,6 @@ def test_what_happened_while_no_watcher_ran_is_seen_without_a_list() -> None:
     assert bench.following() == FOLLOWED
 
 
-def test_a_job_that_was_deleted_while_no_watcher_ran_is_gone_without_a_list() -> None:
-    bench = Bench()
-    bench.kube.delete(AITRAININGJOBS, "default", "digits", uid=bench.job["metadata"]["uid"])
-    bench.cluster.run_until_idle()
-    bench.successor().pump()
-    assert bench.store.projection.view(KEY).job is None
-
-
-def test_a_watcher_that_dies_before_its_list_leaves_the_next_one_where_it_was() -> None:
-    bench = Bench()
-    for number in range(2):
-        bench.delete_pod(number)
-        bench.successor().pump()
-        assert len(bench.pod_names()) == 1 - number
-    assert bench.following() == FOLLOWED
-
-
 def test_what_nothing_happened_to_is_neither_written_nor_queued() -> None:
     bench = Bench()
     applied: list[object] = []
@@ -124,17 +106,6 @@ def test_once_the_lists_are_in_the_resumed_watches_are_over_and_each_event_comes
     assert bench.pod_names() == ["digits-trainer-0"]
 
 
-def test_what_only_a_list_can_tell_is_mended_by_it() -> None:
-    """A pod without an owner by now: the event does not say whose it was."""
-    bench = Bench()
-    bench.kube.merge_patch(PODS, "default", "digits-trainer-1", {"metadata": {"ownerReferences": None}})
-    watcher = bench.successor()
-    watcher.pump()
-    watcher.lists = True
-    watcher.pump()
-    assert bench.pod_names() == ["digits-trainer-0"]
-
-
 def test_sums_of_loads_stay_as_they_were_until_the_list_and_are_right_then() -> None:
     bench = Bench()
     node = bench.observed()[1].pods[0].node
@@ -160,11 +131,6 @@ def empty_redis(bench: Bench) -> None:
 
 def another_version(bench: Bench) -> None:
     bench.store.projection.mark_synced(bench.token, form="another")
-
-
-def half_made(bench: Bench) -> None:
-    bench.store.projection.reset(bench.token)
-    bench.store.projection.apply(bench.token, (), progress={PODS: 1, AITRAININGJOBS: 1})
 
 
 def another_cluster(bench: Bench) -> None:
@@ -198,7 +164,6 @@ DISTRUST = {
     ),
     "An empty Redis is filled by lists.": Distrust(empty_redis, FOLLOWED),
     "A projection of another version of the code is listed.": Distrust(another_version, FOLLOWED),
-    "A projection that is half made is listed.": Distrust(half_made, FOLLOWED),
     "Another cluster is listed, however far its versions are.": Distrust(another_cluster, FOLLOWED),
 }
 
@@ -217,20 +182,6 @@ def test_where_the_projection_means_nothing_everything_is_listed_at_once(name: s
     assert bench.listed() & FOLLOWED == case.want
     assert bench.following() == set()
     assert bench.pod_names() == ["digits-trainer-0"]
-
-
-def test_a_redis_that_came_back_older_is_followed_from_where_it_is() -> None:
-    """Projection and progress are of one moment, whichever it is."""
-    bench = Bench()
-    older = bench.store.snapshot()
-    bench.delete_pod(1)
-    bench.settle()
-    assert bench.pod_names() == ["digits-trainer-0"]
-    bench.store.restore(older)
-    assert len(bench.pod_names()) == 2
-    bench.successor().pump()
-    assert bench.pod_names() == ["digits-trainer-0"]
-    assert bench.following() == FOLLOWED
 
 
 def test_a_redis_that_comes_back_older_under_a_resumed_watch_is_listed() -> None:
@@ -258,46 +209,3 @@ def test_of_two_watchers_the_older_one_can_write_nothing_more() -> None:
     assert len(bench.pod_names()) == 2
     bench.watcher.pump()
     assert bench.pod_names() == ["digits-trainer-0"]
-
-
-def test_an_api_server_that_is_away_at_first_is_waited_for_and_nothing_is_lost() -> None:
-    bench = Bench()
-    bench.delete_pod(1)
-    watcher = bench.successor()
-    away = [True]
-
-    def fault(method: str, path: str, after: bool) -> None:
-        if away[0]:
-            raise Transient("connection refused")
-
-    watcher.transport._fault = fault
-    for _ in range(3):
-        watcher.pump()
-    assert len(bench.pod_names()) == 2
-    away[0] = False
-    watcher.pump()
-    assert bench.pod_names() == ["digits-trainer-0"]
-    assert bench.listed() & FOLLOWED == set()
-
-
-def test_nothing_of_another_cluster_is_written_before_the_lists_tell_it() -> None:
-    bench = Bench()
-    another_cluster(bench)
-    watcher = bench.successor()
-    watcher._lead()
-    watcher._run_ahead()
-    assert bench.following() == set()
-    assert bench.store.projection.view(NEW).job is None
-
-
-def test_a_resumed_watch_says_nothing_of_loads_since_it_does_not_know_every_pod() -> None:
-    bench = Bench()
-    bench.kube.create(PODS, "default", bench.pod("digits-trainer-2", bench.job))
-    bench.cluster.run_until_idle()
-    watcher = bench.successor()
-    watcher._lead()
-    pods = next(one for one in watcher.resumed_watches if one.resource == PODS)
-    pods.step()
-    batches = watcher.feed.queue.take(0)
-    assert [change.change.name for batch in batches for change in batch.changes][:1] == ["digits-trainer-2"]
-    assert [one for one in batches if isinstance(one, ListEnd | WatchEvents) and one.requests] == []

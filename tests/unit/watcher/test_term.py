@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from benchmarks.support.inprocess import InProcessWatcher
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_history import MemoryHistory
-from tests.unit.watcher.test_in_process import JOB, KEY, Bench
+from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.resources import PODS
 from tjworker.history.store import Bounds
 from tjworker.kube.reflector import Closed
 from watcher.event_queue import WatchEvents
 from watcher.historian import Historian
 from watcher.progress import BeganAnew
-from watcher.term import Term
 
 
 def with_two_pods() -> Bench:
@@ -32,22 +28,6 @@ def delete(bench: Bench, name: str) -> None:
     pod = bench.kube.get(PODS, "default", name)
     assert pod is not None
     bench.kube.delete(PODS, "default", name, uid=pod["metadata"]["uid"], grace_seconds=0)
-
-
-def test_after_a_loss_everything_is_listed_by_new_reflectors_and_nothing_is_resumed() -> None:
-    bench = with_two_pods()
-    watcher = bench.new_watcher()
-    watcher.lists = False
-    watcher.pump()
-    before = watcher.feed
-    assert before.resumed
-    bench.store.flush()
-    for _ in range(2):
-        bench.cluster.advance(3)
-        watcher.pump()
-    assert (watcher.feed is before, watcher.feed.resumed) == (False, {})
-    assert all(one.stopped for one in (*before.reflectors, *before.resumed.values()))
-    assert (bench.store.projection.view(KEY).synced, len(bench.observed()[1].pods)) == (True, 2)
 
 
 def test_what_was_read_before_a_loss_is_not_written_after_it() -> None:
@@ -83,25 +63,6 @@ def test_each_time_that_everything_is_listed_again_what_has_gone_is_swept() -> N
             bench.cluster.advance(3)
             bench.watcher.pump()
         assert [pod.name for pod in bench.observed()[1].pods] == ["digits-trainer-0"]
-
-
-def test_the_threads_of_earlier_lists_are_not_remembered() -> None:
-    """A Redis that evicts keys makes one term list again and again."""
-    bench = with_two_pods()
-
-    class Threaded(InProcessWatcher):
-        def _run(self, name: str, target: Callable[[], None]) -> None:
-            Term._run(self, name, lambda: None)
-            self._threads[-1].join()
-
-    term = Threaded(bench.cluster.apiserver.handle, bench.store, bench.published.extend, now=bench.cluster.clock)
-    term.pump()
-    first = len(term._threads)
-    for _ in range(3):
-        bench.store.flush()
-        bench.cluster.advance(3)
-        term.pump()
-    assert len(term._threads) <= first
 
 
 def test_the_history_of_jobs_hears_of_a_restored_cluster_and_of_no_loss_of_redis(

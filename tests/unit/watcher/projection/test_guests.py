@@ -51,17 +51,6 @@ def test_of_its_status_only_our_own_is_kept(kind: JobKind) -> None:
 
 
 @ALL_KINDS
-def test_one_that_has_ended_is_known_to_have_ended(kind: JobKind) -> None:
-    # That of a TrainJob stands in its runtime.
-    runtime = {"spec": {"template": {"spec": {"ttlSecondsAfterFinished": 60}}}}
-    own = {**OWN, "snapshot": runtime} if kind.companions else OWN
-    kept = project(kind.resource, job(kind, {MEMORY: own}, ttlSecondsAfterFinished=60))
-    assert kept is not None
-    assert (kept.change.finished, kept.expires_at) == (True, 1_767_225_660.0)
-    assert parse(kind.resource, orjson.loads(kept.change.record or b"")).status.ended
-
-
-@ALL_KINDS
 def test_another_controllers_job_is_none_of_ours(kind: JobKind) -> None:
     if kind.group != "kubeflow.org":
         pytest.skip("only Kubeflow's have managedBy")

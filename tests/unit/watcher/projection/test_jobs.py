@@ -9,25 +9,12 @@ import orjson
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS
-from tests.unit.watcher.projection.objects import JOB, KEY
+from tests.unit.watcher.projection.objects import JOB
 from tjworker.api.kinds import parse
 from tjworker.api.kinds.base import LEFT_OUT
 from tjworker.api.model import InvalidJob
 from watcher.projection import project
 from watcher.projection.jobs import TOO_DEEP
-
-
-def test_a_job_keeps_its_spec_and_status_whole_but_no_bookkeeping_of_others() -> None:
-    projected = project(AITRAININGJOBS, JOB)
-    assert projected is not None
-    change = projected.change
-    assert (change.key, change.is_job, change.finished, change.rv) == (KEY, True, False, 7)
-    assert change.record is not None
-    raw = orjson.loads(change.record)
-    assert raw["spec"] == JOB["spec"]
-    assert raw["status"] == JOB["status"]
-    assert raw["metadata"]["annotations"] == {"Preempted": "by hand"}
-    assert "managedFields" not in raw["metadata"]
 
 
 def test_what_of_its_metadata_a_running_job_keeps() -> None:
@@ -110,13 +97,6 @@ def test_a_job_that_is_nested_too_deep_to_be_kept_is_kept_as_unreadable(depth: i
     assert isinstance(job, InvalidJob)
     assert [str(error) for error in job.errors] == [f"spec: {TOO_DEEP}"]
     assert (job.uid, job.resource_version) == (JOB["metadata"]["uid"], 7)
-
-
-def test_a_job_just_shallow_enough_is_kept_whole() -> None:
-    spec = {**JOB["spec"], "deep": nested(200)}
-    projected = project(AITRAININGJOBS, {**JOB, "spec": spec})
-    assert projected is not None
-    assert orjson.loads(projected.change.record or b"")["spec"] == spec
 
 
 def test_an_ended_job_is_woken_when_the_time_of_its_tensorboard_is_over() -> None:

@@ -36,7 +36,6 @@ def test_a_node_keeps_its_health_and_what_it_has() -> None:
 
 SIGNALS: dict[str, tuple[dict[str, Any], bool]] = {
     "A heartbeat is no news.": (changed("status.conditions.0.lastHeartbeatTime", "2026-01-01T01:00:00Z"), False),
-    "A label is no news for the jobs.": (changed("metadata.labels", {}), False),
     "A change of readiness is.": (changed("status.conditions.0.status", "True"), True),
     "A taint that goes is.": (changed("spec.taints", []), True),
     "A condition that appears is.": (changed("status.conditions.1.status", "True"), True),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.watcher.projection.objects import KEY, OWNER, meta
-from tjworker.api.resources import BATCH_JOBS, PODS, SERVICES
+from tjworker.api.resources import PODS, SERVICES
 from tjworker.base import GroupResource
 from watcher.projection import project
 
@@ -28,12 +28,6 @@ OWNERS: dict[str, OwnerCase] = {
     "A controlling owner of our kind names the job.": OwnerCase(
         SERVICES, [OWNER], want_key=KEY, want_job_uid="job-uid"
     ),
-    "The version of the owner's group does not matter.": OwnerCase(
-        BATCH_JOBS,
-        [{**OWNER, "apiVersion": "paddlepaddle.org/v1alpha1", "kind": "TrainingJob"}],
-        want_key="trainingjobs.paddlepaddle.org/default/digits",
-        want_job_uid="job-uid",
-    ),
     "An owner that does not control is none.": OwnerCase(PODS, [{**OWNER, "controller": False}], OURS),
     "A kind of the same name in another group is a stranger.": OwnerCase(
         PODS, [{**OWNER, "apiVersion": "example.com/v1"}]
@@ -43,7 +37,6 @@ OWNERS: dict[str, OwnerCase] = {
         PODS, [RS], OURS, want_key="trainingjobs.paddlepaddle.org/default/mnist", want_job_uid="ju"
     ),
     "A pod of a stranger's ReplicaSet is a stranger.": OwnerCase(PODS, [RS], {"app": "web"}),
-    "A service of a ReplicaSet is a stranger.": OwnerCase(SERVICES, [RS], OURS),
     "Of several owners the controlling one counts.": OwnerCase(
         PODS, [{**RS, "controller": False}, OWNER], want_key=KEY, want_job_uid="job-uid"
     ),

@@ -7,28 +7,13 @@ from typing import Any
 import pytest
 
 from tests.unit.watcher.projection.objects import meta
-from tjworker.api.observed import ServiceRecord, WorkloadRecord
+from tjworker.api.observed import WorkloadRecord
 from tjworker.api.records_json import decode
-from tjworker.api.resources import BATCH_JOBS, REPLICASETS, SERVICES
+from tjworker.api.resources import BATCH_JOBS, REPLICASETS
 from tjworker.base import GroupResource
 from watcher.projection import project
 
-
-def test_a_service_keeps_its_ports() -> None:
-    projected = project(SERVICES, {"metadata": meta(), "spec": {"ports": [{"port": 2222}, {"port": 80}]}})
-    assert projected is not None
-    assert projected.change.record is not None
-    assert decode(SERVICES, projected.change.record) == ServiceRecord(
-        "digits-trainer-0", "u1", 42, "job-uid", ports=(2222, 80)
-    )
-
-
 WORKLOADS: dict[str, tuple[GroupResource, dict[str, Any], WorkloadRecord]] = {
-    "A ReplicaSet wants replicas.": (
-        REPLICASETS,
-        {"spec": {"replicas": 3}, "status": {"replicas": 2, "readyReplicas": 1, "observedGeneration": 4}},
-        WorkloadRecord("w", "u1", 42, "job-uid", desired=3, ready=1, active=2, observed_generation=4),
-    ),
     "A ReplicaSet says when its pods are refused.": (
         REPLICASETS,
         {
@@ -92,11 +77,6 @@ WORKLOADS: dict[str, tuple[GroupResource, dict[str, Any], WorkloadRecord]] = {
             reason="CompletionsReached",
             completed_at="2026-01-02T00:00:00Z",
         ),
-    ),
-    "A Job scaled to nothing wants nothing.": (
-        BATCH_JOBS,
-        {"spec": {"parallelism": 0}},
-        WorkloadRecord("w", "u1", 42, "job-uid"),
     ),
 }
 
