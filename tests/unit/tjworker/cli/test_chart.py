@@ -16,7 +16,7 @@ from tests.unit.tjworker.cli.test_escapes import EVIL, OBEYED
 from tjworker.api.status import Condition, Ending, Failure, ScaleRecord
 from tjworker.cli.chart import Chart, Lane, chart
 from tjworker.cli.chartsvg import svg
-from tjworker.cli.charttext import MAX_PODS, lines
+from tjworker.cli.charttext import lines
 from tjworker.cli.happenings import Happening
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)  # when the builders' jobs are made
@@ -95,7 +95,6 @@ SOONER, LATER = (
 )
 RUNS = DIGITS.status(phase="Running", start_running_time=at(5), conditions=(condition("Running", 5),))
 CASES: dict[str, Case] = {
-    "a job that nobody has taken up waits": Case(DIGITS, ("Pending 0-100",), ()),
     "a job that waits for an object that its spec names": Case(
         DIGITS.status(conditions=(condition("Waiting", 1),)), ("Waiting 0-100",), ()
     ),
@@ -106,9 +105,6 @@ CASES: dict[str, Case] = {
         RUNS,
         ("Pending 0-5", "Running 5-20 24-100", "Restarting 20-24"),
         seen=(said("Running", 5, 24), said("Restarting", 20)),
-    ),
-    "what pods and other jobs say is no phase": Case(
-        RUNS, ("Pending 0-5", "Running 5-100"), seen=(said("Failed", 50, about="pod/digits-trainer-0"),)
     ),
     "without Events the conditions tell": Case(
         DIGITS.status(
@@ -124,14 +120,6 @@ CASES: dict[str, Case] = {
         ),
         ("Pending 0-5", "Running 5-100"),
     ),
-    "a phase that took no time has no lane": Case(
-        RUNS, ("Pending 0-5", "Running 5-100"), pods=(pod(placed=5, started=5),)
-    ),
-    "an end ends the chart": Case(
-        DIGITS.status(phase="Succeed", start_running_time=at(5), completion_time=at(60)),
-        ("Pending 0-5", "Running 5-60", "Succeed succeeded@60"),
-        seen=(said("Succeed", 60),),
-    ),
     "one that was decided shows how long its pods took to go": Case(
         DIGITS.status(
             phase="Failed",
@@ -141,15 +129,6 @@ CASES: dict[str, Case] = {
         ),
         ("Pending 0-5", "Running 5-50", "Terminating 50-60", "Failed failed@60"),
     ),
-    "a pod waits, is started, runs": Case(
-        RUNS,
-        want_pods=("trainer-0 waits 1-2 starts 2-4 runs 4-100",),
-        pods=(pod(made=1, placed=2, started=4),),
-        seen=gone("digits-trainer-0", "uid-0", Scheduled=2, Started=4),
-    ),
-    "one without a node only waits": Case(
-        RUNS, want_pods=("trainer-0 waits 1-100",), pods=(pod(made=1, phase="Pending"),)
-    ),
     "one that has ended says how": Case(
         RUNS,
         want_pods=("trainer-0 starts 1-4 runs 4-30 failed@30", "trainer-1 starts 0-1 runs 1-31 succeeded@31"),
@@ -157,22 +136,6 @@ CASES: dict[str, Case] = {
             pod(made=1, placed=1, started=4, ended=30, phase="Failed", code=3),
             pod(1, placed=0, started=1, ended=31, phase="Succeeded"),
         ),
-    ),
-    "pods of one name follow each other in one lane": Case(
-        RUNS,
-        want_pods=("trainer-0 starts 0-1 runs 1-20 starts 21-23 runs 23-100 gone@20",),
-        pods=(pod(made=21, placed=21, started=23),),
-        seen=gone("digits-trainer-0", "old", Scheduled=0, Started=1, Killing=20),
-    ),
-    "one that failed and is gone has its failure from the status": Case(
-        DIGITS.status(
-            phase="Running",
-            start_running_time=at(5),
-            failures=(Failure(pod="digits-trainer-0", node="a", exit_code=137, reason="OOMKilled", time=at(20)),),
-        ),
-        want_pods=("trainer-0 starts 0-1 runs 1-20 failed@20",),
-        want_told=("failed@20 digits-trainer-0 on a failed: OOMKilled, exit code 137",),
-        seen=gone("digits-trainer-0", "old", Scheduled=0, Started=1),
     ),
     "a successor that was made in the second of a failure has its own life, and its own failure": Case(
         DIGITS.status(phase="Failed", start_running_time=at(5), completion_time=at(31), failures=(LATER, SOONER)),
@@ -205,26 +168,6 @@ CASES: dict[str, Case] = {
         ("Pending 0-5", "Running 5-20 22-60 61-100", "Scaling 20-22 60-61"),
         seen=gone("digits-trainer-1", "new", Scheduled=20, Started=22, Killing=61),
     ),
-    "pods that a finished job has cleaned up ended with it": Case(
-        DIGITS.status(phase="Succeed", start_running_time=at(5), completion_time=at(60)),
-        want_pods=("trainer-1 starts 0-1 runs 1-60 succeeded@60",),
-        seen=gone("digits-trainer-1", "old", Scheduled=0, Started=1),
-    ),
-    "a pod that a controller has named has a lane of its own": Case(
-        RUNS,
-        want_pods=("digits-trainer-x7k2p starts 0-1 runs 1-9 gone@9",),
-        seen=gone("digits-trainer-x7k2p", "old", Scheduled=0, Started=1, Killing=9),
-    ),
-    "scalings are told in the order of time": Case(
-        DIGITS.status(
-            phase="Running",
-            scale_records=(
-                ScaleRecord(role="trainer", from_=5, to=3, time=at(40), reason="room is needed"),
-                ScaleRecord(role="trainer", from_=2, to=5, time=at(7)),
-            ),
-        ),
-        want_told=("scaled@7 trainer 2 -> 5", "scaled@40 trainer 5 -> 3: room is needed"),
-    ),
 }
 
 
@@ -250,56 +193,10 @@ def read(drawing: str) -> ElementTree.Element:
     return ElementTree.fromstring(drawing)  # noqa: S314  our own
 
 
-def test_a_terminal_of_80_columns_shows_it_whole() -> None:
-    shown = list(lines(full(), 80))
-    assert shown[:2] == ["AITrainingJob default/digits: Running now", "2026-01-01 00:00:00 UTC, 100s in all"]
-    assert max(map(len, shown)) <= 80
-    row = next(line for line in shown if line.startswith("trainer-0"))
-    of = {sign: row.count(sign) for sign in "·▒█✗"}
-    assert of == {"·": 1, "▒": 5, "█": 28, "✗": 1}, "its parts in proportion: 100 s are 69 columns"
-
-
-@pytest.mark.parametrize("width", [60, 80, 200])
-def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    long = replace(full().pods[0], name="digits-a-role-with-a-very-long-name-indeed-0")
-    shown = list(lines(full(pods=(long,)), width))
-    assert max(map(len, shown[3:])) <= max(width, 74), "the legend is 74 columns wide"
-    assert any(line.startswith("..") and "indeed-0" in line for line in shown), "its end tells which it is"
-
-
-def test_a_terminal_without_blocks_gets_letters() -> None:
-    assert all(line.isascii() for line in lines(full(), 80, letters=True))
-
-
-def test_of_very_many_replicas_the_first_are_drawn() -> None:
-    shown = list(lines(full(MAX_PODS + 5), 80))
-    assert sum(line.startswith("trainer-") for line in shown) == MAX_PODS
-    assert "... and 5 more replicas (-o svg draws all)" in shown
-    assert svg(full(MAX_PODS + 5)).count(">trainer-") == MAX_PODS + 5
-
-
 def test_a_job_of_no_time_at_all_is_drawn() -> None:
     nothing = chart(DIGITS.build(), (), (), BEGIN)
     assert list(lines(nothing, 80))
     read(svg(nothing))
-
-
-def test_the_svg_has_every_bar_in_its_place() -> None:
-    root = read(svg(full(1)))
-    space = "{http://www.w3.org/2000/svg}"
-    bars = {rect[0].text: rect.attrib for rect in root.iter(f"{space}rect") if len(rect)}
-    assert set(bars) == {
-        *("Pending: 2s", "Creating: 3s", "Running: 95s"),
-        *(f"digits-trainer-0 {what}" for what in ("waits: 1s", "starts: 8s", "runs: 40s")),
-    }
-    runs, whole = bars["digits-trainer-0 runs: 40s"], 960 - 170 - 24
-    assert float(runs["x"]) == pytest.approx(170 + whole * 0.1, abs=0.1)
-    assert float(runs["width"]) == pytest.approx(whole * 0.4, abs=0.1)
-    (failed,) = (part for part in root.iter(f"{space}text") if len(part) and part.text == "\u2717")
-    assert failed.attrib["paint-order"] == "stroke", "a sign stands on the end of its bar"
-    height = float(root.attrib["height"])
-    ys = [float(part.attrib[name]) for part in root.iter() for name in ("y", "y2") if name in part.attrib]
-    assert max(ys) < height, "nothing is cut off"
 
 
 def test_words_of_others_are_words_in_both() -> None:

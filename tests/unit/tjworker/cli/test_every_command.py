@@ -22,8 +22,6 @@ from tjworker.kube.port import HttpResponse
 DIGITS = make_job("digits").workers(2, least=1, most=5).status(phase="Running")
 MORE: dict[str, tuple[str, ...]] = {"scale": ("--replicas", "3")}
 """What a command needs besides the job."""
-ELSEWHERE = frozenset({"up", "demo", "validate", "convert", "simulate", "doctor", "completion", "top", "history"})
-"""Commands that ask for no job, and tell what is wrong in a way of their own."""
 
 
 def command(name: str) -> click.Command:
@@ -38,10 +36,6 @@ OF_A_JOB = [
     if any(p.name in ("job", "jobs") and p.param_type_name == "argument" for p in command(name).params)
 ]
 MUST_NAME = [name for name in OF_A_JOB if name != "get"]
-
-
-def test_the_commands_of_a_job_are_these() -> None:
-    assert set(OF_A_JOB) == set(COMMANDS) - ELSEWHERE - {"submit", "run"}
 
 
 @pytest.mark.parametrize("name", OF_A_JOB)
@@ -65,33 +59,11 @@ def test_a_job_may_be_named_with_its_kind(name: str, a_cluster: Callable[[], Typ
     assert typed("aitrainingjob.elasticdeeplearning.ai/digits") == typed("aitj/digits") == typed("digits")
 
 
-@pytest.mark.parametrize("name", OF_A_JOB)
-def test_a_job_of_another_namespace_is_not_there(name: str, typed_at: TypedAt) -> None:
-    typed_at.add(DIGITS)
-    done = typed_at.tj(name, "digits", "-n", "elsewhere", *MORE.get(name, ()))
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "no job digits in namespace elsewhere; it has none; -n names another namespace" in done.stderr
-
-
 @pytest.mark.parametrize("name", MUST_NAME)
 def test_without_a_job_it_is_wrong_usage(name: str, typed_at: TypedAt) -> None:
     done = typed_at.tj(name, *MORE.get(name, ()))
     assert done.exit_code == 2
     assert "Missing argument 'JOB" in done.stderr
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_an_option_that_there_is_not_is_wrong_usage(name: str, typed_at: TypedAt) -> None:
-    done = typed_at.tj(name, "--no-such-option")
-    assert done.exit_code == 2
-    assert "--no-such-option" in done.stderr
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_help_is_0(name: str, typed_at: TypedAt) -> None:
-    done = typed_at.tj(name, "--help")
-    assert done.exit_code == 0
-    assert done.stdout.startswith(f"Usage: tj {name}")
 
 
 def refuse(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch, code: int, says: str) -> None:
@@ -112,30 +84,13 @@ def test_an_api_server_that_refuses_is_1_in_its_own_words(
     assert "no job" not in done.output
 
 
-@pytest.mark.parametrize("args", [("get",), ("get", "-A"), ("get", "-o", "json")])
-def test_jobs_that_may_not_be_listed_are_not_none(
-    args: tuple[str, ...], typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    refuse(typed_at, monkeypatch, 403, "not for you")
-    done = typed_at.tj(*args)
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "not for you" in done.stderr
-
-
 # -- durations -------------------------------------------------------------------------------------
 DURATIONS = {"30s": 30, "5m": 300, "2h": 7200, "1h30m": 5400, "1h0m5s": 3605, "1m1s": 61, "90m": 5400}
-NONE = ("", "5", "5d", "m", "1s1m", "-5s", "5 m", "1.5h", "0h0m", "٣s")
 
 
 @pytest.mark.parametrize(("text", "want"), DURATIONS.items())
 def test_a_duration_is_read_as_kubectl_reads_it(text: str, want: int) -> None:
     assert logs.seconds_of(text) == want
-
-
-@pytest.mark.parametrize("text", NONE)
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter):
-        logs.seconds_of(text)
 
 
 # -- pods ------------------------------------------------------------------------------------------
@@ -168,15 +123,6 @@ def test_a_deletion_waits_for_the_pods_too(typed_at: TypedAt) -> None:
     assert done.exit_code == 1
     assert "digits is not gone yet; pods that are still there: digits-trainer-0" in done.stderr
     assert typed_at.tj("get", "-o", "name").stdout == ""
-
-
-# -- pages -----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("size", [1, 2, 3, 500])
-def test_every_page_of_a_list_is_read(size: int, typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "PAGE_SIZE", size)
-    typed_at.add(*(make_job(name).workers(1) for name in "abcde"))
-    names = [f"aitrainingjob.elasticdeeplearning.ai/{name}" for name in "abcde"]
-    assert typed_at.tj("get", "-o", "name").stdout.splitlines() == names
 
 
 def test_a_page_may_be_shorter_than_asked_for_and_not_the_last(

@@ -32,18 +32,9 @@ def folded(label: str, first: str, traceback: tuple[str, ...]) -> Lines:
 
 CASES: dict[str, Case] = {
     "lines that are no traceback": Case(of("a", "epoch 1", "  indented", ""), of("a", "epoch 1", "  indented", "")),
-    "the first one is shown whole": Case(of("a", "x", *OF_LOSS, "y"), of("a", "x", *OF_LOSS, "y")),
     "an equal one of another replica is one line": Case(
         (*of("a", *OF_LOSS), *of("b", *OF_LOSS), *of("b", "bye")),
         (*of("a", *OF_LOSS), *folded("b", "a", OF_LOSS), *of("b", "bye")),
-    ),
-    "so is one of the same replica": Case(
-        of("a", *OF_LOSS, *OF_LOSS), (*of("a", *OF_LOSS), *folded("a", "a", OF_LOSS))
-    ),
-    "another one is shown": Case((*of("a", *OF_LOSS), *of("b", *OF_DISK)), (*of("a", *OF_LOSS), *of("b", *OF_DISK))),
-    "replicas may speak in turns": Case(
-        tuple(pair for two in zip(of("a", *OF_LOSS), of("b", *OF_LOSS), strict=True) for pair in two),
-        (*of("a", *OF_LOSS), *folded("b", "a", OF_LOSS)),
     ),
     "of one that comes of another each part is told once": Case(
         (*of("a", *CHAINED), *of("b", *CHAINED)),

@@ -12,8 +12,7 @@ import pytest
 
 from benchmarks.support.inprocess import InProcessTransport
 from localcluster.cluster import LocalCluster
-from tests.support.kinds import AITRAININGJOBS
-from tests.support.waiting import PATIENCE_SECONDS, until
+from tests.support.waiting import until
 from tjworker.api.resources import PODS
 from tjworker.base import Transient
 from tjworker.cli import informer as informer_module
@@ -86,14 +85,6 @@ def test_it_shows_what_is_there_and_what_comes_and_goes_each_told_once(world: Wo
     assert world.told == [("ADDED", "first"), ("ADDED", "second"), ("MODIFIED", "first"), ("DELETED", "first")]
 
 
-def test_a_selector_leaves_out_the_others(world: World) -> None:
-    world.create("ours", job="a")
-    world.create("theirs", job="b")
-    with Informer(world.api(), PODS, "default", label_selector="job=a") as informer:
-        assert informer.synced.wait(PATIENCE_SECONDS)
-        assert world.names(informer) == {"ours"}
-
-
 def test_what_changed_while_the_server_was_away_is_told_when_it_is_back(world: World) -> None:
     world.create("goes")
     world.create("stays")
@@ -112,33 +103,6 @@ def test_what_changed_while_the_server_was_away_is_told_when_it_is_back(world: W
         change for change in sorted(world.told) if change != ("MODIFIED", "goes")
     ]  # when it went on from where it was
     assert told == [("ADDED", "comes"), ("DELETED", "goes")], "and nothing is told of what stayed"
-
-
-def test_a_server_that_is_away_is_told_of_once_and_that_it_is_back(world: World) -> None:
-    outages: list[str] = []
-    with Informer(world.api(), PODS, on_outage=outages.append) as informer:
-        assert informer.synced.wait(PATIENCE_SECONDS)
-        assert outages == [], "nothing is told of a server that answers"
-        world.broken.set()
-        stream = informer.reflector._stream
-        assert stream is not None
-        stream.close()
-        until("the outage is told of", lambda: len(outages) == 1)
-        world.tries = 0
-        until("it is tried again", lambda: world.tries > 2)
-        world.broken.clear()
-        world.create("first")
-        until("it is shown", lambda: world.names(informer) == {"first"})
-    assert ["connection refused" in outages[0], *outages[1:]] == [True, ""]
-
-
-def test_a_kind_that_is_not_installed_is_no_outage(world: World) -> None:
-    outages: list[str] = []
-    api = world.api()
-    with Informer(api, AITRAININGJOBS, on_outage=outages.append):
-        world.tries = 0
-        until("it is tried again", lambda: world.tries > 2)
-    assert outages == []
 
 
 def test_a_watch_that_is_being_opened_when_the_informer_is_left_is_closed(world: World) -> None:

@@ -61,21 +61,6 @@ def cluster(
     return KubeClient(InProcessTransport(server.handle))
 
 
-def test_jobs_of_both_kinds_are_listed_by_name() -> None:
-    api = cluster(make_training_job("b"), make_job("a").role("trainer"), make_job("c").role("trainer"))
-    assert [(job.resource, job.raw["metadata"]["name"]) for job in list_jobs(api, "")] == [
-        (AITRAININGJOBS, "a"),
-        (TRAININGJOBS, "b"),
-        (AITRAININGJOBS, "c"),
-    ]
-
-
-def test_a_cluster_may_do_with_one_kind() -> None:
-    api = cluster(make_training_job("b"), kinds=(TRAININGJOBS,))
-    assert [job.raw["metadata"]["name"] for job in list_jobs(api, "default")] == ["b"]
-    assert find_job(api, "default", "b").resource == TRAININGJOBS
-
-
 def test_jobs_of_every_installed_kind_are_found_whatever_the_shell_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """With our own status, which is a field of theirs."""
     kind = GUEST_KINDS[0]
@@ -133,30 +118,13 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    "more than the role's bounds": Case(
-        make_job().role("trainer", 2, minReplicas=1, maxReplicas=4),
-        None,
-        "role trainer of digits has 1 to 4 replicas, so it cannot be scaled to 5; choose a number between these, or"
-        " change minReplicas and maxReplicas of the role",
-    ),
     "the trainers of an AITrainingJob": Case(
         make_job().role("trainer", 2), None, Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale")
-    ),
-    "another of its roles": Case(
-        make_job().role("trainer", 2).role("pserver", 1),
-        "pserver",
-        Scaling("pserver", 1, {"spec": {"replicaSpecs": {"pserver": {"replicas": 5}}}}, ""),
     ),
     "the trainers of a TrainingJob": Case(
         make_training_job(least=2, most=6, fault_tolerant=True),
         None,
         Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale"),
-    ),
-    "its parameter servers are not scaled": Case(
-        make_training_job(), "pserver", "role pserver of digits is not scaled: of a TrainingJob only trainer is"
-    ),
-    "a role that it does not have": Case(
-        make_training_job(), "master", "digits has no role master; it has: pserver, trainer"
     ),
     "no role that scales by default": Case(
         make_job().role("worker"),
@@ -167,11 +135,6 @@ CASES: dict[str, Case] = {
         make_training_job().status(phase="Succeed"),
         None,
         "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
-    ),
-    "a job that was refused": Case(
-        make_job().role("trainer", 2).status(phase="Failed", refused="Create"),
-        None,
-        "digits was refused and has no pods: it starts once its spec is mended; `tj describe digits` names the field",
     ),
     "a spec that cannot be used": Case(
         make_training_job(least=2, most=6),
@@ -194,9 +157,7 @@ def test_what_scaling_writes(case: Case) -> None:
 
 ELASTIC = make_job().role("trainer", 2, minReplicas=1, maxReplicas=4, edlPolicy="Auto").role("pserver", 1)
 STACK = {"TJ_REDIS_URL": "redis://h"}
-PER_DEFAULT = "digits: the autoscaler scales trainer, and may change this again after its cool-down, 30 s by default"
 WARNED: dict[str, tuple[JobBuilder, str, dict[str, str] | None, str]] = {
-    "nothing is known of the operator": (ELASTIC, "trainer", None, PER_DEFAULT),
     "a local stack with the default": (ELASTIC, "trainer", STACK, "its cool-down of 30 s"),
     "a local stack with another": (
         ELASTIC,
@@ -204,8 +165,6 @@ WARNED: dict[str, tuple[JobBuilder, str, dict[str, str] | None, str]] = {
         {**STACK, "TJ_AUTOSCALE_COOLDOWN_SECONDS": "90"},
         "its cool-down of 90 s",
     ),
-    "a TrainingJob": (make_training_job(least=2, most=6, fault_tolerant=True), "trainer", None, PER_DEFAULT),
-    "a role that the autoscaler leaves alone": (ELASTIC, "pserver", None, ""),
     "a role that is scaled by hand": (
         make_job().role("trainer", 2, minReplicas=1, maxReplicas=4, edlPolicy="Manual"),
         "trainer",
@@ -225,39 +184,12 @@ def test_scaling_by_hand_says_that_the_autoscaler_goes_on(
     assert bool(said) == bool(says)
 
 
-def test_a_guest_that_is_scaled_by_annotation_is_warned_of_too() -> None:
-    raw = guest_job(GroupResource("pytorchjobs.kubeflow.org"))
-    raw["metadata"]["annotations"] = {"elasticdeeplearning.ai/edl-policy": "Auto"}
-    raw["spec"]["elasticPolicy"] = {"minReplicas": 1, "maxReplicas": 4}
-    found = FoundJob(GroupResource("pytorchjobs.kubeflow.org"), raw)
-    assert autoscaler_goes_on(found, "Worker", None) == PER_DEFAULT.replace("trainer", "Worker")
-    assert autoscaler_goes_on(found, "Master", None) == ""
-
-
 NOT_SCALED: dict[str, tuple[str, str | None, int, str]] = {
     "an ElasticDLJob, of which no role changes its size": (
         "elasticdljobs.training.kubedl.io",
         None,
         3,
         "digits is not scaled: no role of an ElasticDLJob is",
-    ),
-    "its master by name": (
-        "elasticdljobs.training.kubedl.io",
-        "Master",
-        3,
-        "digits is not scaled: no role of an ElasticDLJob is",
-    ),
-    "a second launcher": (
-        "mpijobs.training.kubedl.io",
-        "Launcher",
-        2,
-        "digits cannot be scaled so: spec.mpiReplicaSpecs.Launcher.replicas: 2: must be 1",
-    ),
-    "a second master, in the letters of the user": (
-        "pytorchjobs.kubeflow.org",
-        "master",
-        2,
-        "digits has no role master; it has: Master, Worker",
     ),
     "a second master": (
         "pytorchjobs.kubeflow.org",
@@ -284,17 +216,6 @@ def test_a_number_with_which_the_job_could_not_be_used_is_refused(case: tuple[st
     assert str(refused.value) == want
 
 
-def test_a_role_is_scaled_by_the_name_that_the_user_wrote() -> None:
-    """The scale subresource has a fixed path: it would make a second role beside it."""
-    resource = GroupResource("tfjobs.training.kubedl.io")
-    made = guest_job(resource)
-    roles = made["spec"]["tfReplicaSpecs"]
-    assert scaling(FoundJob(resource, made), None, 5).subresource == "scale"
-    roles["worker"] = roles.pop("Worker")
-    asked = scaling(FoundJob(resource, made), None, 5)
-    assert (asked.subresource, asked.patch) == ("", {"spec": {"tfReplicaSpecs": {"worker": {"replicas": 5}}}})
-
-
 @pytest.mark.parametrize(
     ("resource", "want"),
     [("pytorchjobs.kubeflow.org", "pytorch"), ("tfjobs.kubeflow.org", "tensorflow"), (AITRAININGJOBS, None)],
@@ -310,23 +231,16 @@ SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
     "a job that runs": (make_job().role("trainer"), True, {"spec": {"suspend": True}}),
     "one that waits already": (make_job().role("trainer").spec(suspend=True), True, None),
     "one that waits goes on": (make_job().role("trainer").spec(suspend=True), False, {"spec": {"suspend": False}}),
-    "one that runs goes on": (make_job().role("trainer"), False, None),
     "a job that has ended": (
         make_job().role("trainer").status(phase="Succeed"),
         False,
         "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
-    ),
-    "a job that was refused": (
-        make_job().role("trainer").status(phase="Failed", refused="Create"),
-        True,
-        "digits was refused and has no pods: it starts once its spec is mended; `tj describe digits` names the field",
     ),
     "a job whose end is decided": (
         make_job().role("trainer").status(phase="Terminating", ending=Ending(phase="Failed", reason="r", time="t")),
         True,
         "digits is about to end (Failed): an end is final; delete the job and apply it again to run it anew",
     ),
-    "a TrainingJob": (make_training_job(), True, {"spec": {"suspend": True}}),
 }
 
 
@@ -342,22 +256,13 @@ def test_what_suspending_writes(job: JobBuilder, suspend: bool, want: dict[str, 
 
 
 REPLICAS: dict[str, tuple[JobBuilder, str | None, int | None, str]] = {
-    "a role that it has": (make_job().role("b").role("a"), "b", None, ""),
     "one that it has not": (make_job().role("b").role("a"), "c", None, "digits has no role c; it has: a, b"),
-    "of the other kind": (
-        make_training_job(fault_tolerant=True),
-        "worker",
-        None,
-        "digits has no role worker; it has: master, pserver, trainer",
-    ),
-    "its last replica": (make_job().role("trainer", 3), "trainer", 2, ""),
     "one more": (
         make_job().role("trainer", 3),
         "trainer",
         3,
         "digits has no replica 3; it has trainer 3, counted from 0",
     ),
-    "of any role": (make_job().role("ps", 1).role("trainer", 3), None, 2, ""),
     "of none of its roles": (
         make_job().role("ps", 1).role("trainer", 3),
         None,
@@ -390,13 +295,6 @@ OF_TRAINJOBS: dict[str, tuple[Json, str | None, int, Json | str]] = {
         {"metadata": {"annotations": {"elasticdeeplearning.ai/num-nodes": "3"}}},
     ),
     "beyond its bounds it is not": (train_job(trainer={}, annotations=BOUNDS_OF_NODES), None, 9, "has 1 to 4 replicas"),
-    "another role than the training nodes is not": (
-        train_job("torchtune-llama3.2-1b", trainer={}, annotations=BOUNDS_OF_NODES),
-        "model-initializer-0",
-        2,
-        "role model-initializer-0 of digits is not scaled: only node-0 is",
-    ),
-    "one that is not elastic is not": (train_job(trainer={}), None, 3, "digits is not scaled: no role of this job is"),
 }
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import orjson
 import pytest
-from click.shell_completion import ShellComplete
 
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
@@ -26,10 +25,8 @@ from tjworker.api.kinds import GUEST_KINDS, KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 from tjworker.cli.checks import kinds as kind_checks
 from tjworker.cli.checks.check import State
-from tjworker.cli.cluster import open_cluster, operator_settings
+from tjworker.cli.cluster import open_cluster
 from tjworker.cli.kinds import installed_kinds
-from tjworker.cli.main import tj
-from tjworker.kube.resources import RESOURCES
 
 PYTORCH, TF, OF_KUBEDL = "pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org", "tfjobs.training.kubedl.io"
 ServerAt = Callable[..., TypedAt]
@@ -71,15 +68,6 @@ def test_discovery_says_which_kinds_a_cluster_has(installed: tuple[str, ...], ag
     assert first == ["/apis"] if aggregated else first[0] == "/apis"
 
 
-def test_a_command_asks_for_no_more_than_discovery_beside_what_it_shows(a_cluster: ServerAt) -> None:
-    at = a_cluster()
-    at.add(make_job("digits").workers(1))
-    at.transport.requests.clear()
-    assert at.tj("get", "-o", "name").exit_code == 0
-    lists = [("GET", RESOURCES[resource].path("default")) for resource in KINDS]
-    assert at.transport.requests == [("GET", "/apis"), *lists]
-
-
 @pytest.mark.parametrize("resource", [PYTORCH, OF_KUBEDL])
 @pytest.mark.parametrize("name", OF_A_JOB)
 def test_every_command_finds_a_job_of_an_installed_kind(
@@ -92,14 +80,6 @@ def test_every_command_finds_a_job_of_an_installed_kind(
     said = at.tj(*args, *(("--timeout", "1") if name == "delete" else ()))
     assert "no job" not in said.output
     assert "digits" in said.output
-
-
-def test_a_shell_completes_the_names_of_all(a_cluster: ServerAt) -> None:
-    at = a_cluster(PYTORCH)
-    at.add(make_job("digits").workers(1))
-    add_guest(at, PYTORCH, "digits-of-kubeflow")
-    found = ShellComplete(tj, {}, "tj", "_TJ_COMPLETE").get_completions(["describe"], "dig")
-    assert [item.value for item in found] == ["digits", "digits-of-kubeflow"]
 
 
 @dataclass(frozen=True)
@@ -115,12 +95,10 @@ REFUSED: dict[str, Refused] = {
     "the others are listed, and the gap is named": Refused(
         ("get",), 0, f"left out, as you may not list them: {PYTORCH}"
     ),
-    "one of another kind is found": Refused(("get", "digits"), 0, "digits"),
     "one that is not there may be among them": Refused(
         ("describe", "other"), 1, f"no job other in namespace default that you may read ({PYTORCH} you may not)"
     ),
     "whoever names the kind reads the refusal": Refused(("get", f"{PYTORCH}/digits"), 1, "not for you"),
-    "for its list, too": Refused(("get", PYTORCH), 1, "not for you"),
 }
 
 
@@ -165,8 +143,6 @@ SUBMITTED: dict[str, Off] = {
     "what is on already stays on": Off(
         (TF,), {**LOCAL, "TJ_KINDS": "TFJob.kubeflow.org"}, f"`tj up --kinds {TF},{PYTORCH}`"
     ),
-    "it is on": Off((PYTORCH,), {**LOCAL, "TJ_KINDS": "all"}, ""),
-    "its CRD is there, and nothing is known of the operator": Off((PYTORCH,), None, ""),
 }
 
 
@@ -204,12 +180,6 @@ def test_validate_notes_a_kind_that_is_off(
     assert ("switched off" in done.stderr or "where it is on" in done.stderr) == bool(says)
 
 
-def test_a_list_of_a_kind_that_is_off_says_so(a_cluster: ServerAt) -> None:
-    at = a_cluster(operator=LOCAL)
-    assert OFF in at.tj("get", PYTORCH).stderr
-    assert f"pytorchjobs is a kind of job: `tj get {PYTORCH}` lists its jobs" in at.tj("get", "pytorchjobs").stderr
-
-
 UNTAKEN = "The operator has not taken it up yet. `tj doctor` says whether it runs."
 
 
@@ -221,13 +191,6 @@ def test_a_job_without_a_phase_is_explained(operator: dict[str, str] | None, a_c
     assert UNTAKEN in at.tj("get", "digits").stdout
     assert UNTAKEN in at.tj("get", "guest").stdout
     assert "taken it up" not in at.tj("get", "runs").stdout
-
-
-@pytest.mark.parametrize("command", ["get", "describe"])
-def test_a_job_whose_kind_the_operator_does_not_serve_says_that(command: str, a_cluster: ServerAt) -> None:
-    at = a_cluster(PYTORCH, operator=LOCAL)
-    add_guest(at, PYTORCH)
-    assert f"he operator does not serve its kind, so it waits: {OFF}" in at.tj(command, "digits").stdout
 
 
 # -- tj doctor ---------------------------------------------------------------------------------------
@@ -245,9 +208,6 @@ ALL_OFF = "PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob, MPIJob (kubeflow.or
 TAKEN: dict[str, object] = {"conditions": [{"type": "Running", "status": "True"}]}
 EXAMINED: dict[str, Examined] = {
     "every kind that is off is named": Examined(want=(("job kinds", "ok", f"switched off: {ALL_OFF}"),)),
-    "one that is on is not": Examined(
-        (PYTORCH,), (PYTORCH,), want=(("job kinds", "ok", f"{PYTORCH} are served; switched off: TFJob, XGBoostJob"),)
-    ),
     "one that is half on is no kind that is off": Examined(
         (PYTORCH,),
         want=(
@@ -259,16 +219,6 @@ EXAMINED: dict[str, Examined] = {
         (PYTORCH,),
         statuses=(None, TAKEN),
         want=(("job kinds", "ok", ""), ("jobs not served", "failed", f"1 of {PYTORCH}, such as default/job-0")),
-    ),
-    "and so is one that this operator began": Examined(
-        (PYTORCH,),
-        statuses=({**TAKEN, "operator": {"phase": "Running"}},),
-        want=(("job kinds", "ok", ""), ("jobs not served", "failed", "default/job-0")),
-    ),
-    "one that it has ended is none": Examined(
-        (PYTORCH,),
-        statuses=({**TAKEN, "operator": {"phase": "Succeed", "completionTime": "2026-01-01T00:00:00Z"}},),
-        want=(("job kinds", "ok", ""), ("of others", "ok", "no job waits for this operator")),
     ),
     "nor is another operator's": Examined(
         (PYTORCH,), statuses=(TAKEN,), want=(("job kinds", "ok", ""), ("of others", "ok", "PyTorchJob (kubeflow.org)"))
@@ -287,40 +237,3 @@ def test_doctor_names_what_is_off_and_what_is_on_by_half(case: Examined, a_clust
     for one, (_, _, part) in zip(found, case.want, strict=True):
         assert part in one.detail
         assert one.state == "ok" or "tj up --kinds" in one.advice
-
-
-# -- whose settings ----------------------------------------------------------------------------------
-SETTINGS: dict[str, tuple[str | None, dict[str, str], Mapping[str, str] | None]] = {
-    "a local stack's lie beside its kubeconfig": ("TJ_KINDS=all\nPATH=/bin\n", {}, {"TJ_KINDS": "all"}),
-    "and go before the shell's, which it does not read": (
-        "TJ_LOG_LEVEL=1\n",
-        {"TJ_KINDS": "all"},
-        {"TJ_LOG_LEVEL": "1"},
-    ),
-    "in the operator's own pod they are the environment's": (
-        None,
-        {"TJ_LOG_LEVEL": "1", "KUBERNETES_SERVICE_HOST": "10.0.0.1"},
-        {"TJ_LOG_LEVEL": "1"},
-    ),
-    "a shell that names the kinds speaks of the operator": (None, {"TJ_KINDS": ""}, {"TJ_KINDS": ""}),
-    "any other shell says nothing of it": (None, {"TJ_REDIS_URL": "redis://h"}, None),
-}
-
-
-@pytest.mark.parametrize(("beside", "shell", "want"), SETTINGS.values(), ids=SETTINGS.keys())
-def test_what_is_known_of_the_operators_settings(
-    beside: str | None,
-    shell: dict[str, str],
-    want: Mapping[str, str] | None,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    if beside is not None:
-        (tmp_path / "env").write_text(beside)
-    for name in ("TJ_KINDS", "TJ_LOG_LEVEL", "TJ_REDIS_URL", "KUBERNETES_SERVICE_HOST"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in shell.items():
-        monkeypatch.setenv(name, value)
-    found = operator_settings(tmp_path / "kubeconfig")
-    assert found is None if want is None else found is not None and want.items() <= found.items()
-    assert found is None or all(name.startswith("TJ_") for name in found)

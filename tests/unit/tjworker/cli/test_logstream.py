@@ -51,23 +51,15 @@ CASES: dict[str, Case] = {
     "a running container has something to read": Case(
         pod("aitj-a", states={"aitj-a": {"running": {}}}), Wanted(), [("trainer-1", "aitj-a", True)]
     ),
-    "so has one that has ended": Case(
-        pod("aitj-a", states={"aitj-a": {"terminated": {"exitCode": 1}}}), Wanted(), [("trainer-1", "aitj-a", True)]
-    ),
     "one that waits has not": Case(
         pod("aitj-a", states={"aitj-a": {"waiting": {}}}), Wanted(), [("trainer-1", "aitj-a", False)]
     ),
-    "another role is not wanted": Case(pod("aitj-a"), Wanted(role="master"), []),
-    "another index is not wanted": Case(pod("aitj-a"), Wanted(role="trainer", index=0), []),
     "role and index fit": Case(pod("aitj-a"), Wanted(role="trainer", index=1), [("trainer-1", "aitj-a", False)]),
     "a pod without counted names shows its first container": Case(
         pod("main", "side"), Wanted(), [("trainer-1", "main", False)]
     ),
     "of a kind that names its container, that one, wherever it stands": Case(
         pod("aitj-side", "pytorch"), Wanted(), [("trainer-1", "pytorch", False)], main="pytorch"
-    ),
-    "and where there is none of that name, the first": Case(
-        pod("side", "other"), Wanted(), [("trainer-1", "side", False)], main="pytorch"
     ),
 }
 
@@ -285,58 +277,10 @@ def test_a_container_that_runs_on_after_the_job_holds_no_reader_up_and_its_reade
     until("its reader has ended", lambda: not any(r.thread.is_alive() for r in one._readers.values()))
 
 
-def test_a_log_that_is_being_opened_while_the_following_is_stopped_is_closed_too(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The demo stops following when its stack is stopped."""
-    log, opening = OpenLog(), threading.Event()
-
-    def opens() -> OpenLog:
-        opening.set()
-        until("the following was stopped", lambda: one._stopped)
-        return log
-
-    runs = pod("aitj-a", states={"aitj-a": {"running": {}}})
-    one = follower(monkeypatch, [runs], lambda: None, opens, lambda *_: None)
-    stop = threading.Event()
-    run = threading.Thread(target=one.run, args=(stop,))
-    stop.set()
-    run.start()
-    assert opening.wait(PATIENCE_SECONDS)
-    until("it is closed", log.closed.is_set, 30)
-    run.join(PATIENCE_SECONDS)
-    assert not run.is_alive()
-
-
-def test_where_a_pod_was_replaced_a_line_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = (pod("aitj-a", states={"aitj-a": {"terminated": {"exitCode": 1}}}) for _ in range(2))
-    second["metadata"]["uid"] = "another"
-    other = pod("aitj-a", index="2", states={"aitj-a": {"terminated": {"exitCode": 1}}})
-    other["metadata"]["uid"] = "of another replica"
-    printed: list[str] = []
-    pods = [first, second, second, other]
-    follower(monkeypatch, pods, lambda: None, ShortLog, lambda label, line: printed.append(f"{label} {line}")).run()
-    assert sorted(printed) == [
-        "trainer-1 --- replaced: what follows is of a new pod digits-trainer-1 ---",
-        *["trainer-1 bye"] * 2,
-        "trainer-2 bye",
-    ]
-
-
 def numbered(index: int, uid: str = "") -> dict[str, Any]:
     made = pod("aitj-a", index=str(index), states={"aitj-a": {"terminated": {"exitCode": 1}}})
     made["metadata"]["uid"] = uid or f"u{index}"
     return made
-
-
-def test_of_many_logs_those_of_the_lowest_indices_are_followed_and_the_others_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    printed: list[str] = []
-    pods = [numbered(index) for index in (10, 0, 11, 9, 2)]
-    one = follower(monkeypatch, pods, lambda: None, ShortLog, lambda label, _: printed.append(label), most=2)
-    one.run()
-    assert (sorted(printed), one.left_out) == (["trainer-0", "trainer-2"], 3)
 
 
 def test_a_pod_that_is_replaced_keeps_its_place_and_one_that_is_deleted_makes_room(
@@ -362,9 +306,7 @@ def test_a_pod_that_is_replaced_keeps_its_place_and_one_that_is_deleted_makes_ro
 
 EXCERPTS: dict[str, tuple[Excerpt, dict[str, str]]] = {
     "the whole log": (WHOLE, {}),
-    "its end": (Excerpt(tail=0), {"tailLines": "0"}),
     "what is young": (Excerpt(since_seconds=90), {"sinceSeconds": "90"}),
-    "with times": (Excerpt(timestamps=True), {"timestamps": "true"}),
     "of the run before": (Excerpt(tail=5, previous=True), {"tailLines": "5", "previous": "true"}),
 }
 
@@ -372,17 +314,3 @@ EXCERPTS: dict[str, tuple[Excerpt, dict[str, str]]] = {
 @pytest.mark.parametrize(("excerpt", "query"), EXCERPTS.values(), ids=list(EXCERPTS))
 def test_the_api_server_is_asked_for_it(excerpt: Excerpt, query: dict[str, str]) -> None:
     assert excerpt.query() == query
-
-
-def test_each_run_of_a_container_is_a_log_of_its_own() -> None:
-    def key(restarts: int) -> object:
-        status = {"name": "aitj-a", "restartCount": restarts, "state": {"running": {}}}
-        pod = {
-            "metadata": {"name": "digits-trainer-0", "uid": "u"},
-            "spec": {"containers": [{"name": "aitj-a"}]},
-            "status": {"containerStatuses": [status]},
-        }
-        (target,) = logstream.targets(pod, logstream.Wanted())
-        return target.key
-
-    assert key(0) == key(0) != key(1)

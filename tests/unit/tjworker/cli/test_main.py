@@ -8,13 +8,12 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import click
 import pytest
 
 from tests.support.forked import forked
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.cli import main
-from tjworker.cli.main import COMMANDS, LazyGroup
+from tjworker.cli.main import COMMANDS
 
 ROOT = Path(__file__).resolve().parents[4]
 KUBECONFIG = """
@@ -59,10 +58,6 @@ CASES: dict[str, Case] = {
     "a command that does not exist is wrong usage": Case(
         ("frobnicate",), 2, ("No such command 'frobnicate'; there are: up,",)
     ),
-    "one that is misspelt is guessed": Case(("gte",), 2, ("No such command 'gte'; did you mean 'get'?",)),
-    "one that is looked for in vain is answered": Case(("down",), 2, ("ends with Ctrl-C in the terminal of `tj up`",)),
-    "an option that does not exist is wrong usage": Case(("get", "--no"), 2, ("No such option", "--no")),
-    "a number that is none is wrong usage": Case(("scale", "digits", "--replicas", "many"), 2, ("--replicas", "many")),
     "without any cluster the message says how to get one": Case(
         ("get",), 1, ("no Kubernetes cluster is configured", "tj up")
     ),
@@ -79,25 +74,12 @@ CASES: dict[str, Case] = {
     "the kubeconfig of a local stack in this folder is used, and said so": Case(
         ("get",), 1, ("using .tj/kubeconfig",), files={".tj/kubeconfig": KUBECONFIG}
     ),
-    "a kubeconfig that is no YAML is named": Case(("get",), 1, (".tj/kubeconfig",), files={".tj/kubeconfig": "{"}),
     "a name and all namespaces exclude each other": Case(("get", "a", "-A"), 2, ("exclude each other",)),
-    "watching cannot print YAML": Case(("get", "-w", "-o", "yaml"), 2, ("cannot be used with -o yaml",)),
-    "a duration that is none is wrong usage": Case(
-        ("logs", "a", "--since", "soon"), 2, ("'soon' is no duration, such as 30s, 5m or 1h30m",)
-    ),
-    "nor is nothing one": Case(("logs", "a", "--since", "0s"), 2, ("'0s' is not above 0",)),
-    "a run that is over is not followed": Case(("logs", "a", "-f", "-p"), 2, ("--follow and --previous exclude",)),
     "a setting that is wrong is named before anything starts": Case(
         ("up", "--plain"), 1, ("TJ_RESYNC_SECONDS", "soon"), env={"TJ_RESYNC_SECONDS": "soon"}
     ),
     "a kind of two operators is asked for by its group": Case(
         ("up", "--kinds", "TFJob"), 2, ("TFJob, which is a kind of 2 operators; use tfjobs.kubeflow.org or",)
-    ),
-    "a kind that there is not is refused with the names": Case(
-        ("up", "--kinds", "all,Widget"), 2, ("it names Widget, which is not a known job kind; use all, pytorchjobs",)
-    ),
-    "a wrong kind in the environment is what doctor finds": Case(
-        ("doctor",), 1, want_stdout=("FAIL", "TJ_KINDS names PadleJob", "PaddleJob?"), env={"TJ_KINDS": "PadleJob"}
     ),
     "a Redis that does not answer is named without its password": Case(
         ("up", "--plain"),
@@ -105,7 +87,6 @@ CASES: dict[str, Case] = {
         ("Redis of TJ_REDIS_URL (redis://127.0.0.1:1/0) cannot be used", "unset it"),
         env={"TJ_REDIS_URL": "redis://:geheim@127.0.0.1:1/0"},
     ),
-    "a Redis address that is none is named": Case(("up", "--plain"), 1, ("TJ_REDIS_URL",), env={"TJ_REDIS_URL": "foo"}),
     "a wrong setting is what doctor finds first": Case(
         ("doctor",),
         1,
@@ -125,25 +106,6 @@ CASES: dict[str, Case] = {
             "TJ_LOG_LEVEL                      default       INFO",
         ),
     ),
-    "a name that is no setting is a warning of doctor's": Case(
-        ("doctor",),
-        1,
-        want_stdout=("warn  settings", "TJ_NAMESPACE is no setting, and has no effect; did you mean TJ_NAMESPACES?"),
-        env={"TJ_NAMESPACE": "7", "TJ_REDIS_URL": "redis://127.0.0.1:1/0"},
-    ),
-    "and of a stack that starts": Case(
-        ("up", "--plain"),
-        1,
-        ("warning: TJ_NAMESPACE is no setting",),
-        env={"TJ_NAMESPACE": "7", "TJ_REDIS_URL": "redis://127.0.0.1:1/0"},
-    ),
-    "a program reads the same as JSON": Case(
-        ("doctor", "-o", "json"),
-        1,
-        env={"TJ_REDIS_URL": "redis://:geheim@127.0.0.1:1/0", "KUBECONFIG": "config"},
-        files={"config": KUBECONFIG},
-        want_stdout=('"ok": false', '"state": "failed"', '"variable": "TJ_KEY_PREFIX"'),
-    ),
     "beside a local stack doctor reads the stack's settings": Case(
         ("doctor",),
         1,
@@ -153,16 +115,6 @@ CASES: dict[str, Case] = {
             ".tj/kubeconfig": KUBECONFIG,
             ".tj/env": "TJ_KEY_PREFIX='mine'\nTJ_REDIS_URL='redis://:geheim@127.0.0.1:1/0'\n",
         },
-    ),
-    "CPUs of a node that are no quantity are refused before anything starts": Case(
-        ("up", "--plain", "--node-cpu", "lots"), 2, ("--node-cpu", "'lots' is no quantity such as 500m, 2 or 1.5Gi")
-    ),
-    "nor can a node have none": Case(("up", "--plain", "--node-cpu", "0"), 2, ("--node-cpu", "'0' is not above 0")),
-    "a state folder that cannot be made is named": Case(
-        ("up", "--plain", "--state-dir", "file/state"),
-        1,
-        ("cannot use the state folder", "--state-dir"),
-        files={"file": ""},
     ),
 }
 
@@ -187,8 +139,6 @@ def test_what_a_user_does(case: Case, tmp_path: Path) -> None:
 NEEDS = "needs the local stack, which is not installed: pip install 'trainingjob-operator[local]'"
 WITHOUT_LOCAL_STACK: dict[str, Case] = {
     "a command of the local stack says what to install": Case(("up",), 1, (f"tj: up {NEEDS}\n",)),
-    "whatever its options": Case(("demo", "--plain", "--nodes", "4"), 1, (f"tj: demo {NEEDS}\n",)),
-    "and so does its help": Case(("up", "--help"), 0, want_stdout=(NEEDS.partition(": ")[2],)),
     "the list of commands has it, and says that it is not installed": Case(
         ("--help",), 0, want_stdout=("  demo        Not installed: it needs the local stack.\n", "  get ")
     ),
@@ -210,27 +160,10 @@ def test_without_the_local_stack(case: Case, missing: str, tmp_path: Path, monke
         assert part in done.stdout
 
 
-def test_a_broken_local_stack_is_not_taken_for_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "tjstack.up", raising=False)
-    monkeypatch.setitem(sys.modules, "tjstack.options", None)
-    with pytest.raises(ModuleNotFoundError, match=r"tjstack\.options"):
-        main.run(["up"])
-
-
 def test_a_stop_while_python_still_reads_our_packages_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")  # Ctrl-C in the middle of the first import
     done = tj("up", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
-
-
-def test_a_second_ctrl_c_while_python_puts_things_away_is_no_traceback(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import atexit, os, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
-    )
-    done = tj("get", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})
-    assert done.returncode == 1
-    assert "no Kubernetes cluster is configured" in done.stderr
-    assert "KeyboardInterrupt" not in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="has no /dev/full")
@@ -246,17 +179,6 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
             timeout=PATIENCE_SECONDS,
         )
     assert (done.returncode, done.stderr) == (1, "tj: the output cannot be written: No space left on device\n")
-
-
-def test_every_row_of_commands_is_a_click_command_with_help() -> None:
-    context = click.Context(main.tj)
-    assert isinstance(main.tj, LazyGroup)
-    for name in COMMANDS:
-        command = main.tj.get_command(context, name)
-        assert command is not None
-        assert command.name == name
-        assert command.help
-        assert command.short_help
 
 
 def test_help_imports_no_client_so_that_it_is_fast() -> None:

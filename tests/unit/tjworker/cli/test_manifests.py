@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.support import fast_yaml as yaml
 from tests.support.builders import make_job, make_training_job
-from tests.support.guests import GUESTS, KIND_OF, whole_guest
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt
-from tjworker.api.kinds import KNOWN_KINDS
-from tjworker.cli import informer
 from tjworker.cli.errors import UserError
-from tjworker.cli.jobs import FoundJob
 from tjworker.cli.manifests import Manifest, hints, read, refuse_the_wrong
 from tjworker.cli.run import Asked
-from tjworker.cli.submit import follow
 
 ROOT = Path(__file__).resolve().parents[4]
 GOOD = make_job("digits").workers(2).manifest()
@@ -50,14 +42,11 @@ WRONG: dict[str, tuple[Any, str]] = {
         "kind: AITrainingJob (elasticdeeplearning.ai/v9) is not a supported job kind; did you mean AITrainingJob"
         " (elasticdeeplearning.ai/v1)?",
     ),
-    "no name": (GOOD | {"metadata": {}}, "metadata.name: is missing"),
     "a name that Kubernetes does not take": (
         GOOD | {"metadata": {"name": "My_job"}},
         "metadata.name: 'My_job': use lower-case letters",
     ),
-    "no spec": ({k: v for k, v in GOOD.items() if k != "spec"}, "spec.replicaSpecs: "),
     "a misspelt field of the spec": (spec(timelimit=3), "spec.timelimit: unknown field; did you mean 'timeLimit'?"),
-    "a value that the schema refuses": (spec(timeLimit=-1), "spec.timeLimit: -1"),
     "a rule over two fields": (
         make_job("digits").workers(2, least=3, most=5).manifest(),
         "spec.replicaSpecs.trainer.replicas: ",
@@ -66,25 +55,9 @@ WRONG: dict[str, tuple[Any, str]] = {
         container(comand=["x"]),
         f"{TEMPLATE}.spec.containers[0].comand: unknown field; did you mean 'command'?",
     ),
-    "one of its resources": (
-        container(resources={"request": {"cpu": 1}}),
-        f"{TEMPLATE}.spec.containers[0].resources.request: unknown field; did you mean 'requests'?",
-    ),
-    "one of its volumes": (
-        make_job("d").role("trainer", template={"spec": _of()["spec"] | {"volumes": [{"emptydir": {}}]}}).manifest(),
-        f"{TEMPLATE}.spec.volumes[0].emptydir: unknown field; did you mean 'emptyDir'?",
-    ),
     "a number where a string stands": (
         container(env=[{"name": "A", "value": 1}]),
         f"{TEMPLATE}.spec.containers[0].env[0].value: 1 is not a string; write it in quotes: '1'",
-    ),
-    "a string where a list stands": (
-        container(args="train"),
-        f"{TEMPLATE}.spec.containers[0].args: 'train' is not a list",
-    ),
-    "a truth value where a number stands": (
-        container(livenessProbe={"periodSeconds": True}),
-        f"{TEMPLATE}.spec.containers[0].livenessProbe.periodSeconds: True is not a whole number",
     ),
     "what is not a quantity": (
         container(resources={"limits": {"memory": "lots"}}),
@@ -103,12 +76,9 @@ def test_what_is_wrong_is_named_by_its_path(manifest: Any, says: str, tmp_path: 
 
 
 FINE: dict[str, dict[str, Any]] = {
-    "a job of pods": GOOD,
-    "an EDL job": make_training_job("edl").manifest(),
     "quantities and ports as numbers": container(
         resources={"limits": {"cpu": 2, "memory": 1e9}}, livenessProbe={"httpGet": {"path": "/", "port": 80}}
     ),
-    "ports by name": container(livenessProbe={"httpGet": {"path": "/", "port": "aitj-1"}}),
     "fields that are null": container(env=None, resources=None),
 }
 
@@ -143,8 +113,6 @@ STRANGERS: dict[str, tuple[str, str, str]] = {
         "did you mean TrainJob (trainer.kubeflow.org/v1alpha1)?",
     ),
     "a misspelt kind": ("v1", "AITrainngJob", "did you mean AITrainingJob (elasticdeeplearning.ai/v1)?"),
-    "no group": ("v1", "AITrainingJob", "did you mean AITrainingJob (elasticdeeplearning.ai/v1)?"),
-    "a kind in other letters": ("kubeflow.org/v1", "PytorchJob", "did you mean PyTorchJob (kubeflow.org/v1)?"),
     "an old version of a guest": ("kubeflow.org/v1beta2", "TFJob", "did you mean TFJob (kubeflow.org/v1)?"),
     "a kind of two operators without its group": (
         "v1",
@@ -154,11 +122,8 @@ STRANGERS: dict[str, tuple[str, str, str]] = {
 }
 OTHERS: dict[str, tuple[str, str]] = {
     "a job of Kubernetes": ("batch/v1", "Job"),
-    "a CronJob": ("batch/v1", "CronJob"),
-    "another kind of Kubeflow's": ("kubeflow.org/v1", "Notebook"),
     "a workload": ("apps/v1", "Deployment"),
     "a job of Ray": ("ray.io/v1", "RayJob"),
-    "a set of jobs": ("jobset.x-k8s.io/v1alpha2", "JobSet"),
 }
 
 
@@ -181,14 +146,6 @@ def test_what_looks_like_a_job_and_is_none_says_what_to_do(
 @pytest.mark.parametrize(("version", "kind"), OTHERS.values(), ids=OTHERS.keys())
 def test_other_objects_are_no_misspelt_jobs(version: str, kind: str) -> None:
     assert Manifest("job.yaml", {"apiVersion": version, "kind": kind}).is_other
-
-
-def test_every_supported_kind_is_named(tmp_path: Path, typed_at: TypedAt) -> None:
-    file = tmp_path / "service.yaml"
-    file.write_text("{apiVersion: v1, kind: Service, metadata: {name: a}}")
-    said = typed_at.tj("submit", str(file)).stderr
-    assert [kind.kind for kind in KNOWN_KINDS.values() if kind.kind not in said] == []
-    assert [kind.group for kind in KNOWN_KINDS.values() if kind.group not in said] == []
 
 
 CLAIM = {
@@ -228,23 +185,6 @@ def test_other_objects_are_applied_as_they_are_in_their_order(tmp_path: Path, ty
     assert [one["manager"] for one in made["metadata"]["managedFields"]] == ["tj"]
 
 
-def test_they_go_where_the_jobs_go(tmp_path: Path, typed_at: TypedAt) -> None:
-    typed_at.transport.request("POST", "/api/v1/namespaces", body=b'{"metadata": {"name": "team-a"}}')
-    done = submitted(typed_at, tmp_path, CONFIG, CLASS, job_named("a"), args=("-n", "team-a"))
-    assert done.exit_code == 0, done.stderr
-    path = "/api/v1/namespaces/{}/configmaps/conf"
-    assert typed_at.transport.request("GET", path.format("team-a")).status == 200
-    assert typed_at.transport.request("GET", path.format("default")).status == 404
-
-
-def test_what_a_program_reads_are_the_jobs(tmp_path: Path, typed_at: TypedAt) -> None:
-    done = submitted(typed_at, tmp_path, CONFIG, job_named("a"), args=("-o", "yaml"))
-    assert yaml.safe_load(done.stdout)["metadata"]["name"] == "a"
-    assert done.stderr.startswith("configmap/conf created")
-    named = submitted(typed_at, tmp_path, CONFIG, job_named("b"), args=("-o", "name"))
-    assert named.stdout.splitlines() == ["configmap/conf", "aitrainingjob.elasticdeeplearning.ai/b"]
-
-
 NOT_APPLIED: dict[str, tuple[dict[str, Any], str]] = {
     "a kind that the cluster does not serve": (
         {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}},
@@ -254,12 +194,10 @@ NOT_APPLIED: dict[str, tuple[dict[str, Any], str]] = {
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}},
         "jobs.yaml, document 2 (line {line}): metadata.name: is missing",
     ),
-    "no metadata": ({"apiVersion": "v1", "kind": "ConfigMap"}, "metadata.name: is missing"),
     "two namespaces": (
         CONFIG | {"metadata": {"name": "a", "namespace": "here"}},
         "document 2 (line {line}) has the namespace here, and -n says default",
     ),
-    "a misspelt job": (container(comand=["x"]), "document 2 (line {line}): spec.replicaSpecs.trainer.template.spec."),
 }
 
 
@@ -290,12 +228,6 @@ UNREADABLE: dict[str, tuple[bytes, str]] = {
     "a file that is not there": (b"", "cannot read"),
     "what is no YAML": (b"a: [", "is not valid YAML"),
     "what is no text": (b"\xff\xfe\x00", "is no text"),
-    "an empty file": (b"---\n", "has no manifest in it"),
-    "a list of words": (b"- a\n- b\n", "is no manifest"),
-    "half a manifest": (
-        b"kind: AITrainingJob\n",
-        "AITrainingJob (no apiVersion) is not a supported job kind; did you mean",
-    ),
     "deep nesting": (b"a: " + b"[" * 20_000, "is not valid YAML"),
 }
 
@@ -334,13 +266,6 @@ def test_a_name_that_is_taken_is_said_with_what_to_do(tmp_path: Path, typed_at: 
     assert "namespace default has a job digits already; `tj delete digits` first" in done.stderr
 
 
-def test_two_namespaces_are_one_too_many(tmp_path: Path, typed_at: TypedAt) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(GOOD | {"metadata": {"name": "digits", "namespace": "here"}}))
-    done = typed_at.tj("submit", str(file), "-n", "there")
-    assert "has the namespace here, and -n says there" in done.stderr
-
-
 def test_run_makes_a_job_that_does_what_was_asked() -> None:
     job = Asked(
         image="registry.example.com:5000/ml/Train_er:1",
@@ -369,13 +294,10 @@ def test_run_makes_a_job_that_does_what_was_asked() -> None:
 
 RUNS: dict[str, tuple[tuple[str, ...], int, str]] = {
     "a command after --": (("--image", "x", "--name", "a", "--", "train", "--epochs", "3"), 0, "a: created in"),
-    "an image alone": (("--image", "x", "--name", "a"), 0, "a: created in"),
     "a dry run prints a manifest": (("--image", "x", "--dry-run"), 0, "kind: AITrainingJob"),
     "no image": (("--", "train"), 2, "Missing option '--image'"),
     "a variable without a value": (("--image", "x", "--env", "A"), 2, "'A' is not NAME=VALUE"),
-    "bounds that cross": (("--image", "x", "--replicas", "3", "--max-replicas", "2"), 2, "2 is below --replicas 3"),
     "memory that is none": (("--image", "x", "--memory", "lots"), 1, "'lots' is not a quantity"),
-    "a name that is none": (("--image", "x", "--name", "My Job"), 1, "metadata.name: 'My Job'"),
 }
 
 
@@ -387,90 +309,16 @@ def test_run(args: tuple[str, ...], code: int, says: str, typed_at: TypedAt) -> 
     assert len(typed_at.api.list_page(AITRAININGJOBS, "default").items) == ("created in" in done.stdout)
 
 
-def test_an_option_behind_the_command_is_the_programs_and_said_so(typed_at: TypedAt) -> None:
-    done = typed_at.tj("run", "--image", "x", "--dry-run", "--", "train", "--wait")
-    assert done.stderr == "--wait is behind `--` and goes to the program; put it in front for tj\n"
-
-
-def _told(name: str, phase: str, kind: str = "MODIFIED", uid: str = "") -> tuple[str, dict[str, Any]]:
-    return kind, {"metadata": {"name": name, "uid": uid or f"uid-of-{name}"}, "status": {"phase": phase}}
-
-
-WAITS: dict[str, tuple[list[tuple[str, dict[str, Any]]], int, list[str]]] = {
-    "until each has ended, and a repeated phase is told once": (
-        [
-            _told("a", "Running"),
-            _told("b", "Running"),
-            _told("a", "Running"),
-            _told("b", "Succeed"),
-            _told("a", "Succeed"),
-        ],
-        0,
-        ["a: Running", "b: Running", "b: Succeed", "a: Succeed"],
-    ),
-    "a job that fails is a failure of the command": (
-        [_told("a", "Failed"), _told("b", "Succeed")],
-        1,
-        ["a: Failed", "b: Succeed"],
-    ),
-    "so is one that is deleted meanwhile": (
-        [_told("a", "Running", "DELETED"), _told("b", "Succeed")],
-        1,
-        ["a: deleted", "b: Succeed"],
-    ),
-    "an ended job that is deleted by its TTL has succeeded": (
-        [_told("a", "Succeed"), _told("a", "Succeed", "DELETED"), _told("b", "Succeed")],
-        0,
-        ["a: Succeed", "b: Succeed"],
-    ),
-    "a namesake is another job": (
-        [_told("a", "Failed", uid="other"), _told("a", "Succeed"), _told("b", "Succeed")],
-        0,
-        ["a: Succeed", "b: Succeed"],
-    ),
-}
-
-
-@pytest.mark.parametrize(("changes", "code", "says"), WAITS.values(), ids=list(WAITS))
-def test_what_is_waited_for(
-    changes: list[tuple[str, dict[str, Any]]],
-    code: int,
-    says: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    @contextmanager
-    def watched(*_: Any, on_change: Any, **__: Any) -> Iterator[None]:
-        for change in changes:
-            on_change(*change)
-        yield
-
-    monkeypatch.setattr(informer, "Informer", watched)
-    jobs = [FoundJob(AITRAININGJOBS, {"metadata": {"name": n, "uid": f"uid-of-{n}", "namespace": "d"}}) for n in "ab"]
-    cluster: Any = SimpleNamespace(api=None)
-    assert follow(cluster, jobs) == code
-    assert capsys.readouterr().out.splitlines() == says
-
-
 HINTS: dict[str, tuple[Any, str]] = {
     "no port that counts, and a command that reads the addresses": (
         make_job("digits").role("trainer", 2, template=_of(command=["train", "--peers=$(TRAINER_HOSTS)"])),
         "TRAINER_HOSTS will be empty: trainer has no port whose name begins with `aitj-`; add one",
-    ),
-    "in a variable": (
-        make_job("digits").role("trainer", 2, template=_of(env=[{"name": "PEERS", "value": "$(TRAINER_HOSTS)"}])),
-        "TRAINER_HOSTS will be empty",
     ),
     "nothing reads the addresses": (make_job("digits").role("trainer", 2, template=_of()), ""),
     "the addresses of another role are read": (
         make_job("digits").role("trainer", 2, template=_of(args=["$(PSERVER_HOSTS)"])),
         "",
     ),
-    "a framework has a port of its own": (
-        make_job("digits").role("trainer", 2, template=_of(args=["$TRAINER_HOSTS"])).spec(frameworkType="pytorch"),
-        "",
-    ),
-    "a TrainingJob has other ways": (make_training_job(), ""),
     "a restartPolicy of the template": (
         make_job("digits").role("trainer", template={"spec": {**_of()["spec"], "restartPolicy": "OnFailure"}}),
         "restartPolicy of trainer's template has no effect: the role's counts (",
@@ -484,34 +332,11 @@ HINTS: dict[str, tuple[Any, str]] = {
         make_job("digits").role("master").role("ps", 2, completePolicy="None").spec(completePolicy="Any"),
         "",
     ),
-    "completePolicy Any, and a role without replicas": (
-        make_job("digits").role("master").role("trainer", 0).spec(completePolicy="Any"),
-        "",
-    ),
     "a variable that is set twice": (
         make_job("digits").role("trainer", template=_of(env=[{"name": "A", "value": v} for v in "12"])),
         "container aitj-a of trainer sets A twice: the last one counts",
     ),
 }
-
-
-def test_a_kind_of_another_operator_has_no_hints() -> None:
-    for resource in GUESTS:
-        manifest = whole_guest(resource)
-        for role in manifest["spec"][KIND_OF[resource].roles_field].values():
-            role["template"]["spec"]["containers"][0]["args"] = ["$(WORKER_HOSTS) $(LAUNCHER_HOSTS) $(MASTER_HOSTS)"]
-        assert list(hints(Manifest("job.yaml", manifest))) == []
-
-
-def test_every_rule_that_is_broken_is_named_at_once() -> None:
-    job = make_job("digits").role("trainer", 2, least=5, most=4).manifest()
-    with pytest.raises(UserError) as refused:
-        refuse_the_wrong([Manifest("job.yaml", job)])
-    assert str(refused.value).splitlines() == [
-        "2 errors",
-        "    job.yaml: spec.replicaSpecs.trainer.minReplicas: 5: must be at most maxReplicas (4)",
-        "    job.yaml: spec.replicaSpecs.trainer.replicas: 2: must be at least minReplicas (5)",
-    ]
 
 
 @pytest.mark.parametrize("sentence", HINTS)

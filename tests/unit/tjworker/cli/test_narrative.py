@@ -14,7 +14,6 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.status import (
     Attempts,
     Condition,
-    Ending,
     JobStatus,
     Metric,
     ReplicaStatus,
@@ -25,7 +24,6 @@ from tjworker.api.status import (
     TrainerStatus,
 )
 from tjworker.base import GroupResource
-from tjworker.cli import narrative
 from tjworker.cli.happenings import Happening
 from tjworker.cli.narrative import Around, Section, describe, why_pod_waits
 
@@ -93,22 +91,10 @@ CASES: dict[str, Case] = {
             "After its last change of size it reported again after 12s.",
         ),
     ),
-    "of a job that has ended nothing is left": Case(
-        DIGITS.status(phase="Succeed", trainer_status=REPORTED), "Progress", ("41 % done; reported 5s ago.", "loss")
-    ),
     "a report that was refused": Case(
         DIGITS.status(phase="Running", conditions=(condition("ReportRefused", message="trainerStatus is 5"),)),
         "Progress",
         ("! A report was refused 60s ago: trainerStatus is 5.",),
-    ),
-    "a job whose program reports nothing": Case(DIGITS.status(phase="Running"), "Progress", ()),
-    "whose it is, as its annotation says": Case(
-        make_job("digits")
-        .workers(2)
-        .annotate({"kubedl.io/tenancy": '{"tenant": "research", "user": "ada", "region": "south"}'})
-        .status(phase="Running", observed_generation=1),
-        "",
-        ("digits in namespace default is Running", "It is for tenant research, user ada, region south."),
     ),
     "an annotation forges no line, and one wrong field hides no other": Case(
         make_job("digits")
@@ -129,18 +115,6 @@ CASES: dict[str, Case] = {
         ),
         (running("old:1"), running("python", 1), running("old:1", 2, phase="Failed")),
     ),
-    "what a webhook or a kubelet adds is no edit": Case(
-        DIGITS.status(phase="Running"), "", ("is Running",), (running("python", sidecar="proxy"),)
-    ),
-    "a job that nobody has taken up": Case(DIGITS, "", ("has not taken it up yet. `tj doctor` says",)),
-    "a phase and since when": Case(
-        DIGITS.status(phase="Running", message="all run", conditions=(condition("Running", at=ago(90)),)),
-        "",
-        ("AITrainingJob digits in namespace default is Running for 90s, made 60m ago.", "all run."),
-    ),
-    "an end and when it was": Case(
-        DIGITS.status(phase="Succeed", completion_time=ago(30)), "", ("has ended: Succeed, 30s ago",)
-    ),
     "a refused job has not ended: it starts when it is mended": Case(
         DIGITS.status(phase="Failed", completion_time=ago(30), refused="Create", message="pods: unknown field 'x'"),
         "",
@@ -152,13 +126,6 @@ CASES: dict[str, Case] = {
         ),
         "Waits for",
         ("an edit of the job: spec.x: 7: must be a word",),
-    ),
-    "and no more once it is mended": Case(
-        DIGITS.status(
-            phase="Running", conditions=(condition("Failed", "False", "SpecMended", "the spec can be used again"),)
-        ),
-        "Waits for",
-        (),
     ),
     "a status that does not know the newest spec": Case(
         DIGITS.metadata(generation=4).status(phase="Running", observed_generation=3, last_reconcile_time=ago(60)),
@@ -186,15 +153,6 @@ CASES: dict[str, Case] = {
         "",
         ("is Running",),
     ),
-    "replicas count what the pods show": Case(
-        DIGITS.status(phase="Running", replica_statuses={"trainer": ReplicaStatus(active=2, succeeded=1)}),
-        "Replicas",
-        ("trainer: 1 of 2 run; 1 succeeded",),
-        (pod(0), pod(1, "Succeeded")),
-    ),
-    "an elastic role has its bounds and who moves it": Case(
-        ELASTIC.status(phase="Running"), "Replicas", ("trainer: 0 of 2 run; 2 to 5, the autoscaler moves it",)
-    ),
     "pods that wait for the same thing are told together": Case(
         DIGITS.status(phase="Pending"),
         "Waits for",
@@ -213,12 +171,6 @@ CASES: dict[str, Case] = {
             for index in range(2)
         ),
     ),
-    "of many the first three are named": Case(
-        DIGITS.status(phase="Pending"),
-        "Waits for",
-        ("digits-trainer-0, digits-trainer-1, digits-trainer-2 and 2 more: is being started on node-a",),
-        tuple(pod(index, "Pending") for index in range(5)),
-    ),
     "a replica that rests has the time of its next try": Case(
         DIGITS.status(
             phase="Restarting", attempts=Attempts(roles={"trainer": RoleAttempts(resting={ago(-40): "1", ago(5): "0"})})
@@ -226,28 +178,6 @@ CASES: dict[str, Case] = {
         "Waits for",
         ("trainer 1: the next try comes at 01:00:40 UTC, in 40s, for the earlier ones have failed",),
     ),
-    "many that rest are told as one": Case(
-        DIGITS.status(
-            phase="Restarting", attempts=Attempts(roles={"trainer": RoleAttempts(resting={ago(-40): "0-3,7"})})
-        ),
-        "Waits for",
-        ("5 replicas of trainer (0-3,7): the next try comes at 01:00:40 UTC",),
-    ),
-    "what the API server refuses is said": Case(
-        DIGITS.status(
-            phase="Pending",
-            conditions=(condition("Running", "False", "FailedCreate", "pods is forbidden: exceeded quota"),),
-        ),
-        "Waits for",
-        ("pods is forbidden: exceeded quota",),
-    ),
-    "an end that is decided waits for the pods": Case(
-        DIGITS.status(phase="Terminating", ending=Ending(phase="Timeout", reason="r", message="too long", time=ago(1))),
-        "Waits for",
-        ("its pods to go; then it ends in Timeout: too long", "digits-trainer-0: is being deleted"),
-        ({"metadata": {"name": "digits-trainer-0", "deletionTimestamp": ago(1)}, "status": {"phase": "Running"}},),
-    ),
-    "a job that runs waits for nothing": Case(DIGITS.status(phase="Running"), "Waits for", (), (pod(0), pod(1))),
     "restarts by cause, and the limit that counts one of them": Case(
         make_job("digits")
         .workers(2, restart="OnFailure", limit=5)
@@ -259,20 +189,6 @@ CASES: dict[str, Case] = {
             "backoffLimit: 2 of 6 used",
         ),
     ),
-    "restarts that nothing limits": Case(
-        DIGITS.workers(2, restart="OnFailure").status(
-            phase="Running", restart_counts={"trainer": RestartCounts(application=8)}
-        ),
-        "Restarts",
-        ("trainer: 8 because its program failed (no restartLimit: a program that fails is started again for ever)",),
-    ),
-    "restarts that the job limits": Case(
-        DIGITS.workers(2, restart="OnFailure")
-        .run_policy(backoffLimit=9)
-        .status(phase="Running", restart_counts={"trainer": RestartCounts(application=8)}),
-        "Restarts",
-        ("trainer: 8 because its program failed", "backoffLimit: 8 of 9 used"),
-    ),
     "a pod that fits no node, though it were empty": Case(
         DIGITS.status(phase="Pending"),
         "Waits for",
@@ -280,14 +196,6 @@ CASES: dict[str, Case] = {
         pods=(pod(phase="Pending", conditions=[{"type": "PodScheduled", "status": "False", "message": "no room"}]),),
         too_large=("a pod of role trainer fits no node. Lower its resources.requests",),
     ),
-    "the size that a user sets": Case(
-        DIGITS.status(
-            phase="Running", scale_records=(ScaleRecord(role="trainer", from_=2, to=3, time=ago(20), reason="a user"),)
-        ),
-        "Scaling",
-        ("20s ago trainer 2 -> 3: a user",),
-    ),
-    "a job that was never restarted has no such section": Case(DIGITS.status(phase="Running"), "Restarts", ()),
     "what the autoscaler wants stands beside what the spec says": Case(
         ELASTIC.status(
             phase="Running",
@@ -303,23 +211,12 @@ CASES: dict[str, Case] = {
             "20s ago trainer 2 -> 4: autoscaler: room for 2 more",
         ),
     ),
-    "why a role has no more than it has": Case(
-        ELASTIC.status(phase="Running"),
-        "Autoscaler",
-        ("trainer: has 2 and could have 5: no node is ready",),
-        obstacles={"trainer": "no node is ready"},
-    ),
     "a node that is ill, and what is on it": Case(
         DIGITS.status(phase="Running"),
         "Waits for",
         ("node node-a is not ready; on it: digits-trainer-0",),
         (pod(0), pod(1, "Failed")),
         ill_nodes={"node-a": "is not ready", "node-b": "is cordoned"},
-    ),
-    "a target that a person set aside": Case(
-        ELASTIC.status(phase="Running", targets={"trainer": 4}, targets_beside={"trainer": 3}),
-        "Autoscaler",
-        ("trainer: follows spec.replicaSpecs.trainer.replicas, which a user has set",),
     ),
     "what is left of each limit": Case(
         DIGITS.spec(timeLimit=100)
@@ -338,16 +235,6 @@ CASES: dict[str, Case] = {
         .status(phase="Suspended", start_time=ago(50), start_running_time=ago(40), suspend_time=ago(30)),
         "Time",
         ("all replicas first ran 40s ago", "90s left of spec.timeLimit 100 s once it goes on"),
-    ),
-    "a limit that has not begun": Case(
-        DIGITS.spec(timeLimit=100).status(phase="Pending"),
-        "Time",
-        ("spec.timeLimit 100 s begins when all replicas run",),
-    ),
-    "when an ended job is deleted": Case(
-        DIGITS.run_policy(ttlSecondsAfterFinished=90).status(phase="Failed", completion_time=ago(30)),
-        "Time",
-        ("is deleted in 60s (ttlSecondsAfterFinished 90)",),
     ),
 }
 
@@ -414,41 +301,8 @@ def test_an_image_that_cannot_be_pulled_is_told_once_for_all_pods_and_in_short()
     assert other == f"6s ago, {four.replace('digits-', 'pod/digits-')}, FailedMount: no volume"
 
 
-def test_the_events_alone_are_one_line() -> None:
-    """Of a job whose pods are gone."""
-    builder = DIGITS.status(phase="Failed", message="the image is not there")
-    told = [f'Failed to pull image "nope:1": {RUNTIME}', RUNTIME]
-    warnings = [
-        Happening(ago(9), ago(9), 1, "Warning", "Failed", f"pod/digits-trainer-{i}", told[i % 2]) for i in range(3)
-    ]
-    sections = {s.title: s.lines for s in describe(builder.object(), builder.build(), (), warnings, NOW)}
-    (line,) = sections["Newest warnings"]
-    assert line.endswith(f"pod/digits-trainer-2, Failed: {SHORT}")
-
-
-OF_RUNC = (
-    "Error: failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed"
-    ": unable to start container process: error during container init: "
-    'exec: "pyhton": executable file not found in $PATH: unknown'
-)
-NOT_FOUND = 'exec: "pyhton": executable file not found in $PATH'
-
-
-@pytest.mark.parametrize("message", ["", f"pod digits-trainer-0 failed: exited with code 128 ({NOT_FOUND})"])
-def test_a_command_that_cannot_be_started_is_named_without_the_layers_of_the_runtime(message: str) -> None:
-    """And once: not again as a warning where the status says it."""
-    builder = DIGITS.status(phase="Failed", message=message)
-    pods = [f"pod/digits-trainer-{index}" for index in range(2)]
-    warnings = [Happening(ago(9), ago(9), 1, "Warning", "Failed", pod, OF_RUNC) for pod in pods]
-    sections = {s.title: s.lines for s in describe(builder.object(), builder.build(), (), warnings, NOW)}
-    want = () if message else (f"9s ago, pod/digits-trainer-0, pod/digits-trainer-1, Failed: {NOT_FOUND}",)
-    assert sections.get("Newest warnings", ()) == want
-
-
 PODS: dict[str, tuple[dict[str, Any], str]] = {
     "one that runs waits for nothing": (pod(), ""),
-    "one that has ended neither": (pod(phase="Failed"), ""),
-    "one that goes": ({"metadata": {"name": "a", "deletionTimestamp": "x"}}, "is being deleted"),
     "one that the scheduler has not looked at": ({"metadata": {"name": "a"}}, "waits for the scheduler"),
     "one without room, in the scheduler's words": (
         pod(phase="Pending", conditions=[{"type": "PodScheduled", "status": "False", "message": "no\n room"}]),
@@ -468,35 +322,6 @@ PODS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("raw", "want"), PODS.values(), ids=list(PODS))
 def test_why_a_pod_waits(raw: dict[str, Any], want: str) -> None:
     assert why_pod_waits(raw) == want
-
-
-def test_of_many_warnings_the_newest_are_told_the_newest_first() -> None:
-    seen = [
-        Happening("2026-01-01T00:00:00Z", f"2026-01-01T00:00:0{n}Z", 1, "Warning", "R", "pod/a", f"warning {n}")
-        for n in range(8)
-    ]
-    told = list(narrative._warnings(seen, NOW, "said: warning 6"))
-    assert [line.rpartition(" ")[2] for line in told] == ["7", "5", "4", "3", "2"]
-
-
-@pytest.mark.parametrize(("said", "doubted"), [(0, True), (1, False), (2, True)])
-def test_a_status_that_says_too_few_is_doubted_like_one_that_says_too_many(said: int, doubted: bool) -> None:
-    """One of trainer runs."""
-    counts = {"trainer": ReplicaStatus(desired=2, active=said)}
-    status: dict[str, Any] = {"phase": "Running", "observed_generation": 1, "replica_statuses": counts}
-    job = DIGITS.status(last_reconcile_time="2026-01-01T00:59:00Z", **status).build()
-    runs = {
-        "metadata": {"name": "digits-trainer-0", "labels": {"replica-name": "trainer"}},
-        "status": {"phase": "Running"},
-    }
-    told = list(narrative.doubts(job, [runs], NOW))
-    assert [f"says that {said} of trainer run, and 1 do" in line for line in told] == [True] * doubted
-
-
-def test_of_a_job_that_has_ended_nothing_is_said_of_scaling() -> None:
-    job = ELASTIC.status(phase="Failed", completion_time=ago(30))
-    replicas = next(s for s in _said(job.object(), job.build(), Case(job, "", ())) if s.title == "Replicas")
-    assert replicas.lines == ("trainer: 0 of 2 run",)
 
 
 MPI = GroupResource("mpijobs.kubeflow.org")

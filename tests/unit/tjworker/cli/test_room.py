@@ -9,9 +9,9 @@ from tests.support.builders import JobBuilder, make_job
 from tjworker.api import labels
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import WAITING
-from tjworker.api.status import Condition, JobStatus
+from tjworker.api.status import JobStatus
 from tjworker.autoscale import AutoscaleRules
-from tjworker.cli.room import ill_nodes, obstacles, room, too_large
+from tjworker.cli.room import obstacles, room, too_large
 
 NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
 CPU = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
@@ -64,24 +64,6 @@ def test_the_sums_are_those_of_pods_that_have_not_finished() -> None:
     assert {name: asked.cpu_milli for name, asked in found.holders.items()} == {"default/digits": 2000, "others": 1000}
 
 
-def test_of_two_equal_jobs_the_smaller_learns_who_has_the_room() -> None:
-    small, big = elastic("el2", 1), elastic("el", 3)
-    found = room([node()], [pod("el2", 0), *(pod("el", i) for i in range(3))])
-    jobs = [small.build(), big.build()]
-    said = obstacles(jobs[0], jobs, found, NOW, AutoscaleRules())
-    assert said == {
-        "trainer": "one more asks for 1 CPU, and 0 of 4 are left to it: the autoscaler fills 97% of the CPUs"
-        " (policy fulfillment). CPU now: default/el 3, default/el2 1"
-    }
-
-
-def test_a_pod_that_waits_for_a_node_has_no_room() -> None:
-    job, big = elastic("el", 4), elastic("big", 1)
-    found = room([node()], [*(pod("el", i) for i in range(4)), pod("big", 0, where="", phase="Pending")])
-    said = obstacles(job.build(), [job.build(), big.build()], found, NOW, AutoscaleRules())
-    assert said["trainer"].endswith("CPU now: default/el 4")
-
-
 def test_a_job_beside_one_that_the_autoscaler_does_not_read_is_told_what_the_autoscaler_decides() -> None:
     """A job that is not scaled and waits would let jobs grow that do not run yet."""
     job = elastic("el", 1).status(JobStatus(phase="Creating"))
@@ -94,24 +76,12 @@ def test_a_job_beside_one_that_the_autoscaler_does_not_read_is_told_what_the_aut
     assert said["trainer"].startswith("a job grows while it runs whole, and this one is Creating")
 
 
-def test_a_role_that_has_its_maximum_lacks_nothing() -> None:
-    job = elastic("el", 5).build()
-    assert obstacles(job, [job], room([node()], []), NOW, AutoscaleRules()) == {}
-
-
 def test_a_role_that_cannot_be_planned_with_says_why() -> None:
     template = {"spec": {"containers": [{"name": "aitj-a", "image": "x", "resources": {"requests": {"cpu": "1e99"}}}]}}
     job = make_job("el").role("trainer", 1, least=1, most=5, edl="Auto", template=template)
     built = job.status(JobStatus(phase="Running")).build()
     said = obstacles(built, [built], room([node()], []), NOW, AutoscaleRules())["trainer"]
     assert "role trainer is not autoscaled" in said
-
-
-def test_nodes_that_are_ill() -> None:
-    assert ill_nodes([node("a"), node("b", "Unknown"), node("c", unschedulable=True)]) == {
-        "b": "is not ready since 2026-01-01T00:59:00Z",
-        "c": "is cordoned: nothing new comes there",
-    }
 
 
 def test_a_role_without_room_says_so_as_the_autoscaler_decides_which_leaves_hopeless_pods_out() -> None:
@@ -148,26 +118,3 @@ def test_a_pod_that_fits_no_node_however_empty_is_told_with_what_it_lacks() -> N
     assert "cpu 4.5 (a node has at most 4), memory 16Gi (a node has at most 8Gi)" in said
     (said,) = too_large(read(asking(**{"nvidia.com/gpu": "1"})), nodes)
     assert "nvidia.com/gpu 1 (a node has at most 0)" in said
-
-
-def test_what_no_single_node_has_together() -> None:
-    wide, tall = node("wide"), node("tall")
-    wide["status"]["allocatable"] |= {"cpu": "64"}
-    tall["status"]["allocatable"] |= {"memory": "64Gi"}
-    (said,) = too_large(read(asking(cpu="32", memory="32Gi")), [wide, tall])
-    assert "no single node has all that it requests" in said
-
-
-def test_a_wrong_name_of_a_policy_is_told_beside_what_decides() -> None:
-    job = elastic("el", 1).metadata(uid="uid-el", annotations={labels.AUTOSCALE_POLICY: "best"})
-    said = obstacles(job.build(), [job.build()], room([node()], [pod("el", 0)]), NOW, AutoscaleRules())["trainer"]
-    assert "(policy fulfillment)" in said
-    assert f". annotation {labels.AUTOSCALE_POLICY} of the job names 'best', which is no policy. Choose one of" in said
-
-
-def test_the_policy_that_the_operator_names_is_said_whatever_the_users_settings_are() -> None:
-    """As where a label of the namespace chooses it, which the user may not see."""
-    told = Condition(type="FullSize", status="False", last_transition_time="2026-01-01T00:00:00Z", reason="Fair")
-    job = elastic("el", 1).status(JobStatus(phase="Running", conditions=(told,)))
-    said = obstacles(job.build(), [job.build()], room([node()], [pod("el", 0)]), NOW, AutoscaleRules())["trainer"]
-    assert "(policy fair)" in said

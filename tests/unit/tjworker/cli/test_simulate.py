@@ -47,21 +47,9 @@ def test_json_has_the_mean_completion_of_each_policy_and_is_the_same_each_time(
     assert typed_at.tj(*asked, "-o", "json").stdout == done.stdout
 
 
-def test_a_bad_row_is_one_line_and_the_rest_is_simulated(typed_at: TypedAt, tmp_path: Path) -> None:
-    path = tmp_path / "jobs.csv"
-    path.write_text(CSV + "c,90,99,60,99,99,1\n", encoding="utf-8")
-    done = typed_at.tj("simulate", "--trace", str(path), "--policy", "off", "-o", "json")
-    assert done.exit_code == 0
-    assert done.stderr == (
-        "tj: jobs.csv line 4: job c needs 99 replicas at once, and the cluster holds 64; the row is left out\n"
-    )
-    assert json.loads(done.stdout)["policies"]["off"]["jobs_done"] == 2
-
-
 NODE = "nodes: [{cpu: 4}]\n"
 REFUSED = {
     "a field that does not exist": (NODE + "job: []\n", "job: Extra inputs are not permitted"),
-    "no nodes": ("jobs: []\n", "nodes: Field required"),
     "a quantity": ("nodes: [{cpu: lots}]\n", "nodes.0: 'lots' is no quantity such as 500m, 2 or 1.5Gi"),
     "bounds": (
         NODE + "jobs: [{name: a, requests: {cpu: 1}, min: 3, max: 2, work: 1}]\n",
@@ -75,42 +63,11 @@ REFUSED = {
         NODE + "nodeEvents: [{at: 1, node: x}]\n",
         "nodeEvents.0.node: x does not exist; a node is called node",
     ),
-    "a name twice": (
-        NODE + "jobs: [{name: a, requests: {cpu: 1}, work: 1}, {name: a, requests: {cpu: 1}, work: 1}]\n",
-        "jobs.1.name: a is there already",
-    ),
-    "a key twice": (NODE + NODE, "line 2: nodes is there already, in line 1; remove one of them"),
-    "a time that never comes": (
-        NODE + "jobs: [{name: a, submit: .inf, requests: {cpu: 1}, work: 1}]\n",
-        "jobs.0.submit: Input should be a finite number",
-    ),
-    "a speed that is no number": (
-        NODE + "jobs: [{name: a, requests: {cpu: 1}, work: 1, speed: {1: .nan}}]\n",
-        "jobs.0.speed.dict[int,float].1: Input should be a finite number",
-    ),
-    "an amount without end": ("nodes: [{cpu: .inf}]\n", "nodes.0.cpu.float: Input should be a finite number"),
     "an end beyond a year": (NODE + "until: 1.0e+18\n", "until: Input should be less than or equal to 31622400"),
-    "an autoscaler that never rests": (
-        NODE + "autoscaleSeconds: 1.0e-9\n",
-        "autoscaleSeconds: Input should be greater than or equal to 0.1",
-    ),
-    "a service of fewer pods than none": (
-        NODE + "services: [{name: s, requests: {cpu: 1}, replicas: {0: -5}}]\n",
-        "services.0.replicas.0: Input should be greater than or equal to 0",
-    ),
     "more pods than fit into memory": (
         NODE + "services: [{name: s, requests: {cpu: 0}, replicas: {0: 1000000000}}]\n",
         "services.0.replicas.0: Input should be less than or equal to 100000",
     ),
-    "more nodes than are simulated": (
-        "nodes: [{name: a, count: 10000, cpu: 1}, {name: b, cpu: 1}]\n",
-        "nodes: there are 10001, and at most 10000 are simulated",
-    ),
-    "more jobs than are simulated": (
-        NODE + "jobs: [{name: a, count: 10000, requests: {cpu: 1}, work: 1}, {name: b, requests: {cpu: 1}, work: 1}]\n",
-        "jobs: there are 10001, and at most 10000 are simulated",
-    ),
-    "a list": ("- 1\n", "it is no mapping with nodes and jobs"),
 }
 
 
@@ -127,12 +84,9 @@ def test_a_scenario_that_cannot_be_used_is_one_line_that_names_the_field(
 
 WRONG = {
     "nothing to simulate": ((), "name one of SCENARIO, --trace FILE and --from-cluster"),
-    "two things": (("x.yaml", "--from-cluster"), "name one of SCENARIO, --trace FILE and --from-cluster"),
     "a trace's option": (("x.yaml", "--gpus", "4"), "--models, --nodes, --gpus and --jobs belong to --trace"),
-    "an end of a trace": (("--trace", "x.csv", "--until", "9"), "--until belongs to --from-cluster"),
     "live jobs without progress": (("--from-cluster", "--no-progress"), "--no-progress belongs to SCENARIO or --trace"),
     "a picture in a folder that is not there": (("x.yaml", "--plot", "none/x.svg"), "there is no folder none"),
-    "a picture of another kind": (("x.yaml", "--plot", "x.gif"), "the name has to end with .svg or .png"),
 }
 
 
@@ -144,25 +98,11 @@ def test_a_wrong_use_is_named(name: str, typed_at: TypedAt) -> None:
     assert want in done.stderr
 
 
-def test_a_policy_that_does_not_exist_is_named_before_anything_is_played(
-    typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tjworker.cli.simulate._play", lambda *_: pytest.fail("it played"))
-    done = typed_at.tj("simulate", str(EXAMPLE), "--policy", "off", "--policy", "best")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "tj: policy 'best' does not exist; there are fulfillment, " in done.stderr
-
-
 NOT_READ = {
     "a scenario that is not there": (("none.yaml",), None, "none.yaml: No such file or directory"),
-    "a scenario that ends in the middle": (("FILE",), b"nodes: [{cpu: 4", "line 2, column 1: did not find expected"),
-    "a scenario that is no text": (("FILE",), b"\xff\xfe\x00", "is no text"),
     "an empty scenario": (("FILE",), b"", "has 0 documents; a scenario is one"),
-    "two scenarios": (("FILE",), b"nodes: []\n---\nnodes: []\n", "has 2 documents; a scenario is one"),
     "a trace that is not there": (("--trace", "none.csv"), None, "none.csv: No such file or directory"),
-    "an empty trace": (("--trace", "FILE"), b"", "is empty; its first line has to name columns"),
     "a trace of an unknown format": (("--trace", "FILE"), b"id;when\n1;2\n", "its header is of no known format"),
-    "a trace that is no text": (("--trace", "FILE"), b"\xff\xfe\x00", "is no text; a trace is CSV in UTF-8"),
     "models that are not there": (
         ("--trace", "FILE", "--models", "none"),
         b"name,time,application,num_replicas,batch_size\nx,0,bert,1,12\n",
@@ -182,36 +122,6 @@ def test_what_cannot_be_read_is_one_line_that_names_the_file(name: str, typed_at
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert want in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_of_many_bad_rows_the_first_are_named_and_the_rest_counted(typed_at: TypedAt, tmp_path: Path) -> None:
-    path = tmp_path / "jobs.csv"
-    path.write_text(CSV + "c,,2,600,1,8,1\n" * 50, encoding="utf-8")
-    done = typed_at.tj("simulate", "--trace", str(path), "--policy", "off", "-o", "json")
-    assert done.exit_code == 0
-    assert len(done.stderr.splitlines()) == 11
-    assert done.stderr.endswith("tj: 40 more rows are alike\n")
-    assert json.loads(done.stdout)["policies"]["off"]["jobs_done"] == 2
-
-
-def test_without_matplotlib_a_plot_says_what_to_install(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    done = typed_at.tj("simulate", str(EXAMPLE), "--plot", "x.svg")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "--plot needs matplotlib, which is not installed: pip install 'trainingjob-operator[plots]'" in done.stderr
-
-
-def test_a_plot_is_drawn_the_same_each_time(typed_at: TypedAt, tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
-    drawn = []
-    for name in ("a.svg", "b.svg"):
-        done = typed_at.tj("simulate", str(EXAMPLE), "--policy", "off", "--plot", str(tmp_path / name))
-        assert done.exit_code == 0, done.stderr
-        drawn.append((tmp_path / name).read_bytes())
-    assert drawn[0] == drawn[1]
-    assert drawn[0].startswith(b"<?xml")
 
 
 def live(typed_at: TypedAt) -> None:
@@ -272,31 +182,3 @@ def test_from_cluster_plays_on_from_the_live_jobs_and_changes_nothing(typed_at: 
         assert told["ended_at_seconds"] == 3600
         assert isinstance(told["now"], list)
     assert typed_at.api.list_page(RESOURCE, "default", limit=10).items == before
-
-
-def test_from_cluster_shows_the_next_moves_and_the_table(typed_at: TypedAt) -> None:
-    live(typed_at)
-    done = typed_at.tj("simulate", "--from-cluster", "--policy", "fair", "--until", "60")
-    assert done.exit_code == 0, done.stderr
-    first, *_, head, row = done.stdout.splitlines()
-    assert first.startswith("fair, next run: ")
-    assert head.startswith("POLICY")
-    assert row.startswith("fair ")
-
-
-def test_from_cluster_refuses_what_does_not_decide_about_it(typed_at: TypedAt) -> None:
-    done = typed_at.tj("simulate", "--from-cluster", "--policy", "tiresias")
-    assert done.exit_code == 1
-    assert "policy 'tiresias' does not decide about a live cluster; there are fulfillment, " in done.stderr
-
-
-def test_a_cluster_without_elastic_jobs_says_so(typed_at: TypedAt) -> None:
-    done = typed_at.tj("simulate", "--from-cluster")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "the cluster has no node that is ready and schedulable" in done.stderr
-    live(typed_at)
-    typed_at.api.merge_patch(RESOURCE, "default", "waits", {"spec": {"suspend": True}})
-    typed_at.api.merge_patch(RESOURCE, "default", "trains", {"spec": {"suspend": True}})
-    done = typed_at.tj("simulate", "--from-cluster")
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "the cluster has no job with a role that the autoscaler scales" in done.stderr

@@ -8,12 +8,10 @@ from tjworker.cli.strictyaml import NotYaml, read_documents
 
 REFUSED: dict[str, tuple[str, str]] = {
     "a key twice": ("a: 1\nb: 2\na: 3\n", "line 3: a is there already, in line 1; remove one of them"),
-    "a key twice in one line": ("a: {b: 1, b: 2}\n", "line 1: b is there already, in line 1"),
     "a key twice deep in a list": ("a:\n- b: 1\n- c: 1\n  d: 2\n  c: 3\n", "line 5: c is there already, in line 3"),
     "a key twice, once in quotes": ('a: 1\n"a": 2\n', "line 2: a is there already, in line 1"),
     "a key twice in the second document": ("a: 1\n---\na: 1\na: 2\n", "line 4: a is there already, in line 3"),
     "a tab before a key": ("a: 1\nb:\n\tc: 2\n", "line 3 begins with a tab: YAML indents with spaces"),
-    "a tab after spaces": ("a:\n  b: 1\n  \tc: 2\n", "line 3 begins with a tab: YAML indents with spaces"),
     "a bracket that is not closed": ("a: [1\nb: 2\n", "line 2, column 2: did not find expected ',' or ']'"),
     "two colons": ("a: b: c\n", "line 1, column 5: mapping values are not allowed in this context"),
     "an alias of itself": ("a: 1\nb: &b\n- *b\n", "line 2: what begins here contains an alias of itself"),
@@ -26,11 +24,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "a: 1\nb: " + "[" * 200_000 + "]" * 200_000,
         "line 2: more than 100 mappings and lists inside each other; use fewer levels",
     ),
-    "mappings inside each other": (
-        "".join(" " * n + "a:\n" for n in range(3_000)),
-        "line 101: more than 100 mappings and lists inside each other",
-    ),
-    "brackets that are not closed": ("[" * 200_000, "line 1: more than 100 mappings and lists inside each other"),
     "a list as a key": ("a: {[1]: 2}\n", "line 1, column 5: found unhashable key"),
 }
 
@@ -49,7 +42,6 @@ def _nested(lists: int) -> list[object]:
 
 READ: dict[str, tuple[str, list[object]]] = {
     "the same key in two objects": ("- a: 1\n- a: 2\n", [[{"a": 1}, {"a": 2}]]),
-    "the same key in two documents": ("a: 1\n---\na: 2\n", [{"a": 1}, {"a": 2}]),
     "a merge, and a key of it anew": (
         "x: &x {b: 1, c: 2}\ny:\n  <<: *x\n  b: 3\n",
         [{"x": {"b": 1, "c": 2}, "y": {"b": 3, "c": 2}}],
@@ -59,10 +51,7 @@ READ: dict[str, tuple[str, list[object]]] = {
         [{"x": {"b": 1}, "y": [{"b": 1}] * 1_000}],
     ),
     "as many lists inside each other as may be": ("[" * 100 + "]" * 100, [_nested(100)]),
-    "many lists beside each other": ("- [[]]\n" * 500, [[[[]]] * 500]),
-    "a tab in a text": ("a: 'b\tc'\n", [{"a": "b\tc"}]),
     "a tab in a block of a script": ("a: |\n  x\n  \ty\n", [{"a": "x\n\ty\n"}]),
-    "no document": ("---\n# nothing\n", []),
 }
 
 

@@ -16,7 +16,6 @@ from tests.support.trainer import RESOURCE, RUNTIMES, Json, train_job
 from tests.unit.tjworker.cli.conftest import CRDS, TypedAt
 from tjworker.api import crd
 from tjworker.api.kinds import COMPANIONS
-from tjworker.api.resources import NODES
 from tjworker.base import GroupResource
 from tjworker.cli.manifests import Manifest, errors
 from tjworker.kube.resources import RESOURCES
@@ -24,9 +23,7 @@ from tjworker.kube.resources import RESOURCES
 OF_CLUSTER = GroupResource("clustertrainingruntimes.trainer.kubeflow.org")
 OF_NAMESPACE = GroupResource("trainingruntimes.trainer.kubeflow.org")
 PLAIN = RUNTIMES["plain"]
-OWN: Json = {**PLAIN, "kind": "TrainingRuntime"}
 JOB = train_job("plain", trainer={"image": "trainer:1"})
-JOB_OF_OWN = train_job("plain", runtimeRef={"name": "plain", "kind": "TrainingRuntime"})
 MISSING = "spec.runtimeRef.name: ClusterTrainingRuntime plain does not exist; create it, and the job starts"
 WAITS: Json = {
     "conditions": [
@@ -80,7 +77,6 @@ class Submitted:
 
 SUBMITTED = {
     "its runtime is there": Submitted((PLAIN,), (JOB,)),
-    "its runtime is the namespace's own": Submitted((OWN,), (JOB_OF_OWN,)),
     "its runtime stands after it in the file": Submitted((), (JOB, PLAIN)),
     "its runtime is not there: it waits": Submitted((), (JOB,), f"digits: it waits: {MISSING}"),
     "its runtime does not suit it": Submitted(
@@ -101,16 +97,6 @@ def test_a_job_that_is_made_is_no_failure(case: Submitted, at: TypedAt, tmp_path
     assert done.stderr.startswith(case.want) if case.want else done.stderr == ""
 
 
-def test_what_its_runtime_asks_for_is_held_against_the_nodes(at: TypedAt, tmp_path: Path) -> None:
-    large = copy.deepcopy(PLAIN)
-    reach(large, CONTAINER)["resources"] = {"requests": {"cpu": "64"}}
-    add(at, large)
-    ready = {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "9"}, "conditions": []}
-    at._post(RESOURCES[NODES].path(""), {"metadata": {"name": "n"}, "status": ready})
-    done = at.tj("submit", file(tmp_path, JOB))
-    assert "fits no node of the cluster, however empty: cpu 64 (a node has at most 2)" in done.stderr, done.output
-
-
 def reach(made: Any, path: tuple[str | int, ...]) -> Any:
     for step in path:
         made = made[step]
@@ -119,9 +105,7 @@ def reach(made: Any, path: tuple[str | int, ...]) -> Any:
 
 SHOWN: dict[str, tuple[tuple[str, ...], str]] = {
     "get has kubectl's word": (("get",), "digits   Waiting"),
-    "get of the one says why": (("get", "digits"), MISSING),
     "describe is the whole page": (("describe", "digits"), "TrainJob digits in namespace default is Waiting for"),
-    "and says what is missing": (("describe", "digits"), MISSING),
     "timeline says that it waits": (("timeline", "digits"), "TrainJob default/digits: Waiting now"),
     "suspend keeps it from starting": (("suspend", "digits"), "digits"),
 }
@@ -174,12 +158,6 @@ WRONG: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
         "spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers[0].imag: unknown field; did you"
         " mean 'image'?",
     ),
-    "a field of the runtime is misspelt": (
-        ("spec", "mlPolicy", "numNode"),
-        2,
-        "spec.mlPolicy.numNode: unknown field; did you mean 'numNodes'?",
-    ),
-    "a value is of another type": (("spec", "mlPolicy", "numNodes"), "2", "spec.mlPolicy.numNodes: '2' is text"),
 }
 
 
@@ -195,16 +173,10 @@ def test_a_runtime_is_checked_like_a_job(path: tuple[str | int, ...], value: Any
     assert str(error).startswith(says)
 
 
-@pytest.mark.parametrize("name", RUNTIMES)
-def test_the_runtimes_of_trainer_are_valid(name: str) -> None:
-    assert errors(Manifest("f", RUNTIMES[name])) == []
-
-
 SPOILT = spoilt(("spec", "mlPolicy", "numNodes"), "2")
 COMMANDS: dict[str, tuple[str, tuple[Json, ...], int, str]] = {
     "validate names a runtime that is valid": ("validate", (PLAIN,), 0, "ClusterTrainingRuntime plain is valid"),
     "submit makes nothing of a wrong one": ("submit", (SPOILT, JOB), 1, "spec.mlPolicy.numNodes: '2' is text"),
-    "a runtime alone is nothing to submit": ("submit", (PLAIN,), 1, "has no job; `kubectl apply -f` takes what stands"),
 }
 
 

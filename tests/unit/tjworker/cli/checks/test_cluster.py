@@ -16,8 +16,8 @@ from localcluster.apiserver import ApiServer
 from localcluster.wire import Json, Request, Response, Watch
 from tests.support.crds import crd_of
 from tests.support.kinds import AITRAININGJOBS
-from tjworker.api.kinds import KINDS, served
-from tjworker.base import GroupResource, Transient
+from tjworker.api.kinds import KINDS
+from tjworker.base import GroupResource
 from tjworker.cli.checks import cluster
 from tjworker.cli.checks.check import State
 from tjworker.kube.resources import needed
@@ -65,15 +65,6 @@ def older(definition: Json) -> None:
     spec.pop("x-kubernetes-validations", None)
 
 
-def newer(definition: Json) -> None:
-    spec = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    spec["properties"]["tomorrow"] = {"type": "string"}
-
-
-def without_columns(definition: Json) -> None:
-    definition["spec"]["versions"][0]["additionalPrinterColumns"].pop()
-
-
 @dataclass(frozen=True)
 class Case:
     want: dict[str, tuple[State, str]] = field(default_factory=dict)
@@ -94,19 +85,15 @@ CASES: dict[str, Case] = {
         others=tuple(resource for resource in OTHERS if resource not in OPTIONAL),
     ),
     "a CRD of an earlier version is noticed by a field that it lacks": Case({NAME: ("failed", "runPolicy")}, older),
-    "a CRD of a later version is noticed by a field that is too many": Case({NAME: ("failed", "tomorrow")}, newer),
-    "a column that is missing is noticed": Case({NAME: ("failed", "additionalPrinterColumns")}, without_columns),
     "who may not read CRDs learns that it is served": Case(
         {NAME: ("ok", "may not read CRDs")}, front=refuse(403, CRDS)
     ),
-    "and that it is not": Case({NAME: ("failed", "is not served")}, None, refuse(403, CRDS)),
     "an API server that cannot read its CRDs is quoted": Case(
         {NAME: ("failed", "no")}, front=refuse(500, f"{CRDS}/{CRD.plural}.")
     ),
     "a verb that is missing is named": Case(
         {"may use pods": ("failed", "may not create")}, front=deny("pods", "create")
     ),
-    "a subresource too": Case({"may use pods": ("failed", "may not get log")}, front=deny("pods", "get", "log")),
     "what the operator can do without is a warning": Case(
         {"may use nodes": ("warning", "may not list")}, front=deny("nodes", "list")
     ),
@@ -114,14 +101,6 @@ CASES: dict[str, Case] = {
         {"may use services": ("failed", "may not delete in two")},
         front=deny("services", "delete", None, "two"),
         namespaces=("one", "two"),
-    ),
-    "the Lease is looked for in the operator's own namespace alone": Case(
-        {"may use leases.coordination.k8s.io": ("failed", "may not update in tj-system")},
-        front=deny("leases", "update", None, "tj-system"),
-        namespaces=("one", "two"),
-    ),
-    "nodes have no namespace": Case(
-        {"may use nodes": ("warning", "may not list")}, front=deny("nodes", "list"), namespaces=("one",)
     ),
     "rights that cannot be reviewed are skipped": Case(
         {f"may use {resource}": ("skipped", "could not be reviewed") for resource in OWN_RESOURCES},
@@ -163,22 +142,6 @@ def test_what_is_found(case: Case) -> None:
     assert "/a/kubeconfig" in by_name["reachable"].detail
 
 
-def test_a_kind_of_another_operators_is_installed_from_its_own_folder() -> None:
-    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
-    kind = served(["PaddleJob"])[GroupResource("paddlejobs.kubeflow.org")]
-    found = cluster.definition(InProcessTransport(server.handle), kind)
-    assert (found.state, found.detail) == ("warning", "is not installed")
-    assert "-k k8s/kinds/paddlejobs.kubeflow.org`" in found.advice
-
-
-def test_secrets_are_asked_for_only_where_mpijobs_are_served() -> None:
-    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
-    mpijobs = ("mpijobs.kubeflow.org", "mpijobs.training.kubedl.io")
-    for kinds, want in ((KINDS, set()), *((served([name]), {"may use secrets"}) for name in mpijobs)):
-        found = cluster.permissions(InProcessTransport(server.handle), (), "tj-system", kinds)
-        assert {check.name for check in found} & {"may use secrets"} == want
-
-
 def test_in_a_workers_own_pod_only_what_a_worker_does_is_asked_for() -> None:
     """As `kubectl exec deploy/tj-worker -- tj doctor` does: a worker watches nothing and holds no Lease."""
     asked: set[tuple[str, str]] = set()
@@ -197,22 +160,3 @@ def test_in_a_workers_own_pod_only_what_a_worker_does_is_asked_for() -> None:
     assert "may use leases.coordination.k8s.io" not in {check.name for check in found}
     whole = list(cluster.permissions(InProcessTransport(handle), (), "another-namespace"))
     assert len(whole) > len(found), "the same name elsewhere is somebody else's"
-
-
-def test_a_cluster_that_does_not_answer_is_one_failure() -> None:
-    def away(method: str, path: str, after: bool) -> None:
-        raise Transient("ConnectionRefusedError: nobody there")
-
-    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
-    found = cluster.check(InProcessTransport(server.handle, fault=away), (), NOW, "/a/kubeconfig")
-    assert [(c.name, c.state) for c in found] == [("reachable", "failed")]
-    assert "nobody there" in found[0].detail
-
-
-def test_the_applied_crd_file_is_no_difference_whatever_the_server_adds() -> None:
-    wanted = crd_of(CRD.resource)["spec"]
-    assert cluster.first_difference(wanted, {**wanted, "conversion": {"strategy": "None"}}, "spec") == ""
-
-
-def test_a_clock_that_is_off_is_a_warning() -> None:
-    assert [cluster.clock(s).state for s in (0, 4, -4, 6, -6)] == ["ok", "ok", "ok", "warning", "warning"]
