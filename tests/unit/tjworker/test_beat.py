@@ -52,10 +52,6 @@ def test_alive_while_it_ticks_and_ready_while_it_sends(age: float, sends: bool, 
     assert (body["sends"], body["tick_age_seconds"], bool(body["problems"])) == (sends, age, not alive)
 
 
-def test_a_beat_that_has_sent_nothing_yet_is_not_ready(scheduler: Schedule) -> None:
-    assert (scheduler.report().problems(), scheduler.report().ready) == ([], False)
-
-
 def test_it_sends_while_the_last_task_was_taken_and_counts_each_by_its_row(
     scheduler: Schedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,21 +125,6 @@ def test_what_could_not_be_sent_is_sent_within_a_second_of_redis_return_whatever
     redis.away, redis.asked = False, []
     waits = [scheduler.tick() for _ in range(3)]
     assert (sorted(redis.asked), waits[:1], waits[-1]) == (["autoscale", "resync"], [0.0], 5.0), "and only once"
-
-
-def test_a_tick_counts_when_it_is_over_and_says_when_by_the_clock_on_the_wall(
-    scheduler: Schedule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def slow(*_: Any, **__: Any) -> float:
-        scheduler.clock[0] += 50
-        return 4.5
-
-    monkeypatch.setattr(celery.beat.Scheduler, "tick", slow)
-    monkeypatch.setattr(time, "time", lambda: 1_767_268_800.0)
-    scheduler.sends = True
-    assert scheduler.tick() == 4.5, "Celery sleeps for as long"
-    assert scheduler.report().sign_age_seconds == 0
-    assert scheduler.samples() == [(BEAT_TICK, {}, 1_767_268_800.0)]
 
 
 @pytest.mark.parametrize(("sends", "want"), [(True, 1_767_268_800.0), (False, 1_767_260_000.0)])

@@ -32,15 +32,6 @@ def test_what_was_loaded_is_passed_over() -> None:
     assert not seen & {id(each) for each in loaded}
 
 
-def test_what_is_given_up_later_is_found_by_itself() -> None:
-    settle()
-    first = weakref.ref(Ring())
-    assert first() is not None, "nobody has looked yet"
-    kept = [Ring() for _ in range(YOUNG + 1_000)]
-    assert first() is None
-    assert len(kept) > YOUNG
-
-
 def test_it_does_not_look_at_what_a_pass_makes_and_gives_up() -> None:
     settle()
     looked: list[str] = []

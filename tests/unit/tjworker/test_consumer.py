@@ -14,8 +14,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from celery.app.control import Inspect
-from celery.signals import celeryd_after_setup
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.consumer import Mingle
 from kombu.connection import Connection
@@ -28,7 +26,6 @@ from tjworker.app import make_app
 from tjworker.broker import Channel
 from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer
 from tjworker.settings import Settings
-from tjworker.store import users
 from tjworker.store.connect import client
 from tjworker.telemetry.redis_outage import RedisOutage
 from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, USELESS_LIMIT_SECONDS, Ignored, Lasting
@@ -103,18 +100,6 @@ def test_a_timer_that_went_with_its_connection_is_set_again(world: World) -> Non
     assert world.sent == [3]
 
 
-def test_a_worker_that_ends_sends_what_it_has_gathered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CeleryConsumer, "shutdown", lambda self: None)
-    world.event()
-    world.consumer.shutdown()
-    assert world.sent == [1]
-
-
-def test_workers_run_it() -> None:
-    app = make_app(Settings())
-    assert app.Worker(pool="solo").consumer_cls == "tjworker.consumer:Consumer"
-
-
 def starting(app: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """A consumer that has been started but for Celery's part, and its step that asks the other workers."""
     monkeypatch.setattr(CeleryConsumer, "start", lambda self: None)
@@ -142,22 +127,6 @@ def test_a_worker_that_starts_asks_the_others_by_a_connection_that_waits_a_tenth
         made, mingle = starting(app, monkeypatch)
         assert mingle.send_hello(made) == {}
     assert set(waits) == {0.1}
-
-
-def test_nobody_answers_a_worker_that_starts_while_redis_goes_away(
-    own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with make_app(Settings(redis_url=own_valkey.url)) as app:
-        made, mingle = starting(app, monkeypatch)
-        own_valkey.kill()
-        assert mingle.send_hello(made) == {}
-
-
-def test_the_answers_of_others_are_kept_and_not_its_own(own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Inspect, "hello", lambda *_: {"me": {"clock": 1}, "another": {"clock": 9}})
-    with make_app(Settings(redis_url=own_valkey.url)) as app:
-        made, mingle = starting(app, monkeypatch)
-        assert mingle.send_hello(made) == {"another": {"clock": 9}}
 
 
 def test_a_broker_that_is_away_is_asked_again_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,11 +173,9 @@ BUSY = {
     "all processes are free, and messages wait": Busy(True),
     "one process is free, and messages wait": Busy(True, active=3),
     "all processes are busy with long passes": Busy(False, active=4),
-    "more tasks are with it than it has processes": Busy(False, active=5),
     "all processes are free, and nothing waits": Busy(False, waiting=0),
     "it takes one task after another": Busy(False, active=3, takes=1),
     "Redis does not answer": Busy(False, waiting=None),
-    "it tries to reach Redis": Busy(False, reaching=True),
 }
 
 
@@ -327,29 +294,6 @@ def test_the_watchdog(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if case.want_end:
         assert case.want_end in logs[-1]["event"]
         assert now[0] - 1000 == pytest.approx(case.want_after_seconds, abs=2 * consumer.LOOK_SECONDS)
-
-
-def test_only_the_command_celery_worker_has_a_process_to_end() -> None:
-    """A worker inside another process, as in tests, only stops to look."""
-    assert Consumer.leave is None
-    one: Any = object.__new__(Consumer)
-    one._end(1, "it is a test")
-    receivers = [one() for _, one in celeryd_after_setup.receivers]
-    assert consumer.own_process in receivers
-
-
-def test_a_list_of_workers_that_other_software_has_spoilt_keeps_no_worker_from_its_messages(own_valkey: Valkey) -> None:
-    _, name, *rules = users.OPERATOR.rule(">password", "tj").split()
-    with client(own_valkey.url) as admin:
-        admin.execute_command("ACL", "SETUSER", name, *rules)
-    with client(own_valkey.url.replace("redis://", f"redis://{name}:password@")) as redis:
-        redis.lpush("tj", "a message")
-        redis.set("tj:workers", "a string")
-        assert consumer.ask(redis, "tj", ["host/1"]) == 1
-        redis.delete("tj:workers")
-        assert consumer.ask(redis, "tj", ["host/1", "host/2"]) == 1
-        assert redis.zrange("tj:workers", 0, -1) == [b"host/1", b"host/2"]
-        assert 0 < redis.ttl("tj:workers") <= 60
 
 
 @pytest.mark.parametrize("told", ["REPLICAOF 127.0.0.1 1", ""])

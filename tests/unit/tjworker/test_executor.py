@@ -4,9 +4,8 @@ it when it is cut off or put to sleep at any write is played in rows 1 and 7 of 
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -14,12 +13,10 @@ import pytest
 from tests.scenarios.world import job, role
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.executing import Room, status_of
-from tjworker.api.model import TrainingJob
 from tjworker.api.resources import PODS
-from tjworker.base import Conflict, Fenced, Transient
-from tjworker.executor import Outcome
+from tjworker.base import Conflict, Fenced
 from tjworker.kube.port import HttpResponse
-from tjworker.reconcile.plan import Event, Patch
+from tjworker.reconcile.plan import Event
 
 # -- the order, and what proves that the view was fresh --------------------------------------------
 
@@ -34,12 +31,6 @@ def test_the_status_goes_first_then_the_writes_in_their_order_then_the_events() 
     assert (room.world.phase(), room.names()) == ("Pending", ["a", "b"])
 
 
-def test_the_outcome_has_the_job_as_it_stands_after_the_status_write() -> None:
-    room = Room()
-    done = room.apply(status=status_of(room))
-    assert done.job == room.read()
-
-
 def test_what_was_written_is_told_to_the_lease_as_the_least_that_later_views_must_show() -> None:
     room = Room()
     room.apply(room.pod("a"), status=status_of(room))
@@ -48,12 +39,6 @@ def test_what_was_written_is_told_to_the_lease_as_the_least_that_later_views_mus
         (PODS, int(room.world.get(PODS, "a")["metadata"]["resourceVersion"])),
     ]
     assert room.lease.versions == versions
-
-
-def test_a_plan_of_nothing_asks_for_nothing() -> None:
-    room = Room()
-    assert room.apply() == Outcome(room.job)
-    assert room.api.asked == []
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +83,6 @@ def test_a_pass_on_an_old_view_writes_nothing(case: Old) -> None:
     assert (room.names(), room.world.get(AITRAININGJOBS)["items"], room.world.events()) == ([], before, {})
 
 
-def test_a_fresh_view_costs_one_get_when_there_is_no_status_to_prove_it() -> None:
-    room = Room()
-    room.apply(room.pod("a"))
-    assert room.api.asked == ["GET aitrainingjobs/digits", "POST pods"]
-
-
 def test_a_holder_that_has_lost_its_key_writes_nothing() -> None:
     room = Room()
     room.world.cluster.advance(31)
@@ -115,23 +94,6 @@ def test_a_holder_that_has_lost_its_key_writes_nothing() -> None:
 
 
 # -- the writes ------------------------------------------------------------------------------------
-
-
-def test_a_delete_names_the_uid_that_was_seen() -> None:
-    room = Room()
-    room.apply(room.pod("a"))
-    first = room.kill("a")
-    room.world.delete_pod("a", 0)
-    room.apply(room.pod("a"))
-    successor = room.world.uids()
-    with pytest.raises(Conflict):
-        room.apply(first)
-    assert room.world.uids() == successor
-
-
-def test_a_delete_of_what_is_gone_is_done() -> None:
-    room = Room()
-    assert room.apply(room.kill("a", "gone")).deletes == 1
 
 
 def test_a_delete_leaves_the_object_its_own_grace_unless_told_otherwise() -> None:
@@ -157,22 +119,6 @@ def test_the_deletion_of_an_object_that_is_gone_at_once_is_told_apart_because_th
     assert room.lease.versions[before:] == [(PODS, int(room.world.get(PODS, "b")["metadata"]["resourceVersion"]))]
 
 
-def test_a_pod_that_a_finalizer_holds_leaves_a_minimum_observed_version() -> None:
-    room = Room()
-    room.apply(room.pod("a", finalizers=["example.com/hold"]))
-    before = len(room.lease.versions)
-    room.apply(room.kill("a", grace_seconds=0))
-    assert len(room.lease.versions) == before + 1
-
-
-def test_a_patch_is_a_merge_patch() -> None:
-    room = Room()
-    room.apply(room.pod("a", labels={"x": "1", "y": "2"}))
-    done = room.apply(Patch(PODS, "a", {"metadata": {"labels": {"x": None, "z": "3"}}}))
-    assert room.world.pods()["a"]["metadata"]["labels"] == {"y": "2", "z": "3"}
-    assert (done.patches, done.creates, done.deletes) == (1, 0, 0)
-
-
 def test_writes_of_one_pass_are_under_way_at_once() -> None:
     """Each waits at the API server for another one: one after the other they would never meet."""
     room = Room(width=2)
@@ -190,61 +136,3 @@ def test_writes_of_one_pass_are_under_way_at_once() -> None:
 
 
 # -- what Flower shows -----------------------------------------------------------------------------
-
-SUMMARIES = {
-    "a pass that did nothing says the phase": (Outcome, "Running"),
-    "each kind of write is counted": (
-        lambda j: Outcome(
-            j,
-            written=Counter(
-                {("created", "pods"): 2, ("created", "services"): 1, ("deleted", "pods"): 1, ("patched", "jobs"): 1}
-            ),
-            status_writes=1,
-        ),
-        "Running, created 2 pods, 1 service, deleted 1 pod, patched 1 job",
-    ),
-    "a refused create is said": (lambda j: Outcome(j, create_error=Transient("x")), "Running, a create was refused"),
-}
-
-
-@pytest.mark.parametrize(("make", "want"), SUMMARIES.values(), ids=SUMMARIES.keys())
-def test_summary(make: Callable[[TrainingJob], Outcome], want: str) -> None:
-    room = Room()
-    assert make(replace(room.job, status=status_of(room, "Running"))).summary() == want
-
-
-def test_a_job_without_a_phase_was_accepted() -> None:
-    assert Outcome(Room().job).summary() == "accepted"
-
-
-SEEN = {
-    "in the version in which it was seen": (0, "the job", ["DELETE pods/digits-trainer-0"], False),
-    "in a later one, while it is the job's": (
-        1,
-        "the job",
-        ["DELETE pods/digits-trainer-0", "GET pods/digits-trainer-0", "DELETE pods/digits-trainer-0"],
-        False,
-    ),
-    "not once it was let go": (1, "", ["DELETE pods/digits-trainer-0", "GET pods/digits-trainer-0"], True),
-}
-
-
-@pytest.mark.parametrize("sentence", SEEN)
-def test_an_object_is_deleted(sentence: str) -> None:
-    changes, owner, want_asked, want_there = SEEN[sentence]
-    room = Room()
-    reference = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "the-job", "uid": room.job.uid, "controller": True}]
-    room.world.create_pod(dict(room.pod("digits-trainer-0", ownerReferences=reference).body))
-    meta = room.world.pods()["digits-trainer-0"]["metadata"]
-    delete = room.kill("digits-trainer-0", rv=int(meta["resourceVersion"]), owner_uid=room.job.uid)
-    for _ in range(changes):
-        let_go = {} if owner else {"ownerReferences": None}
-        room.world.patch_pod("digits-trainer-0", {"metadata": {"annotations": {"a": "b"}, **let_go}})
-    room.api.asked.clear()
-    if want_there:
-        with pytest.raises(Conflict):
-            room.apply(delete)
-    else:
-        room.apply(delete)
-    assert [asked for asked in room.api.asked if "aitrainingjobs" not in asked] == want_asked
-    assert ("digits-trainer-0" in room.names()) is want_there

@@ -35,40 +35,11 @@ def test_the_end_of_a_log_is_asked_for_with_bounds_and_lands_with_its_failure() 
     }
 
 
-def test_at_most_so_many_logs_are_read_in_a_pass() -> None:
-    room = Room()
-    room.api.instead["GET pods"] = HttpResponse(200, b"x")
-    pods = [f"p{n}" for n in range(LOG_TAILS_A_PASS + 2)]
-    room.apply(status=status_of(room).model_copy(update={"failures": failures(*pods)}), log_tails=tails(*pods))
-    assert sum("/log" in a for a in room.api.asked) == LOG_TAILS_A_PASS
-
-
 def test_a_log_that_cannot_be_had_delays_nothing_and_the_next_one_is_read() -> None:
     room = Room()
     room.api.instead = {"GET pods/p/log": refusal(500, "InternalError"), "GET pods/q/log": HttpResponse(200, b"bye")}
     room.apply(status=status_of(room).model_copy(update={"failures": failures("p", "q")}), log_tails=tails("p", "q"))
     assert [f.get("logTail", "") for f in room.world.status()["failures"]] == ["", "bye"]
-
-
-def test_a_log_that_the_status_has_already_stays() -> None:
-    room = Room()
-    room.api.instead["GET pods"] = HttpResponse(200, b"later")
-    status = status_of(room).model_copy(update={"failures": (*failures("p", tail="first"), *failures("q"))})
-    room.apply(status=status, log_tails=tails("p", "q"))
-    assert [f.get("logTail", "") for f in room.world.status()["failures"]] == ["first", "later"]
-
-
-def test_a_log_is_that_of_the_newest_failure_of_its_pod_alone() -> None:
-    """A replacement has its predecessor's name; of that one no log could be had."""
-    room = Room()
-    room.api.instead["GET pods/p/log"] = refusal(500, "InternalError")
-    first = failures("p")
-    room.apply(status=status_of(room).model_copy(update={"failures": first}), log_tails=tails("p"))
-    room.api.instead["GET pods/p/log"] = HttpResponse(200, b"of the second")
-    second = Failure(time="2026-01-01T00:01:00Z", pod="p", container="a")
-    room.job = room.read()
-    room.apply(status=room.job.status.model_copy(update={"failures": (second, *first)}), log_tails=tails("p"))
-    assert [f.get("logTail", "") for f in room.world.status()["failures"]] == ["of the second", ""]
 
 
 @pytest.mark.parametrize("count", [1, 2, LOG_TAILS_A_PASS, LOG_TAILS_A_PASS + 4])
@@ -80,11 +51,3 @@ def test_kubelets_that_stay_silent_cost_two_seconds_in_all_and_the_status_is_wri
     waited = [t for asked, t in zip(room.api.asked, room.api.timeouts, strict=True) if "/log" in asked]
     assert sum(waited) == pytest.approx(LOG_TAILS_SECONDS)
     assert [f["pod"] for f in room.world.status()["failures"]] == pods
-
-
-def test_without_log_tails_no_log_is_read_and_none_stands_in_a_status() -> None:
-    """They may hold a password, and who reads the job need not be allowed to read logs."""
-    room = Room(log_tails=False)
-    room.apply(status=status_of(room).model_copy(update={"failures": failures("p")}), log_tails=tails("p"))
-    assert [asked for asked in room.api.asked if "/log" in asked] == []
-    assert [failure.log_tail for failure in room.read().status.failures] == [""]

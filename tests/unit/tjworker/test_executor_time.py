@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 import pytest
 
 from tests.unit.tjworker.executing import Api, Room, refusal, status_of
-from tjworker.base import Fenced, JobKey, OperatorError, Transient
+from tjworker.base import Fenced, JobKey, Transient
 from tjworker.executor import PASS_SECONDS, Outcome
 from tjworker.kube.port import HttpResponse
 from tjworker.lease import Lease
 from tjworker.reconcile.plan import Write
 from tjworker.settings import Settings
-from tjworker.stragglers import MOST, Stragglers
 from tjworker.threads import Threads
 
 T = TypeVar("T")
@@ -72,23 +71,6 @@ def test_a_pass_that_writes_slowly_stops_and_leaves_the_rest_to_its_next_turn() 
     assert done.summary().endswith("created 4 pods, 36 more when it is its turn again")
 
 
-def test_a_pass_that_writes_at_the_usual_speed_writes_all() -> None:
-    waits = Waits({})
-    done = waits.turn(*(waits.room.pod(f"p{n:02}") for n in range(40)))
-    assert (done.creates, done.writes_left) == (40, 0)
-
-
-@pytest.mark.parametrize("width", [1, 8])
-def test_no_pass_takes_longer_than_its_time_and_one_batch(width: int) -> None:
-    """Of hanging deletes: the requests of a batch go at once, on this clock one after another."""
-    waits = Waits({"DELETE pods": 9.9}, width=width)
-    waits.api.instead["DELETE pods"] = AWAY
-    done = waits.turn(*(waits.room.kill(f"p{n}", "uid") for n in range(40)))
-    assert done.delete_error is not None
-    assert waits.took <= PASS_SECONDS + 9.9 * width
-    assert done.writes_left == (38 if width == 1 else 32)
-
-
 def test_after_a_slow_status_the_other_writes_have_to_wait() -> None:
     waits = Waits({"PUT": REQUEST_SECONDS})
     done = waits.turn(waits.room.pod("a"), status=status_of(waits.room))
@@ -128,23 +110,6 @@ def test_a_delete_that_gets_no_answer_keeps_no_other_for_more_than_one_pass() ->
     assert room.names() == ["a"]
 
 
-ANSWERS: dict[str, HttpResponse | OperatorError] = {"an away webhook": AWAY, "silence": SILENT}
-
-
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_creates_that_hang_keep_no_deletes_for_more_than_one_pass(answer: str) -> None:
-    waits = Waits({})
-    room = waits.room
-    room.apply(room.pod("old"))
-    waits.seconds = {"POST pods": REQUEST_SECONDS}
-    waits.api.instead["POST pods"] = ANSWERS[answer]
-    writes: list[Write] = [*(room.pod(f"p{n}") for n in range(9)), room.kill("old", grace_seconds=0)]
-    first, second = waits.turn(*writes), waits.turn(*writes)
-    assert [done.create_error is not None for done in (first, second)] == [True, True]
-    assert (first.writes_left, second.writes_left) == (9, 8)
-    assert room.names() == []
-
-
 def test_what_failed_is_in_its_place_again_once_it_has_been_done() -> None:
     waits = Waits({})
     room = waits.room
@@ -157,17 +122,6 @@ def test_what_failed_is_in_its_place_again_once_it_has_been_done() -> None:
     waits.api.asked.clear()
     waits.turn(*patches)
     assert [asked for asked in waits.api.asked if asked.startswith("DELETE")] == ["DELETE pods/a", "DELETE pods/b"]
-
-
-def test_a_holder_whose_clock_slept_with_it_makes_no_pods_without_a_status() -> None:
-    room = Room()
-    room.lease = Lease(room.world.store.queue, room.claim, 30.0, lambda: 0.0)
-    room.world.clock.now_seconds += 31
-    room.world.store.queue.add([room.claim.key])
-    assert room.world.store.queue.acquire(room.claim.key, "worker-2", 30.0) is not None
-    with pytest.raises(Fenced):
-        room.apply(room.pod("a"), deferred_status=status_of(room))
-    assert room.api.asked == []
 
 
 class Late(Threads):
@@ -214,11 +168,3 @@ def test_the_failures_of_one_job_move_nothing_of_another() -> None:
     waits.api.asked.clear()
     room.executor._write_all(Outcome(room.job), [room.pod("b"), room.kill("c", "uid")], room.lease)
     assert waits.api.asked == ["POST pods", "DELETE pods/c"]
-
-
-def test_a_process_remembers_so_many_failures_and_no_more() -> None:
-    names = Stragglers()
-    for number in range(MOST + 1):
-        names.note(number, failed=True)
-    assert names.last([MOST, -1], lambda number: number) == [-1, MOST]
-    assert names.last([0, -1], lambda number: number) == [0, -1], "an old one is forgotten"

@@ -10,7 +10,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.support.memory_store import MemoryStore
-from tjworker.api.resources import PODS, SERVICES
+from tjworker.api.resources import PODS
 from tjworker.base import Fenced, JobKey, Transient
 from tjworker.lease import Lease
 
@@ -73,7 +73,6 @@ CASES = {
         lambda r: r.works(100, every_seconds=1), 10
     ),
     "writes that take just less than a lease each still keep it": Case(lambda r: r.works(116, every_seconds=29), 4),
-    "a holder that asks at exactly a third renews": Case(lambda r: r.works(10, every_seconds=10), 1),
 }
 
 
@@ -107,16 +106,6 @@ def test_a_pass_that_takes_too_long_is_told_where_it_asks_and_not_before() -> No
         lease.ensure()
 
 
-def test_a_write_that_begins_late_is_told_without_a_round_trip() -> None:
-    room = Room()
-    room.clock.now += TTL_SECONDS
-    room.lease.check()
-    room.clock.now += 0.1
-    with pytest.raises(Fenced):
-        room.lease.check()
-    assert room.renewals == 0
-
-
 def test_a_renewal_counts_from_when_it_was_asked_for_because_its_answer_may_be_late() -> None:
     """The store began to count before the answer came: after slow ones the key would be another's, unknown to its
     holder."""
@@ -135,16 +124,6 @@ def test_what_a_long_pass_has_written_raises_the_minimum_observed_version_while_
     assert room.store.projection.view(KEY).min_observed == {}, "not yet: a short pass tells it at its end"
     room.works(1, every_seconds=1)
     assert room.store.projection.view(KEY).min_observed == {PODS: 41}
-
-
-def test_what_a_long_pass_has_written_and_deleted_counts_before_it_ends() -> None:
-    room = Room()
-    room.lease.gone.append((PODS, 9))
-    room.works(10, every_seconds=10)
-    assert room.store.projection.view(KEY).min_observed == {PODS: 9}
-    room.lease.versions.append((SERVICES, 11))
-    room.works(10, every_seconds=10)
-    assert room.store.projection.view(KEY).min_observed == {PODS: 9, SERVICES: 11}
 
 
 # -- of several keys, renewed together ------------------------------------------------------------
@@ -181,7 +160,6 @@ TOGETHER: dict[str, tuple[list[Callable[[Room], None]], int]] = {
     "it does not count after a sleep": ([prove, sleeps(0.2), renew_once], 1),
     "it keeps the lease like any other": ([sleeps(25), prove, sleeps(9), lambda r: r.lease.ensure()], 0),
     "where it failed for all, each asks for itself": ([refuses(Transient("Redis is away")), prove, renew_once], 1),
-    "and after a bug": ([refuses(KeyError("token")), prove, renew_once], 1),
     "and where the task's time was over": ([refuses(SoftTimeLimitExceeded()), prove, renew_once], 1),
     "nothing is taken for renewed that was not": ([renew_once, renew_once], 2),
 }
@@ -195,12 +173,3 @@ def test_leases_that_are_renewed_together(sentence: str) -> None:
         step(room)
     assert room.renewals == want_renewals
     assert room.held()
-
-
-def test_one_that_has_lapsed_is_told_when_it_asks() -> None:
-    room = Room()
-    room.clock.now += TTL_SECONDS + 1
-    assert not room.held(), "another worker has it now"
-    Lease.renew_together([room.lease])
-    with pytest.raises(Fenced):
-        room.lease.renew_once()

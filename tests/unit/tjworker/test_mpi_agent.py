@@ -63,15 +63,6 @@ def test_a_command_runs_there_and_its_output_comes_back(worker: Worker) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_its_exit_code_is_the_commands(worker: Worker) -> None:
-    assert worker.launch("127.0.0.1", "exit", "7").returncode == 7
-    assert worker.launch("127.0.0.1", "kill", "-9", "$$").returncode == 137
-
-
-def test_the_options_that_mpirun_has_for_ssh_are_left_out(worker: Worker) -> None:
-    assert worker.launch("-x", "-o", "ConnectionAttempts=10", "127.0.0.1", "echo", "ran").stdout.startswith("ran\n")
-
-
 def test_who_has_not_the_jobs_key_runs_nothing(worker: Worker) -> None:
     other = worker.folder / "other"
     other.write_text("another job's")
@@ -144,8 +135,3 @@ def test_a_command_that_is_too_long_is_not_read(worker: Worker, monkeypatch: pyt
     with socket.create_connection(("127.0.0.1", worker.port), timeout=60) as line, line.makefile("rb") as answer:
         line.sendall(b"x" * mpi_agent.MAC_BYTES + (mpi_agent.MOST_BYTES + 1).to_bytes(4, "big"))
         assert len(answer.read()) == mpi_agent.NONCE_BYTES, "its nonce, and the end"
-
-
-def test_the_launcher_says_that_a_command_is_too_long(capsys: pytest.CaptureFixture[str]) -> None:
-    assert mpi_agent.main(["worker-0", "x" * (mpi_agent.MOST_BYTES + 1)]) == 255
-    assert "the command for worker-0 has 131072 bytes" in capsys.readouterr().err

@@ -9,18 +9,15 @@ import pytest
 
 from tests.scenarios.world import World, job, role
 from tjworker.api.resources import PRIORITYCLASSES
-from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
+from tjworker.base import Invalid, OperatorError, Terminal, Transient
 from tjworker.priorities import CACHED_SECONDS, PriorityClasses
 
 ANSWERS: dict[str, tuple[Any, str | type[OperatorError]]] = {
     "it is there": ({"metadata": {"name": "high"}}, "high"),
     "there is none": (None, ""),
     "it may not be read": (Terminal("forbidden", status=403), ""),
-    "who asks is not known": (Terminal("unauthorized", status=401), ""),
     "no answer came": (Transient("no answer"), Transient),
     "the server has too much to do": (Transient("too many", status=429, retry_after_seconds=1), Transient),
-    "the server broke": (Transient("etcd is away", status=500), Transient),
-    "the server met a race": (Conflict("again", status=409), Conflict),
     "the request is none": (Invalid("no", status=400), Invalid),
 }
 

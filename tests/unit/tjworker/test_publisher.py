@@ -27,18 +27,6 @@ def messages(server: Valkey) -> list[tuple[str, list[str]]]:
     return [(message["headers"]["task"], json.loads(b64decode(message["body"]))[0]) for message in raw]
 
 
-def test_a_key_that_comes_alone_is_a_task_with_the_key_as_its_only_argument(own_valkey: Valkey) -> None:
-    publisher = Publisher(Settings(redis_url=own_valkey.url))
-    assert [publisher.publish([key]) for key in (A, B)] == [1, 1]
-    assert messages(own_valkey) == [(RECONCILE, [A]), (RECONCILE, [B])]
-
-
-def test_keys_that_come_together_are_one_task_that_names_the_first(own_valkey: Valkey) -> None:
-    """An earlier worker knows tasks of one argument."""
-    assert Publisher(Settings(redis_url=own_valkey.url)).publish([A, B, A]) == 2
-    assert messages(own_valkey) == [(RECONCILE, [A])]
-
-
 def test_keys_wait_while_redis_is_away_and_go_first_when_it_is_back(own_valkey: Valkey) -> None:
     publisher = Publisher(Settings(redis_url=own_valkey.url))
     publisher.publish([A])
@@ -58,33 +46,6 @@ def test_many_keys_are_a_task_for_every_sixteen_in_their_order(own_valkey: Valke
     keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(450)]
     assert Publisher(Settings(redis_url=own_valkey.url)).publish(keys) == 450
     assert messages(own_valkey) == [(RECONCILE, [key]) for key in keys[::KEYS_PER_TASK]]
-
-
-SHOWN = {
-    "a key alone, with its name first": ([A], f"default/a ({A})"),
-    "several, by their names": ([A, B, C], "default/a, default/b, default/c"),
-    "as many as there is room for": (
-        [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/{n:0245}") for n in range(16)],
-        ", ".join(f"default/{n:0245}" for n in range(3)) + ", and 13 more",
-    ),
-}
-
-
-@pytest.mark.parametrize("sentence", SHOWN)
-def test_flower_shows_for_which_jobs_a_task_is(sentence: str) -> None:
-    keys, want = SHOWN[sentence]
-    assert shown(keys) == want
-
-
-def test_a_redis_that_was_started_again_in_between_costs_no_error(own_valkey: Valkey) -> None:
-    """The producer's connection is dead by then, one key or many."""
-    publisher = Publisher(Settings(redis_url=own_valkey.url))
-    for keys in ([A], [A, B, C]):
-        publisher.publish([A, B])
-        own_valkey.kill()
-        own_valkey.start()
-        assert publisher.publish(keys) == len(keys)
-        assert JobKey(messages(own_valkey)[-1][1][0]) == keys[0]
 
 
 def test_a_key_that_waits_twice_is_published_once(own_valkey: Valkey) -> None:
@@ -135,16 +96,6 @@ def test_a_message_is_what_celery_sends(keys: list[JobKey], own_valkey: Valkey) 
     for path in own:
         assert [len(part) for part in ours[path].split("-")] == [len(part) for part in celerys[path].split("-")], path
     assert ours["headers.id"] == ours["headers.root_id"] == ours["properties.correlation_id"]
-
-
-def test_every_message_has_its_own_ids(own_valkey: Valkey) -> None:
-    publisher = Publisher(Settings(redis_url=own_valkey.url))
-    publisher.publish([JobKey(f"{A}-{n}") for n in range(2 * KEYS_PER_TASK)])
-    publisher.publish([A])
-    with client(own_valkey.url) as redis:
-        sent = [flat(json.loads(message)) for message in redis.lrange("tj", 0, -1)]
-    for path in ("headers.id", "properties.delivery_tag"):
-        assert len({one[path] for one in sent}) == len(sent) == 3
 
 
 def test_the_watcher_does_not_load_celery() -> None:

@@ -53,7 +53,6 @@ class Case:
 
 CASES: dict[str, Case] = {
     "A newer job gets what was read before, as no runtime has changed since.": Case(90, waiting(150), True),
-    "A change at the very reading is in it.": Case(100, waiting(150), True),
     "A change after the reading makes even an older job read again.": Case(101, waiting(50), False),
     "A refused job gets what was read, as its runtime has not been mended since.": Case(
         90, waiting(150, refused=True), True

@@ -3,7 +3,6 @@ says."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -52,15 +51,6 @@ def test_a_broken_kubeconfig_fails_every_task_with_one_line(
     assert str(broken) in str(done.result.message)
     said = capfd.readouterr()
     assert "Traceback" not in said.out + said.err
-
-
-def test_a_kubeconfig_that_was_corrected_is_read_by_the_next_task(broken: Path) -> None:
-    runtime = ProcessRuntime(lambda: connect(Settings(record_keys="k" * 32)))
-    with pytest.raises(Terminal):
-        runtime.get()
-    cluster = "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]"
-    broken.write_text(f"{cluster}\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\ncurrent-context: a\n")
-    assert runtime.get() is runtime.get()
 
 
 def test_threads_that_ask_at_once_get_one_runtime() -> None:
@@ -116,16 +106,3 @@ def test_the_watcher_ends_with_one_line_for_a_broken_kubeconfig(broken: Path) ->
     told = (done.stdout + done.stderr).strip()
     assert str(broken) in told
     assert told.count("\n") == 0, told
-
-
-def test_without_a_record_key_there_is_no_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    kubeconfig = tmp_path / "config"
-    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
-    user = {"name": "u", "user": {"token": "t"}}
-    parts = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "c"}
-    kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **parts}))
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
-    with pytest.raises(Terminal, match=r"TJ_RECORD_KEYS is not set.*openssl rand -hex 32"):
-        connect(Settings())
-    connect(Settings(record_keys="k" * 32))

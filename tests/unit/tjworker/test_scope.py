@@ -39,10 +39,6 @@ def test_the_lists_of_pods_outside_show_the_unfinished_ones_of_all_other_namespa
     assert shown(scope.outside(), "Succeeded") == shown(scope.outside(), "Failed") == []
 
 
-def test_what_lies_in_no_namespace_is_every_operators() -> None:
-    assert all(scope.serves("") for scope in SCOPES.values())
-
-
 @dataclass(frozen=True)
 class Both:
     one: Scope
@@ -53,8 +49,6 @@ class Both:
 
 COMMON: dict[str, Both] = {
     "An operator that serves everything shares what the other one serves.": Both(EVERY, ONLY_AB, "a, b"),
-    "Two that serve everything share everything.": Both(EVERY, EVERY, "every namespace"),
-    "What one excludes is not shared.": Both(ALL_BUT_A, ONLY_AB, "b"),
     "A cluster that is divided shares nothing.": Both(Scope(excluded=("a", "b")), ONLY_AB, ""),
     "Two lists share what stands on both.": Both(ONLY_AB, Scope(only=("b", "c")), "b"),
     "Two that exclude namespaces share what neither excludes.": Both(
@@ -72,7 +66,3 @@ def test_what_two_operators_both_serve(case: Both) -> None:
 @pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
 def test_a_lease_tells_the_scope(scope: Scope) -> None:
     assert told_by(scope.annotations()) == scope
-
-
-def test_the_lease_of_an_earlier_version_tells_no_scope() -> None:
-    assert told_by({"elasticdeeplearning.ai/fencing-token": "7"}) is None

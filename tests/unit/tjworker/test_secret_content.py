@@ -25,23 +25,12 @@ def test_one_that_is_there_already_is_as_good_as_made_and_is_not_looked_at() -> 
     assert [asked for asked in room.api.asked if "secrets" in asked] == ["POST secrets"]
 
 
-def test_its_version_is_not_waited_for_as_no_watch_shows_it() -> None:
-    room = Room()
-    room.apply(WRITE)
-    assert SECRETS not in {resource for resource, _ in room.lease.versions}
-
-
 def test_one_that_may_not_be_made_is_told_of() -> None:
     room = Room()
     room.api.instead["POST secrets"] = refusal(403, "Forbidden")
     refused = room.apply(WRITE).create_error
     assert refused is not None
     assert refused.status == 403
-
-
-def test_each_key_is_another() -> None:
-    assert secret_content("ssh-key") != secret_content("ssh-key")
-    assert secret_content("agent-key") != secret_content("agent-key")
 
 
 def test_openssh_reads_the_key(tmp_path: Path) -> None:

@@ -21,11 +21,9 @@ class Case:
 
 LINKS = ("TJ_REDIS_SERVICE_HOST", "TJ_REDIS_SERVICE_PORT", "TJ_REDIS_PORT", "TJ_REDIS_PORT_6379_TCP_ADDR")
 CASES: dict[str, Case] = {
-    "settings are known": Case(("TJ_REDIS_URL", "TJ_NAMESPACES"), {}),
     "one that is misspelt is guessed": Case(("TJ_NAMESPACE",), {"TJ_NAMESPACE": "did you mean TJ_NAMESPACES?"}),
     "one like no other says where all are": Case(("TJ_FOO",), {"TJ_FOO": "docs/settings.md"}),
     "another's variables are none of ours": Case(("PATH", "TJX_FOO", "tj_foo", "TJ"), {}),
-    "of several each is named": Case(("TJ_FOO", "TJ_REDIS_URI"), {"TJ_FOO": "", "TJ_REDIS_URI": "TJ_REDIS_URL?"}),
     "what Kubernetes says of a Service tj-redis is no setting": Case(LINKS, {}),
     "without a Service of that name it is one that is misspelt": Case(("TJ_REDIS_PORT",), {"TJ_REDIS_PORT": ""}),
     "the tests' own are known": Case(("TJ_TEST_SEED", "TJ_REAL", "TJ_CACHE_DIR"), {}),

@@ -19,119 +19,6 @@ from tjworker.settings import Settings, turn_seconds
 KEY, OTHER = "k" * 32, "o" * 40
 
 
-@dataclass(frozen=True)
-class Row:
-    default: Any
-    takes: tuple[str, ...]
-    refuses: tuple[str, ...] = ()
-
-
-ABOVE_ZERO = ("0", "-1", "soon", "")
-NOT_BELOW_ZERO = ("-0.001", "-1", "soon", "")
-WHOLE_FROM_ONE = ("0", "-1", "1.5", "many", "")
-WORDS = ("yes please", "2", "")
-PORT = Row(0, ("0", "1", "65535"), ("-1", "65536", "http"))
-TABLE: dict[str, Row] = {
-    "redis_url": Row(
-        "redis://127.0.0.1:6379/0",
-        ("redis://h", "rediss://u:p@h:6379/0?ssl_ca_certs=/x", "redis://h:0/1"),
-        (
-            "",
-            "h:6379",
-            "http://h",
-            "redis//h",
-            "redis://h:port/0",
-            "redis://h h",
-            "redis://h?password=x",
-            "sentinel://h",
-            "redis+sentinel://h",
-        ),
-    ),
-    "key_prefix": Row(
-        "tj", ("a", "0", "tj-2", "a" * 32), ("", "-a", "A", "a:b", "a_b", "a.b", "a" * 33, "a\n", "tj tj")
-    ),
-    "record_keys": Row(
-        "", (KEY, f"{KEY},{OTHER}"), ("k" * 31, f"{KEY},", f",{KEY}", f"{KEY}, {OTHER}", f"{KEY},short")
-    ),
-    "own_namespace": Row("", ("tj-system",)),
-    "namespaces": Row("", ("a", "a,b", "a-1", "a" * 63), ("A", "a_b", "a.b", "-a", "a-", "a b", "a,B", "a" * 64)),
-    "namespaces_excluded": Row(
-        "", ("a", "a,b", "a-1", "a" * 63), ("A", "a_b", "a.b", "-a", "a-", "a b", "a,B", "a" * 64)
-    ),
-    "kinds": Row("", ("pytorchjobs.kubeflow.org", "PyTorchJob, jaxjobs", "all")),
-    "resync_seconds": Row(30, ("0.1", "3600"), ABOVE_ZERO),
-    "full_resync_seconds": Row(600, ("0.1", "86400"), ABOVE_ZERO),
-    "collect_orphans_seconds": Row(600, ("0.1", "86400"), ABOVE_ZERO),
-    "collect_earlier_orphans": Row(False, ("true", "1", "false"), WORDS),
-    "lock_ttl_seconds": Row(30, ("0.1", "600"), ABOVE_ZERO),
-    "retry_base_seconds": Row(1, ("0.01", "60"), ABOVE_ZERO),
-    "retry_max_seconds": Row(300, ("0.01", "3600"), ABOVE_ZERO),
-    "writes_per_pass": Row(500, ("1", "100000"), WHOLE_FROM_ONE),
-    "write_concurrency": Row(3, ("1", "64"), ("65", *WHOLE_FROM_ONE)),
-    "keys_per_task": Row(8, ("1", "16"), ("17", *WHOLE_FROM_ONE)),
-    "autoscale_seconds": Row(5, ("0.1", "600"), ABOVE_ZERO),
-    "autoscale_policy": Row(
-        "fulfillment", ("fulfillment", "fair", "throughput", "goodput", "off"), ("", "on", "OFF", "fulfillment,off")
-    ),
-    "autoscale_cooldown_seconds": Row(30, ("0", "600"), NOT_BELOW_ZERO),
-    "gang_scheduler": Row(
-        "none", ("none", "kubernetes", "volcano", "scheduler-plugins"), ("", "Volcano", "kueue", "none ")
-    ),
-    "gang_scheduler_name": Row("", ("", "volcano", "my.scheduler-2", "a" * 253), ("-a", "a-", "A", "a b", "a" * 254)),
-    "max_load_desired": Row(0.97, ("0", "1", "0.5"), ("-0.01", "1.01", "97", "")),
-    "request_timeout_seconds": Row(15, ("0.1", "60"), ABOVE_ZERO),
-    "watch_timeout_seconds": Row(60, ("0.1", "80"), ("80.1", *ABOVE_ZERO)),
-    "list_page_size": Row(500, ("1", "5000"), WHOLE_FROM_ONE),
-    "leader_elect": Row(True, ("false", "0", "true"), WORDS),
-    "leader_namespace": Row("", ("tj-system",)),
-    "lease_duration_seconds": Row(15, ("0.1", "60"), ABOVE_ZERO),
-    "lease_renew_seconds": Row(5, ("0.1", "60"), ABOVE_ZERO),
-    "task_soft_time_limit_seconds": Row(30, ("0.1", "600"), ABOVE_ZERO),
-    "node_failure_grace_seconds": Row(30, ("0", "600"), NOT_BELOW_ZERO),
-    "creating_duration_seconds": Row(900, ("0.1", "3600"), ABOVE_ZERO),
-    "creating_restart_seconds": Row(3600, ("0.1", "86400"), ABOVE_ZERO),
-    "enable_creating_failed": Row(False, ("true", "false"), WORDS),
-    "gpu_resources": Row("nvidia.com/gpu,amd.com/gpu", ("", "a.com/gpu")),
-    "gpu_fault_conditions": Row("GPUFault,GPUUnhealthy,NvidiaGPUFault", ("", "Own")),
-    "restart_limit": Row(5, ("0", "100"), ("-1", "1.5", "")),
-    "autoclean": Row(True, ("false", "true"), WORDS),
-    "git_sync_image": Row("alpine/git:2.47.2", ("r.example/git@sha256:00",), ("", "a b")),
-    "host_ports": Row(
-        "20000-29999",
-        ("", "1024-65535", "30000-30000", "1024-1024"),
-        ("1023-2000", "30000-65536", "30000-20000", "20000", "20000-", "-20000", "1-2", "20000-29999,30000-30001"),
-    ),
-    "log_tails": Row(True, ("false", "true"), WORDS),
-    "history_jobs": Row(10_000, ("0", "1000000"), ("-1", "1.5", "")),
-    "history_seconds": Row(604_800.0, ("1", "2592000"), ("0", "-1", "")),
-    "history_url": Row(
-        "",
-        ("postgresql://u:p@db.example.com:5432/jobs?sslmode=verify-full", "sqlite:////var/lib/tj/history.db"),
-        ("mysql://a/b", "sqlite://", "sqlite:///here.db", "postgresql+asyncpg://a/b", "postgresql://", "redis://a"),
-    ),
-    "reports_url": Row(
-        "", ("https://tj-reports.tj-system.svc:8082",), ("http://a:1", "https://a/b", "a:1", "https://")
-    ),
-    "reports_ca_file": Row("/etc/reports-ca/ca.crt", ("/a",), ("",)),
-    "reports_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
-    "reports_port": Row(8082, ("1", "65535"), ("0", "65536", "-1", "1.5", "")),
-    "reports_tls_folder": Row("/etc/reports-tls", ("/a",), ("",)),
-    "page_host": Row("127.0.0.1", ("0.0.0.0", "::1"), ("",)),
-    "page_port": Row(8088, ("1", "65535"), ("0", "65536", "-1", "1.5", "")),
-    "page_access": Row("token", ("kubeconfig",), ("", "none", "Token")),
-    "page_basic_auth": Row("", ("me:12345678",), ("me", "me:1234567", ":12345678", "me:1234 5678")),
-    "page_flower_url": Row("", ("http://127.0.0.1:5555", "https://flower.example.com"), ("flower", "ftp://a")),
-    "page_url": Row("", ("http://127.0.0.1:8088", "https://jobs.example.com"), ("jobs", "https://{{a}}")),
-    "health_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
-    "health_port": PORT,
-    "metrics_host": Row("0.0.0.0", ("127.0.0.1", "::"), ("",)),
-    "metrics_port": PORT,
-    "metrics_jobs": Row(0, ("0", "10000"), ("-1", "10001", "1.5", "")),
-    "log_format": Row("console", ("console", "json"), ("", "JSON", "text")),
-    "log_level": Row("INFO", ("DEBUG", "INFO", "WARNING", "ERROR"), ("", "info", "CRITICAL", "WARN")),
-}
-
-
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing in the environment, and in no pod."""
@@ -139,44 +26,6 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv(f"TJ_{name.upper()}", raising=False)
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setattr(settings, "_POD_NAMESPACE", tmp_path / "none")
-
-
-def test_every_setting_is_in_the_table_and_no_other() -> None:
-    assert list(TABLE) == list(Settings.model_fields)
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_its_default(name: str) -> None:
-    found = getattr(Settings(), name)
-    assert found == TABLE[name].default
-    assert isinstance(found, bool) is isinstance(TABLE[name].default, bool)
-
-
-@pytest.mark.parametrize("name", TABLE)
-def test_what_it_may_be(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is written in the environment, at its bounds and beyond them."""
-    for text in TABLE[name].takes:
-        monkeypatch.setenv(f"TJ_{name.upper()}", text)
-        found = getattr(Settings(), name)
-        wanted: object = text
-        if isinstance(found, bool):
-            wanted = text in ("true", "1")
-        elif not isinstance(found, str):
-            wanted = float(text)
-        assert found == wanted, text
-    for text in TABLE[name].refuses:
-        monkeypatch.setenv(f"TJ_{name.upper()}", text)
-        with pytest.raises(ValidationError):
-            raise AssertionError(f"{text!r} is taken: {getattr(Settings(), name)!r}")
-
-
-def test_they_are_read_once_and_cannot_be_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = Settings()
-    with pytest.raises(ValidationError):
-        told.restart_limit = 7  # type: ignore[misc]
-    monkeypatch.setenv("RESTART_LIMIT", "7")
-    monkeypatch.setenv("TJ_FOO", "7")
-    assert Settings().restart_limit == 5
 
 
 def test_what_is_secret_is_shown_nowhere() -> None:
@@ -214,7 +63,6 @@ TEXTS: dict[str, tuple[str, ...]] = {
     " ": (),
     ",": (),
     "a": ("a",),
-    "b,a": ("a", "b"),
     " a , b ": ("a", "b"),
     "a,,b,": ("a", "b"),
     "a,b,a": ("a", "b"),
@@ -225,19 +73,6 @@ TEXTS: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_list_has_each_name_once_without_blanks(name: str, text: str) -> None:
     assert getattr(Settings.model_validate({name: text}), LISTS[name]) == TEXTS[text]
-
-
-@pytest.mark.parametrize(("text", "want"), [("", ()), (KEY, (KEY,)), (f"{OTHER},{KEY}", (OTHER, KEY))])
-def test_the_order_of_the_record_keys_is_kept_since_the_first_seals(text: str, want: tuple[str, ...]) -> None:
-    assert Settings(record_keys=text).record_key_list == want
-
-
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [("", None), ("20000-29999", (20000, 29999)), ("3000-3000", (3000, 3000)), ("9999-10000", (9999, 10000))],
-)
-def test_the_range_of_host_ports(text: str, want: Any) -> None:
-    assert Settings(host_ports=text).host_port_range == want
 
 
 # -- the operator's own namespace ------------------------------------------------------------------
@@ -258,7 +93,6 @@ OWN: dict[str, Own] = {
     "with a kubeconfig the pod's says nothing": Own(pod="tj-system", kubeconfig="/x"),
     "what is said holds with a kubeconfig": Own(given="mine", kubeconfig="/x", want="mine", want_lease="mine"),
     "the Lease may be elsewhere": Own(given="mine", leader="leases", want="mine", want_lease="leases"),
-    "and without an own namespace, too": Own(leader="leases", want_lease="leases"),
 }
 
 

@@ -62,22 +62,6 @@ def test_a_job_that_has_changed_is_read_anew_by_however_little(by: int) -> None:
     assert desk.found() == {"a": 3}
 
 
-def test_an_older_version_is_believed_too() -> None:
-    """Redis was restored from a backup: what it says then is all there is."""
-    desk = Desk()
-    desk.put("a", 100, 2)
-    desk.found()
-    desk.put("a", 50, 4)
-    assert desk.found() == {"a": 4}
-
-
-def test_a_version_is_parsed_once() -> None:
-    desk = Desk()
-    desk.put("a", 100, 2)
-    first = desk.autoscaler._jobs()
-    assert desk.autoscaler._jobs()[0] is first[0]
-
-
 def test_what_is_gone_or_no_more_autoscaled_is_not_planned_with() -> None:
     desk = Desk()
     desk.put("a", 1, 2)
@@ -87,13 +71,6 @@ def test_what_is_gone_or_no_more_autoscaled_is_not_planned_with() -> None:
     desk.put("a", 4, 2, edl="Manual")
     del desk.unfinished[make_job("b").role("trainer", 1).build().name.key]
     assert desk.found() == {}
-
-
-def test_the_order_is_that_of_the_projection() -> None:
-    desk = Desk()
-    for number, name in enumerate(("c", "a", "b")):
-        desk.put(name, number, 2)
-    assert list(desk.found()) == ["c", "a", "b"]
 
 
 def test_a_job_that_redis_keeps_without_its_spec_is_read_from_the_api_server_once_a_version() -> None:
@@ -113,10 +90,3 @@ def test_a_job_that_rests_is_not_read(phase: str) -> None:
     desk.served["a"]["status"]["phase"] = phase
     assert desk.found() == {}
     assert desk.asked == []
-
-
-def test_a_large_job_that_is_gone_meanwhile_is_not_planned_with() -> None:
-    desk = Desk()
-    desk.put_without_spec("a", 1, 2)
-    del desk.served["a"]
-    assert desk.found() == {}

@@ -63,17 +63,6 @@ def test_a_task_whose_passes_hang_keeps_no_other_task_of_its_process_from_beginn
     assert room.all_released() == ["a", "b", "hung", "hung"]
 
 
-def test_those_that_end_together_are_released_at_once() -> None:
-    room = Room()
-    meet = threading.Barrier(3)
-
-    def together(name: str) -> Callable[[], str]:
-        return lambda: f"{name}{meet.wait(60) * 0}"
-
-    room.begin(together("a"), together("b"), together("c")).result(60)
-    assert room.all_released() == ["a0", "b0", "c0"], "each was under way while the others were"
-
-
 @pytest.mark.parametrize("width", [1, 4])
 def test_a_release_that_fails_keeps_no_pass_from_its_end(width: int) -> None:
     """Redis is away: the error is the task's, once all have ended."""
@@ -113,27 +102,3 @@ def test_what_breaks_a_pass_is_told_once_the_others_are_released() -> None:
     with pytest.raises(SystemExit):
         room.begin(breaks, lambda: "a").result(60)
     assert room.all_released() == ["a"]
-
-
-def test_those_that_were_over_before_are_released_while_the_only_other_one_hangs() -> None:
-    room = Room()
-    task = ThreadPoolExecutor(1).submit(room.passes.run, [room.hangs], room.release, ["a", "b"])
-    until("they are released", lambda: room.all_released() == ["a", "b"])
-    room.held.set()
-    task.result(60)
-    assert room.released[-1] == ["hung"]
-
-
-@pytest.mark.parametrize("width", [1, 4])
-def test_those_that_were_over_before_are_released_together_without_any_other(width: int) -> None:
-    room = Room(width)
-    room.passes.run([], room.release, ["a", "b"])
-    assert room.released == [["a", "b"]]
-
-
-def test_a_pass_alone_runs_in_the_thread_of_its_task() -> None:
-    """Where the soft limit of time reaches it."""
-    names: list[str] = []
-    room = Room()
-    room.passes.run([lambda: names.append(threading.current_thread().name) or "a"], room.release)  # type: ignore[func-returns-value]
-    assert names == [threading.current_thread().name]

@@ -69,13 +69,6 @@ def test_new_jobs_renew_their_leases_in_one_round_trip_before_the_first_pod() ->
     assert room.pods() == list(NAMES)
 
 
-def test_one_alone_renews_its_own() -> None:
-    room = Room()
-    room.world.worker._settings = room.world.settings.model_copy(update={"keys_per_task": 1})
-    room.task()
-    assert room.calls == ["renew"] + ["create"] * 2
-
-
 def test_a_job_whose_lease_has_lapsed_makes_nothing_and_keeps_no_other() -> None:
     room = Room()
     renew_all = room.world.store.queue.renew_all
@@ -97,22 +90,6 @@ def test_the_nodes_of_all_pods_are_read_at_once() -> None:
     room.task()
     assert room.calls.count("nodes") == 1
     assert room.calls.count("update_status") == 3
-
-
-def test_nodes_that_cannot_be_read_fail_those_alone_that_have_pods_on_them() -> None:
-    room = Room()
-    room.task()
-    room.run_pods()
-    room.world.apply(job({"trainer": role(1)}, "new"))
-    room.world.watch()
-
-    def away(_names: object) -> None:
-        raise Transient("Redis is away")
-
-    room.instead("nodes", away)
-    room.task()
-    assert room.states == {"a": "retried", "b": "retried", "c": "retried", "new": "done"}
-    assert pods_of(room.world, "new")
 
 
 @pytest.mark.parametrize("error", [ValueError("no JSON"), SoftTimeLimitExceeded(), Transient("no answer")])
@@ -149,13 +126,3 @@ def test_a_bug_in_deciding_about_one_job_keeps_no_other(monkeypatch: pytest.Monk
     room.task()
     assert room.states == {"a": "done", "b": "failed", "c": "done"}
     assert room.pods() == ["a", "c"]
-
-
-def test_what_the_api_server_must_be_asked_for_is_asked_in_the_pass_of_its_own_job() -> None:
-    """Else an answer that does not come would keep the others."""
-    room = Room(priority="high")
-    room.world.apply(job({"trainer": role(1)}, "new"))
-    room.world.watch()
-    room.task()
-    assert room.calls[:4] == ["get", "renew", "create", "create"], "not before the first pass goes on"
-    assert pods_of(room.world, "new")

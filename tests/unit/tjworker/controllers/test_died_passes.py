@@ -106,14 +106,6 @@ class Room:
         return found.get("status", ""), found.get("reason", ""), found.get("message", "")
 
 
-def test_a_worker_that_dies_once_is_no_news() -> None:
-    room = Room()
-    assert room.die() == 0
-    room.deadly = False
-    assert room.world.worker.reconcile(KEY) == "Pending, created 1 pod, 1 service"
-    assert room.condition() == ("", "", "")
-
-
 def test_passes_that_die_again_and_again_are_told_on_the_job_with_the_next_wait() -> None:
     room = Room()
     assert [room.die(), room.die(), room.die(), room.die()] == [0, 10, 20, 40]
@@ -133,19 +125,6 @@ def test_the_first_pass_that_comes_to_its_end_takes_that_back() -> None:
     room.world.watch()
     room.world.worker.reconcile(KEY)
     assert room.condition()[:2] == ("False", "PassEnded")
-
-
-def test_its_own_condition_does_not_end_the_wait() -> None:
-    """The status write of a pass that then dies comes by watch like any other."""
-    room = Room()
-    room.die(2)
-    room.queue().add([KEY])
-    with pytest.raises(Killed):
-        room.world.worker.reconcile(KEY)
-    room.world.cluster.advance(LEASE_SECONDS + 1)
-    room.world.watch()
-    room.queue().resync(lost_after_seconds=1000, everything=False)
-    assert room.queue().stats().queued == 0
 
 
 def test_between_two_deaths_every_other_job_gets_its_turn() -> None:

@@ -44,13 +44,6 @@ def test_a_node_that_cannot_be_read_is_asked_for_once_a_pass() -> None:
     assert room.api.asked == ["GET /api/v1/nodes/a"]
 
 
-def test_an_answer_may_raise_another_question() -> None:
-    room = Room()
-    last = Plan(requeue_after_seconds=1.0)
-    plans = [Plan(needs=(NodeNow("a"),)), Plan(needs=(NodeNow("a"), NodeNow("b"))), last]
-    assert _read_and_decide(room, plans) == last
-
-
 def test_a_plan_that_always_needs_another_child_is_not_executed() -> None:
     plans = [Plan(needs=(ChildNow(PODS, f"p{n}"),)) for n in range(FACT_ROUNDS + 1)]
     with pytest.raises(Transient, match="faster than they can be looked at"):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 import structlog
-from celery.exceptions import SoftTimeLimitExceeded
 
 from tjworker.base import Conflict, Invalid, Terminal, Transient
 from tjworker.controllers.isolation import UNANSWERED_IN_A_ROW, Isolation
@@ -28,11 +27,9 @@ def run(isolation: Isolation, errors: Errors) -> list[int]:
 
 ISOLATED: dict[str, Callable[[], Exception]] = {
     "a refusal": lambda: Terminal("denied", status=403),
-    "an answer 500, for good": lambda: Transient("etcdserver: request is too large", status=500),
     "a conflict": lambda: Conflict("changed", status=409),
     "an object that is invalid": lambda: Invalid("no", status=422),
     "one request without an answer": lambda: Transient("timed out"),
-    "an overflow": lambda: OverflowError("int too large"),
     "a record that cannot be read": lambda: KeyError("metadata"),
 }
 
@@ -51,11 +48,6 @@ def test_an_api_server_that_is_away_is_not_asked_for_every_object() -> None:
         run(isolation, away)
     # With an answer in between, it is there.
     assert run(isolation, [*away[1:], None, *away[1:], Transient("busy", status=500), *away[1:]]) == [2]
-
-
-def test_the_time_limit_of_the_task_ends_the_run() -> None:
-    with pytest.raises(SoftTimeLimitExceeded):
-        run(Isolation(structlog.get_logger()), [SoftTimeLimitExceeded()])
 
 
 def test_an_error_that_stays_is_logged_once_and_counted_in_every_run() -> None:

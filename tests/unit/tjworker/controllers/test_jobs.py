@@ -15,8 +15,6 @@ from tjworker.base import Conflict, Fenced, Invalid, JobKey, Terminal, Transient
 from tjworker.controllers.pass_end import TERMINAL_RETRY_SECONDS
 from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_ON_EVENT, STALE_RETRY_SECONDS
 from tjworker.executor import Outcome
-from tjworker.kube.errors import ADMISSION_DENIED
-from tjworker.reconcile.plan import Plan
 from tjworker.store.projection import View
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
@@ -79,7 +77,6 @@ CASES = {
     "a missing permission: as Transient, since an API server that has just started refuses everybody": Case(
         lambda: Terminal("forbidden", status=403), (0.8, 1.2), 1
     ),
-    "a token that is not known: so, too": Case(lambda: Terminal("unauthorized", status=401), (0.8, 1.2), 1),
     "Invalid: the long retry delay": Case(lambda: Invalid("no"), exactly(TERMINAL_RETRY_SECONDS)),
     "a bug: the long retry delay": Case(lambda: ZeroDivisionError("made up"), exactly(TERMINAL_RETRY_SECONDS)),
     "a pass that takes too long: as Transient": Case(SoftTimeLimitExceeded, (0.8, 1.2), 1),
@@ -102,9 +99,7 @@ def test_what_an_error_leads_to(case: Case) -> None:
 UNWRITTEN: dict[str, dict[str, Any]] = {
     "everything": {},
     "a create, for want of quota": {"create_error": Transient("quota", status=403), "creates_blocked": True},
-    "a create, and a pod was made before": {"invalid_child": Invalid("no"), "made_pods": True},
     "a delete, for want of an answer": {"delete_error": Transient("no answer")},
-    "a delete of a protected pod": {"delete_error": Transient("denied", reason=ADMISSION_DENIED)},
     "what stands beside the job": {"optional_error": Transient("quota", status=403)},
 }
 """What a pass could write, or what not, and its outcome."""
@@ -122,36 +117,12 @@ def test_no_wait_after_writes_that_fail_outlasts_a_timer_of_the_job(sentence: st
     assert room.next_seconds() == 3.0
 
 
-def test_a_plan_that_wants_the_next_pass_at_once_gets_it() -> None:
-    room = Room()
-    worker = room.world.worker
-    worker._decide = lambda found: Plan(requeue_after_seconds=0.0)  # type: ignore[method-assign]
-    room.handle()
-    assert room.world.store.queue.stats().queued == 1
-
-
 def test_who_has_lost_the_lease_leaves_key_and_queue_to_the_next_holder() -> None:
     room = Room()
     room.broken = lambda: Fenced("another has it")
     assert room.handle() == "lost the lease"
     assert (room.next_seconds(), room.world.store.queue.stats().failing) == (None, 0)
     assert not room.is_free(), "the next holder's lock, as far as this one knows"
-
-
-def test_a_view_that_is_old_again_and_again_is_looked_at_less_and_less_often_and_a_good_pass_ends_that() -> None:
-    room = Room()
-    room.broken = lambda: Conflict("changed")
-    waits = []
-    for _ in range(9):
-        room.handle()
-        waits.append(room.next_seconds())
-    assert waits == [*(STALE_RETRY_SECONDS * 2**n for n in range(6)), *[STALE_LONGEST_SECONDS] * 3]
-    room.broken = None
-    assert room.handle().startswith("Pending")
-    room.world.watch()
-    room.broken = lambda: Conflict("changed")
-    room.handle()
-    assert room.next_seconds() == STALE_RETRY_SECONDS
 
 
 def test_a_view_that_only_looks_behind_the_own_writes_is_looked_at_again_at_once_but_not_for_ever(

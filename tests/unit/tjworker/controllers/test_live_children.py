@@ -66,34 +66,10 @@ def test_what_the_watcher_has_seen_of_a_deletion_stays_with_the_answer(room: Roo
     assert pod.deleted_at != LATER
 
 
-def test_what_is_not_asked_for_stays(room: Room) -> None:
-    found = read(room, Observed(pods=(old("other"),)), ChildNow(PODS, RUNNING))
-    assert [pod.name for pod in found.pods] == [RUNNING, "other"]
-
-
-def test_a_pod_of_another_owner_is_none_of_the_jobs(room: Room) -> None:
-    room.world.create_pod(dict(room.pod("stranger", labels={JOB_UID: room.job.uid}).body))
-    found = read(room, Observed(pods=(old("stranger"),)), ChildNow(PODS, "stranger"))
-    assert found.pods == ()
-
-
-def test_all_pods_are_one_list(room: Room) -> None:
-    found = read(room, Observed(pods=(old("gone", labels={JOB_UID: room.job.uid}),)), ALL_PODS)
-    assert [pod.name for pod in found.pods] == [RUNNING, "digits-trainer-1"]
-    assert room.api.asked == ["GET pods"]
-    assert room.api.queries[-1]["labelSelector"] == f"{JOB_UID}={room.job.uid}"
-
-
 def test_a_list_comes_in_pages(room: Room) -> None:
     found = read(room, Observed(), ALL_PODS, page_size=1)
     assert [pod.name for pod in found.pods] == [RUNNING, "digits-trainer-1"]
     assert room.api.asked == ["GET pods"] * 2
-
-
-def test_few_pods_are_asked_for_one_by_one(room: Room) -> None:
-    names = [ChildNow(PODS, f"p{n}") for n in range(MOST_GETS)]
-    assert read(room, Observed(), *names).confirmed == set(names)
-    assert sorted(room.api.asked) == sorted(f"GET pods/{need.name}" for need in names)
 
 
 def test_a_pod_of_another_job_is_none_of_this_one(room: Room) -> None:

@@ -41,13 +41,6 @@ def test_an_api_server_that_says_nothing_of_a_node_is_not_asked_for_the_next_one
     assert len(room.api.asked) == 2
 
 
-def test_a_pass_asks_for_a_bounded_number_of_nodes() -> None:
-    room = Room()
-    room.api.asked.clear()
-    read_nodes(room.client, [f"n{i}" for i in range(MOST_ASKED + 20)], room.lease)
-    assert len(room.api.asked) == MOST_ASKED
-
-
 def test_of_too_many_nodes_each_has_its_turn() -> None:
     """Else those with the last names would never be asked for, while the view of the first ones is wrong."""
     room = Room()

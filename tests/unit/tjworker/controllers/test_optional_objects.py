@@ -31,7 +31,6 @@ NEXT: dict[str, tuple[JobKey, tuple[Create, ...], bool]] = {
     "the same again rests": (A, (REPLICA, board()), False),
     "the same rests whatever else the job asks for": (A, (board(),), False),
     "another body is tried at once": (A, (REPLICA, board(2)), True),
-    "another name is tried at once": (A, (REPLICA, board(name="b-tensorboard-0")), True),
     "one more is tried at once": (A, (REPLICA, board(), SERVICE), True),
     "another job's is tried at once": (B, (REPLICA, board()), True),
 }
@@ -58,14 +57,6 @@ def test_the_same_is_tried_again_when_it_has_rested(error: OperatorError, rest: 
     retries.note_refusal(A, plan, error)
     now[0] += rest
     assert retries.hold_back(A, plan) == plan
-
-
-def test_an_edit_and_the_way_back_are_both_tried() -> None:
-    retries = OptionalRetries(lambda: 100.0)
-    refused = Plan(writes=(board(),))
-    retries.note_refusal(A, refused, Invalid("no", status=422))
-    retries.hold_back(A, Plan(writes=(board(2),)))
-    assert retries.hold_back(A, refused) == refused, "what it asked for last was not refused"
 
 
 def test_a_timer_of_the_job_is_not_put_off() -> None:

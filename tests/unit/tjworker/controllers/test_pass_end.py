@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tjworker.base import REDIS_AWAY, REDIS_FULL, Conflict, Invalid, OperatorError, Terminal, Transient
+from tjworker.base import REDIS_AWAY, Conflict, Invalid, OperatorError, Terminal, Transient
 from tjworker.controllers.pass_end import (
     REDIS_RETRY_SECONDS,
     TERMINAL_RETRY_SECONDS,
@@ -44,7 +44,6 @@ OTHERS: dict[str, tuple[OperatorError, PassEnd]] = {
         RetryAfter("busy; next try in 7 s, as the server asked", 7),
     ),
     "Redis is away": (Transient("refused", reason=REDIS_AWAY), RetryAfter("refused", REDIS_RETRY_SECONDS)),
-    "Redis is full": (Transient("maxmemory", reason=REDIS_FULL), RetryAfter("maxmemory", REDIS_RETRY_SECONDS)),
     "the view was stale": (Conflict("changed", status=409), AwaitWatch("stale view: changed")),
     "the job is at fault": (Invalid("no", status=422), GiveUp(f"Invalid: no; {LONG}", TERMINAL_RETRY_SECONDS)),
     "the operator has a bug": (

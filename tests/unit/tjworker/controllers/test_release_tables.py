@@ -102,13 +102,6 @@ def test_what_the_queue_is_asked_for(sentence: str) -> None:
     assert queue.endings == [want]
 
 
-@pytest.mark.parametrize("publish", [True, False])
-def test_a_key_that_is_due_is_published(publish: bool) -> None:
-    queue = Queue(FinishResult(publish))
-    assert released(Done("done"), queue) == Done("done")
-    assert queue.published == [KEY] * publish
-
-
 def test_a_key_that_another_worker_has_is_not_given_back() -> None:
     queue = Queue()
     assert released(LeaseLost(), queue) == LeaseLost()
@@ -117,7 +110,6 @@ def test_a_key_that_another_worker_has_is_not_given_back() -> None:
 
 WAITS: dict[str, tuple[float | None, float | None, str]] = {
     "the backoff": (8.0, None, "no; next try in 8 s"),
-    "a timer that is sooner": (8.0, 3.0, "no; next try in 3 s"),
     "the backoff, which is sooner than its timer": (8.0, 60.0, "no; next try in 8 s"),
     "none, of a key that is queued already": (None, None, "no; next try in 0 s"),
 }
@@ -128,15 +120,6 @@ def test_a_failed_pass_tells_when_the_next_try_is(sentence: str) -> None:
     backoff, timer, want = WAITS[sentence]
     told = released(RetryWithBackoff("no", timer), Queue(FinishResult(publish=False, backoff_seconds=backoff)))
     assert told == RetryWithBackoff(want, timer)
-
-
-def test_a_pass_that_has_not_failed_tells_of_no_next_try() -> None:
-    assert released(Done("done"), Queue(FinishResult(publish=False, backoff_seconds=8.0))).text == "done"
-
-
-def test_a_key_that_cannot_be_given_back_is_told() -> None:
-    told = released(Done("done"), Queue(FinishResult(publish=False, error=Terminal("no such script"))))
-    assert (told.text, told.state) == ("done; cannot be given back: no such script", "failed")
 
 
 def test_each_stale_pass_in_a_row_waits_twice_as_long_and_each_key_for_itself() -> None:
@@ -176,7 +159,6 @@ HAD: dict[str, tuple[dict[str, Any], Observed, bool]] = {
     "it has a phase alone": ({"phase": "Pending"}, Observed(), True),
     "it has a pod": ({}, observe(make_pod(JOB, "trainer")), False),
     "it has a ReplicaSet": ({}, Observed(replicasets=(KEEPER,)), False),
-    "it has a batch Job": ({}, Observed(jobs=(KEEPER,)), False),
     "it ran once": ({"start_running_time": "2026-01-01T00:00:00Z"}, Observed(), False),
     "it has restarted before it ran": ({"restart_counts": {"trainer": RestartCounts(node=1)}}, Observed(), False),
     "it was suspended before it ran": ({"suspended_seconds": 5}, Observed(), False),

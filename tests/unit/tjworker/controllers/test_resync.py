@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
-
 from localcluster.driver import VirtualClock
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
@@ -69,10 +67,3 @@ def test_of_two_beats_one_resyncs_in_a_period() -> None:
     assert room.resync.run() == "another beat was first"
     room.clock.now_seconds += 25
     assert room.resync.run().endswith("published")
-
-
-def test_a_redis_that_is_away_fails_the_task() -> None:
-    room = Room()
-    room.queue.away = True
-    with pytest.raises(Transient):
-        room.resync.run()

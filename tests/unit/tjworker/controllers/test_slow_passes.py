@@ -54,16 +54,6 @@ def test_a_job_whose_creates_are_slow_joins_the_line_again_and_gets_all_its_pods
     assert len([name for name in room.world.pods() if name.startswith("slow-")]) == 20
 
 
-def test_between_two_slow_passes_whoever_has_come_meanwhile_has_a_turn() -> None:
-    room = Room(seconds=3)
-    room.turn()
-    room.turn()
-    room.world.store.queue.add([GOOD])
-    assert [room.turn().startswith(str(SLOW)) for _ in range(2)] == [True, False], "its turn came before the other's"
-    room.world.store.queue.add([GOOD])
-    assert [room.turn().startswith(str(SLOW)) for _ in range(2)] == [True, False]
-
-
 def test_a_pass_whose_reads_are_slow_is_bounded_and_lets_go_of_its_key() -> None:
     """Of several in a task none has a signal of its own: it looks at the time between its reads."""
     world = World(nodes=4, seed=1, list_page_size=1)

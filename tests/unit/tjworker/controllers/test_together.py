@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.world import CountingTransport, World, job, role
 from tests.support.clocks import shared
 from tests.support.waiting import until
 from tjworker.base import JobKey, Terminal, Transient
-from tjworker.controllers.pass_end import (
-    AwaitWatch,
-    Done,
-    EndedPass,
-    GiveUp,
-    PassEnd,
-    RetryWithBackoff,
-    describe_passes,
-    worst_state,
-)
+from tjworker.controllers.pass_end import EndedPass
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
 from tjworker.runtime import assemble
@@ -198,15 +188,6 @@ def test_the_others_of_a_task_are_written_and_released_while_a_write_of_one_hang
     assert queue.stats().running == 1, "that of worker-2"
 
 
-def test_a_write_that_is_never_answered_fails_its_own_job_alone(hanging: Hanging) -> None:
-    hanging.transport.error = Transient("no answer in time")
-    until("the write hangs", hanging.transport.waits.is_set)
-    hanging.transport.goes_on.set()
-    ended = {w.key: w.end for w in hanging.task.result(120)}
-    assert [key for key, result in ended.items() if isinstance(result, RetryWithBackoff)] == [key_of(BAD)]
-    assert hanging.world.store.queue.stats().failing == 1
-
-
 def test_no_write_queues_for_a_thread_that_the_hanging_writes_of_others_keep(hanging_everywhere: Hanging) -> None:
     queue = hanging_everywhere.world.store.queue
     until("the good jobs are released", lambda: queue.stats().running == 2)
@@ -274,65 +255,4 @@ def test_a_view_that_cannot_be_read_fails_its_own_pass_alone() -> None:
     assert room.world.store.queue.stats().running == 0
 
 
-def test_what_the_soft_limit_of_time_has_released_twice_counts_once() -> None:
-    room = Together()
-    run = room.jobs._passes.run
-    late = [SoftTimeLimitExceeded()]
-
-    def run_late(passes: Any, release: Callable[[Any], None], over: Any) -> None:
-        def released(ended: Any) -> None:
-            release(ended)
-            if late:
-                raise late.pop()
-
-        run(passes, released, over)
-
-    room.jobs._passes.run = run_late  # type: ignore[method-assign, assignment]
-    assert len(room.states()) == len(room.ended) == len(GOOD)
-    assert late == []
-
-
 # -- what Flower shows --------------------------------------------------------------------------------
-
-DONE, STALE = Done("Running"), AwaitWatch("waits for the watch")
-RETRIED, FAILED = RetryWithBackoff("no answer"), GiveUp("bug: KeyError")
-
-
-def worked(**ends: PassEnd) -> list[EndedPass]:
-    return [EndedPass(key_of(name), end, 0.1) for name, end in ends.items()]
-
-
-ENDS: dict[str, tuple[list[EndedPass], str, str]] = {
-    "no key": ([], "done", "nothing to do: the key is not queued, or another worker has it"),
-    "the key that it names": (worked(a=DONE), "done", "Running"),
-    "another key": (worked(b=DONE), "done", f"{key_of('b')}: Running"),
-    "several, by their keys": (
-        worked(a=DONE, b=DONE),
-        "done",
-        f"2 jobs: {key_of('a')}: Running; {key_of('b')}: Running",
-    ),
-    "the worst says what the task is, and comes first": (
-        worked(a=DONE, b=RETRIED, c=STALE, d=FAILED),
-        "failed",
-        f"4 jobs: {key_of('d')}: bug: KeyError; {key_of('b')}: no answer; {key_of('c')}: waits for the watch; "
-        f"{key_of('a')}: Running",
-    ),
-    "yellow where one is tried again": (
-        worked(a=DONE, b=RETRIED),
-        "retried",
-        f"2 jobs: {key_of('b')}: no answer; {key_of('a')}: Running",
-    ),
-}
-
-
-@pytest.mark.parametrize("sentence", ENDS)
-def test_how_a_task_ends_that_worked_on(sentence: str) -> None:
-    keys, state, text = ENDS[sentence]
-    assert (worst_state(keys), describe_passes(keys, key_of("a"))) == (state, text)
-
-
-def test_what_flower_shows_is_bounded_and_says_how_many_are_left_out() -> None:
-    text = describe_passes(worked(**{f"j{n}": Done("x" * 400) for n in range(16)}), "")
-    assert len(text) < 2_100
-    assert text.startswith("16 jobs: ")
-    assert text.endswith("; and 12 more")

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS
-from tjworker.api.resources import BATCH_JOBS, NODES, PODS, SERVICES
+from tjworker.api.resources import BATCH_JOBS, PODS, SERVICES
 from tjworker.base import Conflict, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse, Stream
@@ -64,12 +64,6 @@ class Case:
 
 CASES: dict[str, Case] = {
     "A pod is read by name.": Case(lambda c: c.get(PODS, "team", "a"), "GET", "/api/v1/namespaces/team/pods/a"),
-    "A job is read in its group.": Case(
-        lambda c: c.get(AITRAININGJOBS, "team", "a"),
-        "GET",
-        "/apis/elasticdeeplearning.ai/v1/namespaces/team/aitrainingjobs/a",
-    ),
-    "A node has no namespace.": Case(lambda c: c.get(NODES, "", "n1"), "GET", "/api/v1/nodes/n1"),
     "A list asks for pages.": Case(
         lambda c: c.list_page(PODS, limit=500, label_selector="a=b"),
         "GET",
@@ -98,13 +92,6 @@ CASES: dict[str, Case] = {
         "/apis/elasticdeeplearning.ai/v1/namespaces/team/aitrainingjobs/a/status",
         want_body=POD,
     ),
-    "A patch is a merge patch.": Case(
-        lambda c: c.merge_patch(PODS, "team", "a", {"metadata": {"labels": {"x": None}}}),
-        "PATCH",
-        "/api/v1/namespaces/team/pods/a",
-        want_body={"metadata": {"labels": {"x": None}}},
-        want_type="application/merge-patch+json",
-    ),
     "A delete names the UID.": Case(
         lambda c: c.delete(PODS, "team", "a", uid="u1"),
         "DELETE",
@@ -114,18 +101,6 @@ CASES: dict[str, Case] = {
             "kind": "DeleteOptions",
             "preconditions": {"uid": "u1"},
             "propagationPolicy": "Background",
-        },
-    ),
-    "A forced delete has no grace.": Case(
-        lambda c: c.delete(PODS, "team", "a", uid="u1", grace_seconds=0, propagation="Foreground"),
-        "DELETE",
-        "/api/v1/namespaces/team/pods/a",
-        want_body={
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": "u1"},
-            "propagationPolicy": "Foreground",
-            "gracePeriodSeconds": 0,
         },
     ),
     "The end of a log is bounded.": Case(
@@ -144,14 +119,6 @@ def test_request(name: str) -> None:
     assert wire.last == (case.want_method, case.want_path, case.want_query, case.want_body, case.want_type)
 
 
-def test_an_object_that_is_not_there_is_none() -> None:
-    assert KubeClient(Wire(failure(404, "NotFound", name="a", kind="pods"))).get(PODS, "team", "a") is None
-
-
-def test_a_delete_of_what_is_gone_is_none() -> None:
-    assert KubeClient(Wire(failure(404, "NotFound", name="a", kind="pods"))).delete(PODS, "team", "a", uid="u") is None
-
-
 def test_a_delete_of_what_is_another_object_now_is_a_conflict_and_taken_for_nothing_done() -> None:
     with pytest.raises(Conflict):
         KubeClient(Wire(failure(409, "Conflict", "Precondition failed: UID"))).delete(PODS, "team", "a", uid="u")
@@ -162,28 +129,3 @@ def test_a_taken_name_is_told_from_other_conflicts() -> None:
         with pytest.raises(Conflict) as caught:
             KubeClient(Wire(failure(409, reason))).create(PODS, "team", POD)
         assert caught.value.reason == reason
-
-
-def test_a_page_gives_its_items_revision_and_token() -> None:
-    body = {"metadata": {"resourceVersion": "77", "continue": "next"}, "items": [POD]}
-    page = KubeClient(Wire(HttpResponse(200, orjson.dumps(body)))).list_page(PODS)
-    assert (page.items, page.resource_version, page.next_token) == ([POD], 77, "next")
-
-
-def test_a_body_that_was_cut_may_be_whole_the_next_time() -> None:
-    with pytest.raises(Transient):
-        KubeClient(Wire(HttpResponse(200, b'{"items": ['))).list_page(PODS)
-
-
-def test_no_answer_names_the_request() -> None:
-    with pytest.raises(Transient, match="get pods team/a: connection refused"):
-        KubeClient(Wire(HttpResponse(0, b""))).get(PODS, "team", "a")
-
-
-def test_alive_is_false_without_an_answer_and_true_for_a_refusal() -> None:
-    assert [KubeClient(Wire(HttpResponse(code, b""))).alive() for code in (0, 500, 200, 403)] == [
-        False,
-        False,
-        True,
-        True,
-    ]

@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS
-from tjworker.api.resources import NODES, PODS
-from tjworker.base import Conflict, Invalid, OperatorError, Terminal, Transient
+from tjworker.api.resources import PODS
+from tjworker.base import Conflict, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
 
@@ -107,12 +107,6 @@ def test_how_long_a_request_may_take(call: Call, want: float) -> None:
     assert wire.seconds == want
 
 
-def test_with_a_short_time_out_nothing_takes_longer() -> None:
-    wire = Wire()
-    KubeClient(wire, request_timeout_seconds=1).alive()
-    assert wire.seconds == 1
-
-
 @pytest.mark.parametrize(
     ("options", "want_path", "want_query"),
     [
@@ -147,7 +141,6 @@ def test_a_watch_that_is_refused_is_closed_and_tells_why(code: int, want: type[O
 
 
 DELETES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "of whichever version": ({}, {"preconditions": {"uid": "u"}}),
     "of one version": ({"version": 9}, {"preconditions": {"uid": "u", "resourceVersion": "9"}}),
     "of one version, at once": (
         {"version": 9, "grace_seconds": 0},
@@ -163,12 +156,6 @@ def test_what_a_delete_is_bound_to(options: dict[str, Any], want: dict[str, Any]
     client(wire).delete(PODS, "team", "a", uid="u", **options)
     plain = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
     assert wire.body == plain | want
-
-
-def test_a_patch_of_a_subresource_has_its_path() -> None:
-    wire = Wire()
-    client(wire).merge_patch(AITRAININGJOBS, "team", "a", {"spec": {}}, subresource="scale")
-    assert wire.path.endswith("/namespaces/team/aitrainingjobs/a/scale")
 
 
 def refusal(code: int, **details: str) -> HttpResponse:
@@ -192,21 +179,6 @@ def test_only_an_object_that_is_not_there_is_none(answer: HttpResponse, want: ty
         client(Wire(answer)).get(PODS, "team", "a")
 
 
-@pytest.mark.parametrize("code", [400, 401, 403, 409, 410, 412, 413, 422, 429, 500, 501, 503])
-@pytest.mark.parametrize(
-    "call", [call for name, (call, _) in TIMES.items() if "watch" not in name and "lives" not in name]
-)
-def test_every_verb_raises_what_a_status_means(call: Call, code: int) -> None:
-    want: dict[int, type[OperatorError]] = {
-        **dict.fromkeys((400, 413, 422), Invalid),
-        **dict.fromkeys((401, 403, 501), Terminal),
-        **dict.fromkeys((409, 410, 412), Conflict),
-    }
-    with pytest.raises(want.get(code, Transient)) as caught:
-        call(client(Wire(refusal(code, name="a", kind="pods"))))
-    assert caught.value.status == code
-
-
 ODD_PAGES: dict[str, tuple[bytes, type[OperatorError]]] = {
     "a version that is no number": (b'{"metadata": {"resourceVersion": "x"}, "items": []}', Terminal),
     "no object": (b"[]", Terminal),
@@ -220,13 +192,6 @@ def test_an_answer_that_is_no_list(body: bytes, want: type[OperatorError]) -> No
         client(Wire(HttpResponse(200, body))).list_page(PODS)
 
 
-def test_the_last_page_has_no_token_and_an_empty_one_may_have_a_successor() -> None:
-    last = client(Wire(HttpResponse(200, b'{"metadata": {"resourceVersion": "7"}}'))).list_page(NODES)
-    assert (last.items, last.resource_version, last.next_token) == ([], 7, "")
-    empty = {"metadata": {"resourceVersion": "7", "continue": "more"}, "items": []}
-    assert client(Wire(HttpResponse(200, orjson.dumps(empty)))).list_page(NODES).next_token == "more"
-
-
 @pytest.mark.parametrize(
     ("code", "want"), [(200, True), (401, True), (404, True), (499, True), (500, False), (503, False)]
 )
@@ -234,9 +199,3 @@ def test_whether_it_lives(code: int, want: bool) -> None:
     wire = Wire(HttpResponse(code, b""))
     assert client(wire).alive() is want
     assert wire.path == "/version", "never a list"
-
-
-def test_closing_it_closes_its_transport() -> None:
-    wire = Wire()
-    client(wire).close()
-    assert wire.closed

@@ -29,19 +29,9 @@ def test_the_kubeconfig_that_is_given_counts_before_the_environment(
     assert load_configuration(tmp_path / "given").host == "https://given"
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(Terminal, match=r"none\) cannot be used: there is no such file\. Correct it"):
-        load_configuration()
-
-
 BROKEN = {
     "no YAML": "{",
-    "YAML of several lines of complaint": "a: b: c\n  - d",
-    "binary": "\x00\x01",
     "a list": "- a",
-    "a word": "kubeconfig",
-    "empty": "",
     "no current context": "apiVersion: v1\nkind: Config\nclusters: []\ncontexts: []\nusers: []\n",
     "a context of a cluster that is missing": (
         "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: []\nusers: []\n"

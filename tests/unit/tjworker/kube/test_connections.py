@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
-import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,25 +11,11 @@ from kubernetes.client import Configuration
 
 from localcluster import pki
 from tests.support.waiting import PATIENCE_SECONDS, until
-from tests.unit.tjworker.kube.http_server import (
-    Handler,
-    Server,
-    assert_close_ends_the_read,
-    hang,
-    one_event_then_silence,
-    serving,
-    write_kubeconfig,
-)
+from tests.unit.tjworker.kube.http_server import Handler, Server, serving, write_kubeconfig
 from tjworker.base import Terminal, Transient
 from tjworker.kube.configuration import load_configuration
 from tjworker.kube.connections import ConnectionPool
 from tjworker.kube.transport import KubeTransport
-
-
-def test_the_connection_is_kept_for_the_next_request(server: Server, transport: KubeTransport) -> None:
-    for _ in range(3):
-        transport.request("GET", "/version")
-    assert len({seen[4] for seen in server.seen}) == 1
 
 
 def test_a_connection_that_the_server_has_closed_is_opened_again(server: Server, transport: KubeTransport) -> None:
@@ -47,16 +31,6 @@ def test_a_connection_that_the_server_has_closed_is_opened_again(server: Server,
     assert len({seen[4] for seen in server.seen}) == 3
 
 
-def test_a_connection_that_broke_off_in_an_answer_is_not_used_again(server: Server, transport: KubeTransport) -> None:
-    server.answer = lambda handler: hang(server)
-    with pytest.raises(Transient):
-        transport.request("GET", "/late", timeout_seconds=0.1)
-    server.answer = lambda handler: handler.plain(200, b'"mine"')
-    server.let_go.set()
-    assert transport.request("GET", "/version").body == b'"mine"'
-    assert len({seen[4] for seen in server.seen}) == 2
-
-
 def test_a_watch_that_is_refused_gives_its_connection_back(server: Server, transport: KubeTransport) -> None:
     server.answer = lambda handler: handler.plain(410, b'{"kind":"Status"}')
     stream = transport.stream("/api/v1/pods", query={"watch": "1"}, read_timeout_seconds=PATIENCE_SECONDS)
@@ -64,25 +38,6 @@ def test_a_watch_that_is_refused_gives_its_connection_back(server: Server, trans
     stream.close()
     assert transport.request("GET", "/version").status == 410
     assert len({seen[4] for seen in server.seen}) == 1
-
-
-def test_connections_beyond_the_size_of_the_pool_are_closed_after_use(server: Server, kubeconfig: Path) -> None:
-    both = threading.Barrier(2)
-
-    def answer(handler: Handler) -> None:
-        both.wait(PATIENCE_SECONDS)
-        handler.plain(200, b"{}")
-
-    server.answer = answer
-    transport = KubeTransport(pool_size=1)
-    threads = [threading.Thread(target=transport.request, args=("GET", "/version")) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE_SECONDS)
-    until("one is closed", lambda: server.closed == 1)
-    transport.close()
-    until("both are closed", lambda: server.closed == 2)
 
 
 # -- TLS -------------------------------------------------------------------------------------------
@@ -150,45 +105,6 @@ def test_an_authority_that_was_rotated_in_its_file_counts_for_the_next_connectio
                 transport.request("GET", "/version")
 
 
-def test_certificates_are_read_once_for_many_connections(secure: Secure, monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str | None] = []
-    make = ssl.create_default_context
-
-    def counted(cafile: str | None = None) -> ssl.SSLContext:
-        read.append(cafile)
-        return make(cafile=cafile)
-
-    def last(handler: Handler) -> None:
-        handler.plain(200, b"{}")
-        handler.close_connection = True
-
-    monkeypatch.setattr(ssl, "create_default_context", counted)
-    secure.server.answer = last
-    transport = secure.transport(**{"certificate-authority": str(secure.ca)})
-    for _ in range(3):
-        assert transport.request("GET", "/version").status == 200
-        until("the server has closed it", lambda: secure.server.closed == len(secure.server.seen))
-    assert len({seen[4] for seen in secure.server.seen}) == 3, "connections"
-    assert read == [str(secure.ca)]
-
-
-def test_a_connection_for_which_no_tls_can_be_set_up_is_closed_at_once(server: Server, secure: Secure) -> None:
-    """Not when the error is forgotten, which holds on to all that it passed through."""
-    transport = secure.transport(server.url.replace("http", "https"), **{"certificate-authority": str(secure.ca)})
-    secure.ca.unlink()
-    with pytest.raises(Transient) as failed:
-        transport.request("GET", "/version")
-    until("it is closed", lambda: server.closed == 1)
-    assert "FileNotFoundError" in failed.value.message
-
-
-def test_closing_from_another_thread_ends_a_blocked_read_over_tls(secure: Secure) -> None:
-    one_event_then_silence(secure.server)
-    transport = secure.transport(**{"certificate-authority": str(secure.ca)})
-    stream = transport.stream("/api/v1/pods", query={}, read_timeout_seconds=2 * PATIENCE_SECONDS)
-    assert_close_ends_the_read(stream)
-
-
 # -- proxies ---------------------------------------------------------------------------------------
 def test_through_a_proxy_the_whole_url_is_asked_for(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -229,7 +145,6 @@ def test_no_proxy_names_the_servers_that_are_reached_without_it(
 
 UNUSABLE = {
     "a proxy that wants TLS": ("https://h", "https://u:secret@p:3128", "the proxy 'p:3128' .* it must be http://"),
-    "a SOCKS proxy": ("https://h", "socks5://p:1080", "the proxy 'socks5://p:1080' .* it must be http://"),
     "a server of another scheme": ("ftp://h", "", "the server 'ftp://h' .* it must be https://host:port or http://"),
     "a port that is no number": ("https://h:port", "", "the server 'https://h:port' .* it must be https://"),
 }

@@ -41,28 +41,15 @@ CASES: dict[str, Case] = {
         headers={"retry-after": "2"},
         want_wait=2,
     ),
-    "A Retry-After that is a date names no wait.": Case(
-        503, Transient, headers={"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, want_wait=None
-    ),
     "An internal error may pass.": Case(500, Transient, "InternalError", "etcdserver: request timed out"),
-    "A webhook that cannot be reached may pass.": Case(500, Transient, "InternalError", "failed calling webhook"),
     "A gateway's page is no Status and may pass.": Case(502, Transient, body=b"<html>Bad Gateway</html>"),
-    "A time-out may pass.": Case(504, Transient, "Timeout"),
     "What the server does not implement is a bug of ours.": Case(501, Terminal),
     "A name that is taken is a conflict.": Case(
         409, Conflict, "AlreadyExists", 'pods "a" already exists', want_reason="AlreadyExists"
     ),
-    "A name whose holder is being deleted is taken all the same.": Case(
-        409, Conflict, "AlreadyExists", 'object is being deleted: pods "a" already exists', want_reason="AlreadyExists"
-    ),
     "Another client wrote first.": Case(409, Conflict, "Conflict", want_reason="Conflict"),
     "A failed precondition is a conflict.": Case(412, Conflict),
-    "It is no history that is gone.": Case(412, Conflict, "", want_reason="Conflict"),
-    "A header that names no wait leaves it to the details.": Case(
-        429, Transient, details={"retryAfterSeconds": 3}, headers={"retry-after": "0"}, want_wait=3
-    ),
     "A wait of more than an hour is none.": Case(503, Transient, headers={"retry-after": "3601"}, want_wait=None),
-    "A request that took too long may pass.": Case(408, Transient),
     "A quota that is too small is lifted by others.": Case(
         403,
         Transient,
@@ -85,20 +72,6 @@ CASES: dict[str, Case] = {
     "A kind that is not installed may come.": Case(
         404, Transient, body=b"404 page not found\n", want_reason="ResourceNotInstalled"
     ),
-    "A kind that is not installed, in a Status without a name.": Case(
-        404,
-        Transient,
-        "NotFound",
-        "the server could not find the requested resource",
-        want_reason="ResourceNotInstalled",
-    ),
-    "A quota is lifted by others.": Case(
-        403,
-        Transient,
-        "Forbidden",
-        'pods "a" is forbidden: exceeded quota: team, requested: pods=1, used: pods=3, limited: pods=3',
-        want_reason="QuotaExceeded",
-    ),
     "A namespace on its way out ends by itself.": Case(
         403,
         Transient,
@@ -115,13 +88,6 @@ CASES: dict[str, Case] = {
         'group "" in the namespace "team"',
         want_reason="Forbidden",
     ),
-    "A security policy refuses at admission.": Case(
-        403,
-        Transient,
-        "Forbidden",
-        'pods "a" is forbidden: violates PodSecurity "restricted:latest": privileged',
-        want_reason="AdmissionDenied",
-    ),
     "A service account that is not there yet refuses at admission.": Case(
         403,
         Transient,
@@ -136,21 +102,11 @@ CASES: dict[str, Case] = {
         'admission webhook "w.example.com" denied the request: not today',
         want_reason="AdmissionDenied",
     ),
-    "A validating admission policy says no with 422.": Case(
-        422,
-        Transient,
-        "Invalid",
-        "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
-        want_reason="AdmissionDenied",
-    ),
     "A pod that cannot be is the job's fault.": Case(
         422, Invalid, "Invalid", 'Pod "a" is invalid: spec.containers: Required value', want_reason="Invalid"
     ),
-    "A request that cannot be read is the job's fault.": Case(400, Invalid, "BadRequest"),
     "A request that is too large is the job's fault.": Case(413, Invalid, "RequestEntityTooLarge"),
     "Who we are is not known.": Case(401, Terminal, "Unauthorized"),
-    "A method that is not allowed is a bug.": Case(405, Terminal, "MethodNotAllowed"),
-    "A redirect is not followed.": Case(302, Terminal, body=b""),
 }
 
 

@@ -12,7 +12,6 @@ from tjworker.kube import connections
 from tjworker.kube.connections import CONNECT_TIMEOUT_SECONDS, ConnectionPool, Exchange
 
 STAYS = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
-ENDS = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}"
 
 
 @dataclass
@@ -135,14 +134,6 @@ def test_as_many_are_kept_as_the_pool_holds(size: int, used: int, network: Netwo
     assert len({id(made_of(exchange)) for exchange in again}) == used, "no two requests at once on one connection"
 
 
-def test_the_one_that_was_used_last_is_taken_first(network: Network) -> None:
-    one = pool(3)
-    taken = [ask(one) for _ in range(3)]
-    for exchange in taken:
-        one.give_back(exchange)
-    assert [made_of(ask(one)) for _ in range(3)] == [made_of(exchange) for exchange in taken[::-1]]
-
-
 def test_one_that_the_server_has_closed_is_closed_and_the_next_is_taken(network: Network) -> None:
     one = pool(3)
     good, stale = ask(one), ask(one)
@@ -151,15 +142,6 @@ def test_one_that_the_server_has_closed_is_closed_and_the_next_is_taken(network:
     made_of(stale).reusable = False
     assert made_of(ask(one)) is made_of(good)
     assert (made_of(stale).closed, made_of(good).closed) == (1, 0)
-
-
-def test_one_that_ends_with_its_answer_is_closed(network: Network) -> None:
-    network.answer = ENDS
-    one = pool()
-    ended = ask(one)
-    one.give_back(ended)
-    assert made_of(ended).closed == 1
-    assert made_of(ask(one)) is not made_of(ended)
 
 
 def test_one_whose_answer_has_not_been_read_is_closed(network: Network) -> None:
@@ -181,13 +163,3 @@ def test_one_that_cannot_connect_or_breaks_is_closed_and_told(network: Network) 
     network.breaks = False
     assert [made.closed for made in network.made] == [1, 1]
     assert made_of(ask(one)) is network.made[2]
-
-
-def test_a_pool_that_is_closed_keeps_nothing(network: Network) -> None:
-    one = pool()
-    idle, used = ask(one), ask(one)
-    one.give_back(idle)
-    one.close()
-    assert (made_of(idle).closed, made_of(used).closed) == (1, 0)
-    one.give_back(used)
-    assert made_of(used).closed == 1

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support import fast_yaml as yaml
-from tests.support.paths import ROOT
-from tjworker.api.kinds import KINDS, KNOWN_KINDS
+from tjworker.api.kinds import KINDS
 from tjworker.api.resources import LEASES
 from tjworker.base import JsonDict
 from tjworker.kube import rbac
@@ -128,16 +127,6 @@ def test_people_get_the_jobs_with_the_roles_that_they_have() -> None:
     assert given["edit"] == given["admin"] >= given["view"] | {"create", "update", "patch", "delete"}
 
 
-def test_people_scale_what_has_a_scale_subresource() -> None:
-    scaled = {
-        row.name
-        for row in rbac.GUESTS
-        if any("scale" in name for d in rbac.users_of_guest(row) for rule in d["rules"] for name in rule["resources"])
-    }
-    assert scaled == {row.name for row in rbac.GUESTS if KNOWN_KINDS[row.name].scale_spec_path}
-    assert len(scaled) < len(rbac.GUESTS)
-
-
 @dataclass(frozen=True)
 class Asked:
     arguments: list[str]
@@ -147,11 +136,9 @@ class Asked:
 
 ASKED = {
     "Roles for two namespaces": Asked(["--namespaces", "b,a"], 0, "in a, b"),
-    "of an operator elsewhere": Asked(["--namespaces", "a", "--operator-namespace", "ops"], 0, "operator in ops"),
     "those of TJ_NAMESPACES": Asked(["--namespaces"], 0, "in team-x"),
     "its own is refused": Asked(["--namespaces", "a,tj-system"], 2, "tj-system is the operator's own namespace"),
     "no name": Asked(["--namespaces", "a,Team_B"], 2, "'Team_B' is no name of a namespace"),
-    "none at all": Asked(["--namespaces", ","], 2, "no namespace is named"),
 }
 
 
@@ -172,17 +159,6 @@ def test_roles_for_a_list_of_namespaces(
     assert all(d["kind"] in ("Role", "RoleBinding") for d in made)
     subjects = {s["namespace"] for d in made for s in d.get("subjects", ())}
     assert not subjects & {d["metadata"]["namespace"] for d in made}
-
-
-def test_leases_are_granted_in_the_operators_own_namespace_only() -> None:
-    for document in rbac.cluster_wide():
-        if any("leases" in rule["resources"] for rule in document.get("rules", [])):
-            assert (document["kind"], document["metadata"]["namespace"]) == ("Role", rbac.NAMESPACE)
-
-
-@pytest.mark.parametrize("path", FILES)
-def test_what_is_committed_is_what_would_be_generated(path: str) -> None:
-    assert (ROOT / path).read_text(encoding="utf-8") == FILES[path]
 
 
 def test_an_operator_of_single_namespaces_may_read_what_its_jobs_name_outside_of_them() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.kinds import AITRAININGJOBS
 from tjworker.api.kinds import KINDS
 from tjworker.api.observed import RECORD_TYPES
-from tjworker.api.resources import ALL_POD_GROUPS, LEASES, NODES, PODS, REPLICASETS
+from tjworker.api.resources import ALL_POD_GROUPS
 from tjworker.kube.rbac import rules
 from tjworker.kube.resources import RESOURCES, WATCHED, needed, watched
 from tjworker.reconcile.gangs import GANGS
@@ -29,11 +28,6 @@ def test_only_the_pod_groups_of_the_chosen_scheduler_are_watched() -> None:
         assert ("patch" in RESOURCES[gang.resource].verbs["worker"]) == (gang.resize is not None)
 
 
-def test_every_job_kind_has_its_row() -> None:
-    assert {row.name for row in WATCHED if row.is_job} == KINDS.keys()
-    assert RESOURCES[AITRAININGJOBS].api_version == KINDS[AITRAININGJOBS].api_versions[0]
-
-
 def test_what_is_watched_may_be_listed_and_watched_by_the_watcher() -> None:
     for row in WATCHED:
         assert {"list", "watch"} <= set(row.verbs["watcher"]), row.name
@@ -54,10 +48,3 @@ def test_resources_of_one_plural_live_side_by_side() -> None:
     }
     allowed = [(rule["apiGroups"], rule["resources"]) for rule in rules("watcher", POD_GROUPS)]
     assert allowed == [([row.group], ["podgroups"]) for row in POD_GROUPS]
-
-
-def test_paths() -> None:
-    assert RESOURCES[PODS].path() == "/api/v1/pods"
-    assert RESOURCES[LEASES].path("kube-system", "x") == "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
-    assert RESOURCES[NODES].path("ignored", "n") == "/api/v1/nodes/n"
-    assert RESOURCES[REPLICASETS].path("a", "b", "scale") == "/apis/apps/v1/namespaces/a/replicasets/b/scale"

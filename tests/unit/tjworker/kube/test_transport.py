@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.unit.tjworker.kube.http_server import (
     write_kubeconfig,
 )
 from tjworker.base import Transient
-from tjworker.kube.transport import KubeTransport, LineSplitter
+from tjworker.kube.transport import KubeTransport
 
 
 def test_a_request_carries_query_body_token_and_user_agent(server: Server, transport: KubeTransport) -> None:
@@ -58,41 +57,12 @@ def test_who_needs_no_more_asks_for_the_metadata_of_what_he_writes_and_for_all_t
     ]
 
 
-def test_the_path_of_the_server_stands_before_every_request(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "kubeconfig"
-    write_kubeconfig(path, server.url + "/k8s/clusters/c-1", "x")
-    monkeypatch.setenv("KUBECONFIG", str(path))
-    assert KubeTransport().request("GET", "/version", query={"a": "b"}).status == 200
-    assert server.seen[0][1] == "/k8s/clusters/c-1/version?a=b"
-
-
-def test_an_error_answer_is_given_as_it_is_and_nothing_is_tried_again(server: Server, transport: KubeTransport) -> None:
-    server.answer = lambda handler: handler.plain(503, b"no", Retry_After="7")
-    answer = transport.request("GET", "/api/v1/pods")
-    assert (answer.status, answer.headers["retry-after"], len(server.seen)) == (503, "7", 1)
-
-
-def test_a_redirect_is_not_followed(server: Server, transport: KubeTransport) -> None:
-    server.answer = lambda handler: handler.plain(302, b"", Location="http://127.0.0.1:1/")
-    assert transport.request("GET", "/api/v1/pods").status == 302
-
-
 def test_a_server_that_is_not_there_is_transient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     write_kubeconfig(path, "http://127.0.0.1:1", "x")
     monkeypatch.setenv("KUBECONFIG", str(path))
     with pytest.raises(Transient, match="refused"):
         KubeTransport().request("GET", "/version")
-
-
-def test_a_silent_server_is_transient_after_the_time_out(server: Server, transport: KubeTransport) -> None:
-    server.answer = lambda handler: hang(server)
-    started = time.monotonic()
-    with pytest.raises(Transient):
-        transport.request("GET", "/version", timeout_seconds=0.2)
-    assert time.monotonic() - started < PATIENCE_SECONDS
 
 
 def test_a_body_that_ends_too_early_is_transient(server: Server, transport: KubeTransport) -> None:
@@ -126,19 +96,6 @@ def test_lines_come_whole_however_the_chunks_are_cut(server: Server, transport: 
     assert stream.status == 200
     lines = [line for batch in stream.lines() for line in batch]
     assert lines == [line for line in text.split(b"\n") if line]
-
-
-def test_a_line_leaves_before_the_next_one_has_come(server: Server, transport: KubeTransport) -> None:
-    def answer(handler: Handler) -> None:
-        handler.start_chunks()
-        handler.chunk(b'{"first":1}\n')
-        hang(server)
-        handler.end_chunks()
-
-    server.answer = answer
-    stream = watch(transport)
-    assert next(stream.lines()) == [b'{"first":1}']
-    stream.close()
 
 
 def test_a_line_that_was_cut_off_is_dropped_and_the_break_is_told(server: Server, transport: KubeTransport) -> None:
@@ -177,13 +134,6 @@ def test_closing_from_another_thread_ends_a_blocked_read_at_once(server: Server,
     assert_close_ends_the_read(stream)
 
 
-def test_a_watch_that_is_refused_gives_its_status_and_body(server: Server, transport: KubeTransport) -> None:
-    server.answer = lambda handler: handler.plain(410, b'{"kind":"Status"}')
-    stream = watch(transport)
-    assert (stream.status, stream.body()) == (410, b'{"kind":"Status"}')
-    stream.close()
-
-
 def test_a_token_that_was_rotated_in_the_file_is_read_after_a_401(
     server: Server, transport: KubeTransport, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,19 +144,6 @@ def test_a_token_that_was_rotated_in_the_file_is_read_after_a_401(
     write_kubeconfig(kubeconfig, server.url, "second")
     assert transport.request("GET", "/version").status == 200
     assert len(server.seen) == 2
-
-
-def test_so_is_one_that_a_watch_is_refused_for(
-    server: Server, transport: KubeTransport, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tjworker.kube.transport._RELOAD_SECONDS", 0)
-    server.answer = lambda handler: handler.plain(
-        200 if handler.headers["authorization"] == "Bearer second" else 401, b"{}"
-    )
-    write_kubeconfig(kubeconfig, server.url, "second")
-    stream = watch(transport)
-    assert (stream.status, len(server.seen)) == (200, 2)
-    stream.close()
 
 
 def test_requests_that_meet_a_rotated_token_at_the_same_moment_all_go_on_with_the_new_one(
@@ -261,11 +198,3 @@ def test_a_token_that_is_refused_is_asked_about_twice_and_no_more(server: Server
     assert transport.request("GET", "/version").status == 401
     assert transport.request("GET", "/version").status == 401
     assert len(server.seen) <= 3
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 11, 64])
-def test_a_line_is_whole_wherever_the_chunks_end(size: int) -> None:
-    text = '{"a":"läuft 🚀"}\n{"b":1}\n\n{"c":[1,2,3]}\n{"cut":'.encode()
-    splitter = LineSplitter()
-    found = [line for at in range(0, len(text), size) for line in splitter.feed(text[at : at + size])]
-    assert found == [line for line in text.split(b"\n")[:-1] if line]
