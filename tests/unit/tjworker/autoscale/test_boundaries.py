@@ -4,56 +4,23 @@ cluster as decided is the cluster as it will be seen."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import pytest
 
 from tests.support.builders import PodBuilder, make_node, make_pod
-from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, recorded, running
+from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, running
 from tests.unit.tjworker.autoscale.test_obstacle import ROOM, why
 from tjworker.api.node_requests import WAITING, NodeRequests, pod_requests
-from tjworker.api.status import Attempts, RoleAttempts, ScaleCause
+from tjworker.api.status import Attempts, RoleAttempts
 from tjworker.autoscale import AutoscaleRules, JobState, cluster_resource, decide
-from tjworker.autoscale.decide import moved, room_is_needed
 from tjworker.autoscale.outlook import look_ahead
 from tjworker.autoscale.resources import ClusterResource
 from tjworker.autoscale.roles import auto_roles
 
 AMD = "amd.com/gpu"
 RULES = AutoscaleRules(max_load_desired=1.0)
-
-
-@pytest.mark.parametrize(
-    ("completed", "failed", "want"),
-    [("", "", 0), ("0", "", 1), ("", "1", 1), ("0", "1", 2), ("0-1", "1", 2), ("5", "0,7", 1)],
-)
-def test_replicas_that_need_no_pod_any_more_have_succeeded_or_failed_for_good(
-    completed: str, failed: str, want: int
-) -> None:
-    """Of those that are wanted."""
-    attempts = Attempts(roles={"trainer": RoleAttempts(completed=completed, failed=failed)})
-    state = running(an_elastic(3, attempts=attempts))
-    assert state.finished_replicas(state.job.role("trainer")) == want
-
-
-def test_pods_are_in_the_order_of_their_ordinals_and_those_without_one_come_last() -> None:
-    """The last go first."""
-    job = an_elastic(3, most=20).build()
-    pods = [make_pod(job, "trainer", i).running() for i in (10, 2, 0)]
-    nameless = make_pod(job, "trainer", 1).but(name="digits-trainer-xyz12", labels={"replica-name": "trainer"})
-    odd = make_pod(job, "trainer", 3).but(
-        name="digits-trainer-abc12", labels={"replica-name": "trainer", "replica-index": "x"}
-    )
-    ended = [make_pod(job, "trainer", 4).succeeded(), make_pod(job, "trainer", 5).failed()]
-    of_another = make_pod(job, "trainer", 6).but(labels={"replica-name": "ps", "replica-index": "0"})
-    every = (nameless, odd, *ended, of_another, *pods)
-    state = JobState(job, tuple(pod.build() for pod in every))
-    assert [pod.name for pod in state.of_role(job.role("trainer"))] == [
-        *(f"digits-trainer-{i}" for i in (0, 2, 10)),
-        *("digits-trainer-abc12", "digits-trainer-xyz12"),
-    ]
 
 
 ACCOUNTS: dict[str, tuple[str, str, str, tuple[int, int, int]]] = {
@@ -65,7 +32,6 @@ ACCOUNTS: dict[str, tuple[str, str, str, tuple[int, int, int]]] = {
     "one has succeeded: nobody makes it again": ("RRS", "2", "", (2, 0, 0)),
     "one has failed for good": ("RRF", "", "2", (2, 0, 0)),
     "all have succeeded": ("SSS", "0-2", "", (0, 0, 0)),
-    "one has succeeded, and one is expected soon": ("RS", "1", "", (1, 0, 1)),
     "one has succeeded, and more run than are left": ("RRRS", "3", "", (3, 0, 0)),
     "one of those that are wanted has succeeded, and more run than are left": ("SRRR", "0", "", (2, 1, 0)),
 }
@@ -85,32 +51,6 @@ def test_each_replica_has_a_pod_needs_none_or_is_missing(sentence: str) -> None:
     assert (len(auto.staying), len(auto.leaving), auto.missing) == want
     assert len(auto.elastic.placed) == want[0]
     assert (auto.elastic.parallelism, auto.refused) == (3, 0)
-
-
-@pytest.mark.parametrize(("cause", "rest"), [("room", 30), ("need", 30), ("", 30), ("refused", 300)])
-@pytest.mark.parametrize(("from_", "to"), [(2, 5), (5, 2)])
-def test_a_cool_down_is_over_in_its_second(cause: ScaleCause, rest: int, from_: int, to: int) -> None:
-    for seconds, want in ((rest - 1, to - from_), (rest, 0)):
-        state = running(an_elastic(5, **recorded(from_, to, "01:00:00", cause)))
-        (auto,), _ = auto_roles([state], NOW + seconds, RULES)
-        assert moved(auto, NOW + seconds, RULES) == want
-
-
-@pytest.mark.parametrize(
-    ("asked", "needed"),
-    [
-        ({}, False),
-        ({"cpu_request_milli": 8000}, False),
-        ({"cpu_request_milli": 8001}, True),
-        ({"memory_request_mega": 64}, False),
-        ({"memory_request_mega": 65}, True),
-        ({"gpu_limit": 4}, False),
-        ({"gpu_limit": 5}, True),
-    ],
-)
-def test_room_is_needed_when_more_is_asked_for_than_there_is(asked: Mapping[str, Any], needed: bool) -> None:
-    there = ClusterResource(node_count=1, cpu_total_milli=8000, memory_total_mega=64, gpu_total=4)
-    assert room_is_needed(replace(there, **asked), 1.0) is needed
 
 
 FILLED: dict[str, tuple[Mapping[str, Any], NodeRequests]] = {

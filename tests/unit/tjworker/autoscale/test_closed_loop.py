@@ -163,11 +163,6 @@ def test_jobs_come_and_one_leaves_and_the_cluster_stays_full(policy: str) -> Non
         assert {job.target for job in loop.jobs.values()} == {8}
 
 
-@pytest.mark.long
-def test_jobs_that_come_soon_after_one_another_are_not_moved_to_and_fro(policy: str) -> None:
-    keeps_the_cool_down(Loop({0: "a", 15: "b", 20: "c"}, leave={400: "a"}).play(600))
-
-
 def keeps_the_cool_down(loop: Loop) -> None:
     """A role is not moved back within it unless room is needed."""
     for name in "abc":

@@ -11,17 +11,8 @@ import pytest
 from tests.support.builders import JobBuilder, NodeBuilder, PodBuilder, make_job, make_node, make_pod
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.status import Attempts, Condition, Ending, JobStatus, Phase, RoleAttempts, ScaleCause, ScaleRecord
-from tjworker.autoscale import (
-    POLICIES,
-    AutoscaleRules,
-    JobState,
-    cluster_resource,
-    decide,
-    find_pending_job,
-    find_training_jobs_might_be_rescheduled,
-)
+from tjworker.autoscale import AutoscaleRules, JobState, cluster_resource, decide, find_pending_job
 from tjworker.autoscale.roles import UnplannedRole
-from tjworker.settings import OFF, Settings
 
 NOW = 1767229200.0  # 2026-01-01T01:00:00Z
 GPU = "nvidia.com/gpu"
@@ -93,7 +84,6 @@ def waits(pod: PodBuilder, _: int) -> PodBuilder:
 
 
 CASES = {
-    "there is room: it grows into all of it": Case((running(an_elastic()),), {"a": used(2)}, {"digits": (2, 8)}),
     "as far as the load is desired": Case(
         (running(an_elastic()),),
         {"a": used(2)},
@@ -108,7 +98,6 @@ CASES = {
         {"digits": (6, 4)},
         why="room is needed (CPU 10 of 8",
     ),
-    "nothing to do": Case((running(an_elastic(8)),), {"a": used(8)}, {}),
     "two jobs share what is free": Case(
         (running(an_elastic(2)), running(an_elastic(2, name="other"))),
         {"a": used(4)},
@@ -118,13 +107,11 @@ CASES = {
     "a role that is not elastic": Case((running(an_elastic(2, least=2, most=2)),), {"a": used(2)}, {}),
     "a suspended job": Case((running(an_elastic().suspended(), 0),), {}, {}),
     "a job that is being deleted": Case((running(an_elastic().deleting()),), {"a": used(2)}, {}),
-    "a job that has ended": Case((running(an_elastic(phase="Succeed"), 0),), {}, {}),
     "a job whose end is decided": Case(
         (running(an_elastic(ending=Ending(phase="Failed", reason="r", time="2026-01-01T00:00:00Z"))),),
         {"a": used(2)},
         {},
     ),
-    "a job that has not been accepted yet": Case((running(an_elastic(phase=""), 0),), {}, {}),
     "a job that does not run yet does not grow": Case((running(an_elastic(phase="Creating")),), {"a": used(2)}, {}),
     "where a pod waits every job may give way": Case(
         (running(an_elastic(6, phase="Scaling")),), {"a": used(6), WAITING: used(4)}, {"digits": (6, 4)}
@@ -133,9 +120,6 @@ CASES = {
         (running(an_elastic(attempts=Attempts(roles={"trainer": RoleAttempts(completed="0")})), 1),), {"a": used(1)}, {}
     ),
     "no nodes are known: no job shrinks": Case((running(an_elastic()),), {WAITING: used(2)}, {}, nodes=()),
-    "no node is ready: no job shrinks": Case(
-        (running(an_elastic()),), {"a": used(2)}, {}, nodes=(make_node("a", cpu="8").not_ready("2026-01-01T00:00:00Z"),)
-    ),
     "a cordoned node counts with neither its room nor its pods": Case(
         (running(an_elastic()),),
         {"a": used(2), "b": used(8)},
@@ -148,11 +132,6 @@ CASES = {
         {},
         nodes=(make_node("a", cpu="8", memory="64G"), make_node("b", cpu="8", memory="64G")),
     ),
-    "a job that fits nowhere stays, another grows": Case(
-        (running(an_elastic(1, name="huge", resources={"requests": {"cpu": "9"}})), running(an_elastic())),
-        {"a": used(2)},
-        {"digits": (2, 8)},
-    ),
     "without requests, as many as the node takes pods": Case(
         (running(an_elastic(resources={}, most=10_000)),),
         {"a": NodeRequests(pods=2)},
@@ -163,20 +142,6 @@ CASES = {
         (running(an_elastic(name="wrong", resources={"requests": {"cpu": "two"}})), running(an_elastic())),
         {"a": used(4)},
         {"digits": (2, 6)},
-    ),
-    "GPUs to the last one": Case(
-        (running(an_elastic(resources={"limits": {GPU: 1}})),),
-        {"a": used(2, gpu=2)},
-        {"digits": (2, 4)},
-        nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4"}),),
-        rules=AutoscaleRules(max_load_desired=0.5),
-    ),
-    "GPUs of one kind of which too many are asked for take none of another": Case(
-        (running(an_elastic(1, least=1, resources={"limits": {"amd.com/gpu": 1}})),),
-        {"a": NodeRequests(1000, GB, pods=1, extended=(("amd.com/gpu", 1), (GPU, 9)))},
-        {},
-        nodes=(make_node("a", cpu="8", memory="64G", **{GPU: "4", "amd.com/gpu": "1"}),),
-        rules=AutoscaleRules(gpu_resources=("amd.com/gpu", GPU)),
     ),
     "GPUs of one kind are none of another": Case(
         (running(an_elastic(resources={"limits": {"amd.com/gpu": 1}})),),
@@ -200,9 +165,6 @@ CASES = {
         {"a": used(8)},
         {},
     ),
-    "what has been decided and not been made yet takes its room": Case(
-        (running(an_elastic(6), 2), running(an_elastic(2, name="other"))), {"a": used(4)}, {}
-    ),
     "who gave way a moment ago does not grow": Case(
         (running(an_elastic(**recorded(4, 2, "00:59:45"))),), {"a": used(2)}, {}
     ),
@@ -211,9 +173,6 @@ CASES = {
     ),
     "who has just grown gives way when room is needed": Case(
         (running(an_elastic(6, **recorded(4, 6, "00:59:58"))),), {"a": used(6), WAITING: used(4)}, {"digits": (6, 4)}
-    ),
-    "who has just grown may grow on": Case(
-        (running(an_elastic(**recorded(1, 2, "00:59:58"))),), {"a": used(2)}, {"digits": (2, 8)}
     ),
     "a record whose time is garbage holds no job back": Case(
         (running(an_elastic(**recorded(4, 2, "soon"))),), {"a": used(2)}, {"digits": (2, 8)}
@@ -239,14 +198,6 @@ CASES = {
         {"digits": (4, 2)},
         why="the scheduler has found no node for 2 of them for 30 s",
     ),
-    "but never below the minimum": Case(
-        (with_pods(an_elastic(4, least=3), lambda pod, i: waits(pod, i) if i > 1 else pod.on("a").running()),),
-        {"a": used(2), WAITING: used(2)},
-        {"digits": (4, 3)},
-    ),
-    "after that it is not tried again for ten cool-downs": Case(
-        (running(an_elastic(**recorded(4, 2, "00:55:01", "refused"))),), {"a": used(2)}, {}
-    ),
     "and then it is": Case(
         (running(an_elastic(**recorded(4, 2, "00:55:00", "refused"))),), {"a": used(2)}, {"digits": (2, 8)}
     ),
@@ -266,23 +217,6 @@ def test_decide(sentence: str) -> None:
     assert decide(case.states, nodes, case.requests, NOW, case.rules) == decision, "the same again"
 
 
-def test_those_that_make_room_move_first() -> None:
-    big = an_elastic(2, name="z-big", most=6, resources={"requests": {"cpu": "4"}})
-    states = (running(an_elastic(1, name="a-small", least=1, most=40)), running(big))
-    decision = decide(states, EIGHT_CPUS, {"a": used(9)}, NOW, AutoscaleRules(max_load_desired=1.0))
-    assert [(m.state.job.name.name, m.to) for m in decision.moves] == [("z-big", 1), ("a-small", 4)]
-
-
-def test_several_roles_of_a_job_move_each_by_itself() -> None:
-    builder = an_elastic(2)
-    template = {"spec": {"containers": [{"name": "aitj-main", "image": "x", "resources": {"requests": {"cpu": "2"}}}]}}
-    job = builder.role("reader", 1, least=1, most=2, edl="Auto", template=template).build()
-    pods = [make_pod(job, "trainer", i) for i in range(2)] + [make_pod(job, "reader")]
-    state = JobState(job, tuple(pod.on("a").running().build() for pod in pods))
-    decision = decide([state], EIGHT_CPUS, {"a": used(4)}, NOW, AutoscaleRules(max_load_desired=1.0))
-    assert {m.role: m.to for m in decision.moves} == {"reader": 2, "trainer": 4}
-
-
 def test_the_cool_down_of_one_role_keeps_no_other_of_the_job_back() -> None:
     def record(role: str, from_: int, to: int, minute: str) -> ScaleRecord:
         return ScaleRecord(role=role, from_=from_, to=to, time=f"2026-01-01T{minute}Z", reason="autoscaler: room")
@@ -300,24 +234,11 @@ def test_the_cool_down_of_one_role_keeps_no_other_of_the_job_back() -> None:
     assert {m.role: m.to for m in decision.moves} == {"trainer": 7}, "the reader has just given way"
 
 
-def test_a_quantity_that_does_not_parse_is_told_with_its_job_and_role() -> None:
-    state = running(an_elastic(resources={"requests": {"cpu": "two"}}))
-    (told,) = decide([state], {"a": make_node().build()}, {}, NOW, AutoscaleRules()).problems
-    assert isinstance(told, UnplannedRole)
-    assert (told.job, told.role) == (state.job.key, "trainer")
-    assert str(told) == (
-        "aitrainingjobs.elasticdeeplearning.ai/default/digits: role trainer is not autoscaled: its pod template: "
-        "'two' is no quantity such as 500m, 2 or 1.5Gi"
-    )
-
-
 PENDING = {
     "all pods of a role are unschedulable": (with_pods(an_elastic(2), waits), True),
     "one of them has a node": (with_pods(an_elastic(2), lambda pod, i: pod.on("a") if i else waits(pod, i)), False),
     "none has been made": (running(an_elastic(2), 0), False),
     "they wait, and the scheduler has not looked yet": (with_pods(an_elastic(2), lambda pod, _: pod), False),
-    "they run": (running(an_elastic(2)), False),
-    "the job is over": (with_pods(an_elastic(2, phase="Failed"), waits), False),
 }
 
 
@@ -325,22 +246,6 @@ PENDING = {
 def test_a_pending_job(sentence: str) -> None:
     state, want = PENDING[sentence]
     assert find_pending_job([state]) is want
-
-
-def test_one_pending_role_makes_a_job_pending() -> None:
-    job = an_elastic(2).role("pserver", 1).build()
-    pods = [make_pod(job, "trainer", 0).on("a").running(), make_pod(job, "pserver").unschedulable()]
-    assert find_pending_job([JobState(job, tuple(pod.build() for pod in pods))])
-
-
-def test_with_a_pending_job_every_job_may_move_else_only_those_that_run() -> None:
-    phases: tuple[Phase, ...] = ("Running", "Scaling", "Restarting", "Creating", "Pending", "Succeed", "")
-    states = [running(an_elastic(phase=phase), 0) for phase in phases]
-    moved = {
-        pending: [s.job.status.phase for s in find_training_jobs_might_be_rescheduled(states, pending)]
-        for pending in (False, True)
-    }
-    assert moved == {False: ["Running"], True: ["Running", "Scaling", "Restarting", "Creating", "Pending"]}
 
 
 def test_the_cluster_is_its_usable_nodes_and_what_is_asked_of_them() -> None:
@@ -369,13 +274,6 @@ def test_the_cluster_is_its_usable_nodes_and_what_is_asked_of_them() -> None:
     assert resource.nodes.memory_free_mega["a"] == (1000 * 2**20 - 105 * 10**6 - 1) // 10**6
     assert resource.nodes.gpu_free == {"a": 1, "b": 0, "odd": 0}
     assert resource.nodes.others_free == {"pods": {"a": 108, "b": 3, "odd": 110}}
-
-
-def test_every_policy_can_be_chosen_and_nothing_else_can() -> None:
-    for name in (*POLICIES, OFF):
-        assert Settings(autoscale_policy=name).autoscale_policy == name
-    with pytest.raises(ValueError, match="autoscale_policy"):
-        Settings(autoscale_policy="magic")
 
 
 UNUSABLE: dict[str, tuple[JobState, str]] = {

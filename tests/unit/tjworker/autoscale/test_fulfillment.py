@@ -141,26 +141,3 @@ def test_its_plan_is_never_rejected_whatever_the_projection_says(
             for role in posed.roles
             if elastic(role.elastic)
         }
-
-
-def test_a_replica_that_goes_and_comes_back_on_the_way_to_the_plan_leaves_no_room() -> None:
-    """GPUs are short by two. The loop takes one of `c` and eight of `a`, which is too much, gives the CPU of the first
-    to `b`, and lets `c` have its replica back, elsewhere. In the plan `c` keeps it where it is."""
-    a = ElasticJob("a", 0, 2, 1, 1000, 0, 8, placed=("y",))
-    b = ElasticJob("b", 0, 1, 0, 1000)
-    c = ElasticJob("c", 1, 2, 2, 1000, 0, 1, placed=("z", "x"))
-    idle = dict.fromkeys("xyz", 0)
-    resource = ClusterResource(
-        3,
-        gpu_limit=12,
-        gpu_total=10,
-        cpu_total_milli=3000,
-        cpu_request_milli=3000,
-        nodes=Nodes(idle, dict(idle), dict(idle)),
-    )
-    posed = pose_jobs((a, b, c), resource)
-    assert scale_one_by_one((a, b, c), resource, 1.0) == {"a": -1, "b": 1, "c": 0}
-    plan = fulfillment.plan(posed)
-    check_plan(posed, plan)
-    assert [plan.targets[role.id] for role in posed.roles] == [0, 1, 2]
-    assert plan.places[posed.roles[1].id] == ("y",)

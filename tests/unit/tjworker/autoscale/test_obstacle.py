@@ -12,7 +12,6 @@ from tests.support.builders import NodeBuilder, make_node
 from tests.support.seeds import the_seed
 from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, recorded, running, used, waits, with_pods
 from tjworker.api.node_requests import NodeRequests
-from tjworker.api.status import Attempts, RoleAttempts
 from tjworker.autoscale import AutoscaleRules, JobState, decide
 from tjworker.autoscale.decide import pose, why_no_more
 
@@ -55,7 +54,6 @@ CASES: dict[str, Case] = {
         {"a": used(7)},
         rules=AutoscaleRules(max_load_desired=0.9),
     ),
-    "more is asked for than there is": Case(running(an_elastic()), "and 0 of 8 are left", {"a": used(12)}),
     "the memory is full": Case(
         running(GREEDY, 1),
         "one more asks for 60 GB of memory, and 4 GB of 64 GB are left",
@@ -73,9 +71,6 @@ CASES: dict[str, Case] = {
         {"a": used(3), "b": used(2)},
         TWO_NODES,
     ),
-    "no node can be used": Case(
-        running(an_elastic()), "no node is ready and schedulable", nodes=(make_node("a").cordoned(),)
-    ),
     "it does not run whole": Case(
         running(an_elastic(phase="Creating")), "while it runs whole, and this one is Creating"
     ),
@@ -86,9 +81,6 @@ CASES: dict[str, Case] = {
     "one of them has waited for the whole cool-down": Case(
         with_pods(an_elastic(), waits), "the scheduler has found no node for 1 of them for 30 s; tried again after"
     ),
-    "replicas of it have finished": Case(
-        running(an_elastic(attempts=Attempts(roles={"trainer": RoleAttempts(completed="0")}))), "have finished"
-    ),
     "it has just shrunk": Case(
         running(an_elastic(**recorded(3, 2, "00:59:50"))),
         "it shrank at 2026-01-01T00:59:50Z, and rests for the cool-down",
@@ -97,7 +89,6 @@ CASES: dict[str, Case] = {
         running(an_elastic(**recorded(3, 2, "00:57:00", "refused"))),
         "replicas were refused at 2026-01-01T00:57:00Z; it is tried",
     ),
-    "nobody scales": Case(running(an_elastic()), "TJ_AUTOSCALE_POLICY", rules=AutoscaleRules("off")),
 }
 
 

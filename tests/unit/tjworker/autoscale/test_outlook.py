@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod
-from tests.unit.tjworker.autoscale.test_decide import GB, GPU, NOW, an_elastic, recorded, running, used
+from tests.unit.tjworker.autoscale.test_decide import GB, NOW, an_elastic, recorded, running, used
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.status import Attempts, Condition, RoleAttempts
-from tjworker.api.waiting_pods import NOWHERE, WaitingPods
+from tjworker.api.waiting_pods import WaitingPods
 from tjworker.autoscale import AutoscaleRules, Decision, JobState, decide
-from tjworker.autoscale.decide import pose, why_no_more
 
 RULES = AutoscaleRules(max_load_desired=1.0)
 OLD, FRESH = "2026-01-01T00:59:30Z", "2026-01-01T00:59:31Z"
@@ -65,11 +64,6 @@ SIZED = {
         {"digits": (1, 3)},
         NodeRequests(cpu_milli=20_000, pods=1),
     ),
-    "a sidecar that is injected costs a CPU more": Sized(
-        trainers(running(an_elastic(1, most=40, resources=ONE_CPU)), {"cpu": 2000, "memory": GB}),
-        {"digits": (1, 32)},
-        NodeRequests(cpu_milli=2000, memory_bytes=GB, pods=1),
-    ),
     "of pods of several sizes the next is as large as the largest": Sized(
         trainers(
             running(an_elastic(2, most=40, resources=ONE_CPU)),
@@ -78,17 +72,6 @@ SIZED = {
         ),
         {"digits": (2, 3)},
         NodeRequests(cpu_milli=2000, memory_bytes=301 * GB, pods=2),
-    ),
-    "a template that requests more than the pods of its last version": Sized(
-        trainers(running(an_elastic(1, most=40, resources={"requests": {"cpu": "30"}})), {"cpu": 1000}),
-        {"digits": (1, 3)},
-        NodeRequests(cpu_milli=1000, pods=1),
-    ),
-    "a GPU that a webhook adds": Sized(
-        trainers(running(an_elastic(1, most=40, resources=ONE_CPU)), {"cpu": 1000, "memory": GB, GPU: 1}),
-        {"digits": (1, 4)},
-        NodeRequests(cpu_milli=1000, memory_bytes=GB, pods=1, extended=((GPU, 1),)),
-        (make_node("a", cpu="64", memory="640G", **{GPU: "4"}),),
     ),
     "an extended resource that no setting names is counted on its node, too": Sized(
         trainers(running(an_elastic(1, most=40, resources=ONE_CPU)), {"cpu": 1000, "memory": GB, "rdma/hca": 2}),
@@ -154,14 +137,9 @@ UNMADE = {
         running(an_elastic(4, phase="Scaling", **QUOTA), 2), {"digits": (4, 2)}
     ),
     "the job has never run": Unmade(running(an_elastic(4, phase="Pending", **QUOTA), 2), {"digits": (4, 2)}),
-    "a second less": Unmade(running(an_elastic(4, phase="Scaling", **waits_for("FailedCreate", FRESH)), 2), {}),
     "its target was raised a moment ago": Unmade(
         running(an_elastic(4, phase="Scaling", **QUOTA, **recorded(2, 4, "00:59:31")), 2), {}
     ),
-    "it runs as its kind understands that, with some of its replicas": Unmade(
-        running(an_elastic(4, **waits_for("FailedCreate", OLD, "True")), 2), {"digits": (4, 2)}
-    ),
-    "never below the minimum": Unmade(running(an_elastic(4, least=3, phase="Scaling", **QUOTA), 2), {"digits": (4, 3)}),
     "its pods are missing for another reason: one that failed rests": Unmade(
         running(an_elastic(4, phase="Restarting", **waits_for("Restarting", OLD)), 2), {}
     ),
@@ -192,31 +170,8 @@ def test_replicas_that_are_refused_hold_no_room_from_others(least: int) -> None:
     assert found.get("digits") == ((4, 2) if least == 1 else None)
 
 
-@pytest.mark.parametrize(
-    ("status", "failed", "want"),
-    [("False", False, (4, 2)), ("True", False, None), ("False", True, None)],
-    ids=["nothing else explains it", "all of it ran a moment ago", "one has failed: the batch Job waits by itself"],
-)
-def test_a_batch_job_says_by_events_alone_that_it_can_make_no_pod(
-    status: str, failed: bool, want: tuple[int, int] | None
-) -> None:
-    builder = an_elastic(4, phase="Scaling", **waits_for("Scaling", OLD, status))
-    state = running(builder, 2)
-    role = state.job.role("trainer")
-    job = replace_role(state, workload="Job")
-    pods = state.pods + ((make_pod(job, role.name, 7).failed().build(),) if failed else ())
-    found = decided([JobState(job, pods)], (make_node("a", cpu="64", memory="640G"),), {"a": used(2)})
-    assert moves(found).get("digits") == want
-
-
 def replace_role(state: JobState, **fields: Any) -> Any:
     return replace(state.job, roles=tuple(replace(role, **fields) for role in state.job.roles))
-
-
-def test_what_was_refused_rests_for_ten_cool_downs_and_is_tried_again() -> None:
-    for minute, want in (("00:55:01", {}), ("00:55:00", {"digits": (2, 8)})):
-        state = running(an_elastic(2, **recorded(4, 2, minute, "refused")))
-        assert moves(decided([state], (make_node("a", cpu="8", memory="64G"),), {"a": used(2)})) == want
 
 
 # -- pods that wait ----------------------------------------------------------------------------------
@@ -251,14 +206,9 @@ WAITS = {
     ),
     "a pod with cpu 500 fits on no node": Waits((stranger(cpu=500),), 6),
     "a pod that fits on an empty node alone, and others' pods stay": Waits((stranger(cpu=8),), 6),
-    "with what the job can give up it fits exactly": Waits((stranger(cpu=7),), 1),
     "a nodeSelector that no node has": Waits((stranger(cpu=4, constraints={"nodeSelector": {"gpu": "h100"}}),), 6),
     "a nodeSelector that the node has": Waits(
         (stranger(cpu=4, constraints={"nodeSelector": {"kubernetes.io/hostname": "a"}}),), 4
-    ),
-    "affinity that no node has": Waits((stranger(cpu=4, constraints=NOWHERE),), 6),
-    "a taint that it does not tolerate": Waits(
-        (stranger(cpu=4),), 6, (EIGHT.but(taints=(("dedicated", "team", "NoSchedule"),)),)
     ),
     "a taint that it tolerates": Waits(
         (stranger(cpu=4, constraints={"tolerations": [{"operator": "Exists"}]}),),
@@ -267,10 +217,6 @@ WAITS = {
     ),
     "only a cordoned node is large enough": Waits(
         (stranger(cpu=30),), 6, (EIGHT, make_node("big", cpu="64").cordoned())
-    ),
-    "a GPU that no node has": Waits((stranger(extended=((GPU, 1),), cpu=4),), 6),
-    "of a hundred pods those that could be placed count": Waits(
-        (stranger(pods=100, cpu=3),), 2, why="room is needed for web/web-0 and 1 more (CPU 12 of 8"
     ),
     "one that is impossible beside one that is not": Waits(
         (stranger("web/huge", cpu=500), stranger(cpu=3)), 5, why="room is needed for web/web-0 (CPU 9 of 8"
@@ -288,16 +234,6 @@ def test_a_job_gives_way_to_pods_that_could_have_its_room(case: Waits) -> None:
     assert moves(found).get("digits", (6, 6)) == (6, case.want)
     for move in found.moves:
         assert (move.cause, move.reason.startswith(f"autoscaler: {case.why}")) == ("need", True), move.reason
-
-
-def test_a_run_says_how_many_pods_have_no_hope() -> None:
-    found = decided([FULL], (EIGHT,), {"a": used(6)}, (stranger(cpu=500, pods=3),))
-    assert found.load.endswith("CPU 6 of 8, memory 6 of 64 GB asked for, 3 waiting pods fit on no node")
-
-
-def test_pods_that_fit_nowhere_keep_no_other_job_from_growing() -> None:
-    found = decided([running(an_elastic(2))], (EIGHT,), {"a": used(2)}, (stranger(cpu=500, pods=50),))
-    assert moves(found) == {"digits": (2, 8)}
 
 
 def waiting_job(name: str, cpu: str, replicas: int = 1) -> tuple[JobState, WaitingPods]:
@@ -333,18 +269,3 @@ def test_a_role_grows_into_the_nodes_that_it_may_go_to() -> None:
     state = selecting(running(an_elastic(2, most=20)), "one")
     assert moves(decided([state], POOLS, {"a": used(2)})) == {"digits": (2, 8)}
     assert moves(decided([running(an_elastic(2, most=20))], POOLS, {"a": used(2)})) == {"digits": (2, 16)}
-
-
-def test_a_role_whose_nodes_are_full_says_so() -> None:
-    state = selecting(running(an_elastic(8, most=20)), "one")
-    nodes = {node.build().name: node.build() for node in POOLS}
-    posed = pose([state], nodes, {"a": used(8)}, NOW, RULES)
-    (said,) = why_no_more(posed, RULES, state.job.key).values()
-    assert "no single node has room for one more" in said
-    assert "a, the emptiest, has CPU 0" in said
-
-
-def test_a_pod_that_admission_let_go_elsewhere_says_more_than_its_template() -> None:
-    """Its template's selector excludes the node that a pod of it stands on: then only the scheduler knows."""
-    state = selecting(running(an_elastic(2, most=20)), "two")
-    assert moves(decided([state], POOLS, {"a": used(2)})) == {"digits": (2, 16)}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from benchmarks.planning import cpu_cluster, gpu_cluster
-from tests.support.autoscaling import carry_out, pose_jobs
+from tests.support.autoscaling import pose_jobs
 from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes
 from tjworker.autoscale.donors import Donors
 from tjworker.autoscale.fitting import check_plan
@@ -59,16 +59,6 @@ def test_many_jobs_that_fill_a_cluster_are_placed_without_searches_for_those_tha
     moved = sum(abs(plan.targets[role.id] - role.elastic.parallelism) for role in problem.roles)
     assert moved > 2000
     assert len(steps) < 1.7 * moved, f"{len(steps)} steps for {moved} replicas"
-
-
-@SHARING
-def test_a_cluster_at_rest_is_left_alone_after_few_steps(policy: str, steps: list[int]) -> None:
-    problem = gpu_cluster(40, 16)
-    problem = carry_out(problem, POLICIES[policy].plan(problem))
-    steps.clear()
-    plan = POLICIES[policy].plan(problem)
-    assert all(plan.targets[role.id] == role.elastic.parallelism for role in problem.roles)
-    assert len(steps) < 500
 
 
 def three_nodes() -> Problem:

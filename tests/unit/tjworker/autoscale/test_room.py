@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
 from tests.support.builders import make_job, make_node, make_pod
 from tests.support.seeds import the_seed
-from tests.unit.tjworker.autoscale.test_decide import EIGHT_CPUS, an_elastic, recorded, running, used
+from tests.unit.tjworker.autoscale.test_decide import an_elastic, running, used
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord
 from tjworker.api.quantity import milli, whole
@@ -118,16 +117,6 @@ def test_no_more_is_given_than_there_is_and_nobody_leaves_its_bounds(policy: str
     assert shrank, "and some have too little"
 
 
-@pytest.mark.parametrize("grown_at", ["00:59:50", "00:00:00"], ids=["it has just grown", "it grew long ago"])
-def test_a_role_above_its_maximum_shrinks_at_once(grown_at: str) -> None:
-    """A plan is bounded by the spec of this moment, not by that of the last change: no cool-down goes before it."""
-    state = running(an_elastic(6, **recorded(4, 6, grown_at)))
-    lowered = tuple(replace(role, max_replicas=4) for role in state.job.roles)
-    state = replace(state, job=replace(state.job, roles=lowered))
-    moves = decide([state], EIGHT_CPUS, {"a": used(6)}, NOW, AutoscaleRules(max_load_desired=1.0)).moves
-    assert [(move.from_, move.to) for move in moves] == [(6, 4)]
-
-
 def test_what_one_kind_of_gpu_lacks_is_no_debt_of_the_others() -> None:
     """A node has lost two of its GPUs, whose pods still stand there; those of the other kind are as free as before."""
     node = make_node("a", **{KINDS[0]: "2", KINDS[1]: "3"}).build()
@@ -175,16 +164,3 @@ def test_room_on_a_node_is_given_once(
         [big, other], nodes, {"a": used(3), "c": used(2), **waiting}, NOW, AutoscaleRules(max_load_desired=1.0)
     ).moves
     assert {move.state.job.name.name: move.to for move in moves} == want
-
-
-@pytest.mark.parametrize("count", [3, 9, 11, 12, 30])
-def test_the_room_that_a_scaling_down_leaves_is_that_of_the_highest_ordinal(count: int) -> None:
-    """The last of so many is to go, and stands on node a; all others on b. So a has room for another job's replica,
-    which takes two CPUs."""
-    job = an_elastic(count - 1, most=count - 1, name="big").build()
-    pods = (make_pod(job, "trainer", i).on("a" if i == count - 1 else "b").running().build() for i in range(count))
-    other = running(an_elastic(1, most=2, name="other", resources=_sized(2)), node="c")
-    nodes = {name: make_node(name, cpu=str(cpus)).build() for name, cpus in (("a", 2), ("b", count - 1), ("c", 2))}
-    asked = {"a": used(1), "b": used(count - 1), "c": used(2)}
-    moves = decide([JobState(job, tuple(pods)), other], nodes, asked, NOW, AutoscaleRules(max_load_desired=1.0)).moves
-    assert {move.state.job.name.name: move.to for move in moves} == {"other": 2}

@@ -68,7 +68,6 @@ CHOICES: dict[str, Named] = {
         wrong=f"{OF_JOB} names 'x', which is no policy; {OF_NAMESPACE} names 'y', which is no policy."
         f" Choose one of {EXISTS}; fair plans it now",
     ),
-    "a wrong name of the namespace does not matter to a job that has its own": Named("fair", "fair", "y"),
     "off is no policy of a job": Named(
         "fulfillment",
         job="off",
@@ -127,13 +126,6 @@ def test_each_policy_deals_its_part_out_by_its_own_rule() -> None:
     jobs = [small("greedy", 9), small("late", 1), small("x", 9), small("y", 1)]
     policies = {"greedy": "fulfillment", "late": "fulfillment", "x": "fair", "y": "fair"}
     assert settled(chosen(cluster(20, *jobs), policies)) == {"greedy": 9, "late": 1, "x": 5, "y": 5}
-
-
-def test_room_that_a_policy_leaves_goes_to_the_others() -> None:
-    """Beyond twice the largest size reported a replica counts as worth nothing to `throughput`; a job that has never
-    reported is linear, but may not grow beyond its maximum."""
-    problem = cluster(16, replace(small("modest", 1), max_instance=3), small("other", 1))
-    assert settled(chosen(problem, {"modest": "goodput", "other": "fulfillment"})) == {"modest": 3, "other": 13}
 
 
 @examples(100)

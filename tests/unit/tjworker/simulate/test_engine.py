@@ -7,21 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from tjworker.api.progress import Progress, SpeedSample
+from tjworker.api.progress import Progress
 from tjworker.autoscale import POLICIES
 from tjworker.autoscale.problem import Problem, ScalePlan
-from tjworker.simulate import Scenario, ScenarioError, SimulationOutcome, simulate
-from tjworker.simulate.results import jain
-from tjworker.simulate.scenario import (
-    Amounts,
-    NodeEvent,
-    Placement,
-    Rigid,
-    SimulatedJob,
-    SimulatedNode,
-    SimulatedService,
-)
-from tjworker.simulate.speed import LINEAR, Layout, Rate, Table
+from tjworker.simulate import Scenario, SimulationOutcome, simulate
+from tjworker.simulate.scenario import Amounts, NodeEvent, Placement, SimulatedJob, SimulatedNode, SimulatedService
+from tjworker.simulate.speed import Layout, Rate, Table
 
 ONE = Amounts(1000)
 TWO_NODES = (SimulatedNode("a", Amounts(4000, 1 << 34)), SimulatedNode("b", Amounts(4000, 1 << 34)))
@@ -47,7 +38,6 @@ class Case:
 
 
 CASES = {
-    "a job of 40 units ends after 40 s with one replica": Case((rigid("x", 5, 1, 40),), {"x": 45}),
     "and after 10 s with four": Case((rigid("x", 5, 4, 40),), {"x": 15}),
     "a table says how fast four are": Case((rigid("x", 0, 4, 40, speed=Table(((1, 1.0), (4, 2.0)))),), {"x": 20}),
     "pods take time to start": Case((rigid("x", 0, 4, 40),), {"x": 13}, options={"start_seconds": 3.0}),
@@ -70,12 +60,6 @@ CASES = {
         policy="fulfillment",
         want_moves=1,
     ),
-    "a service of higher priority takes its room at once": Case(
-        (rigid("x", 0, 8, 80),),
-        {"x": 15},  # 4 s alone; from 4 to 9 s without its quorum
-        options={"services": (SimulatedService("web", ONE, ((4, 1), (9, 0)), 10),)},
-        want_restarts=1,
-    ),
     "without preemption it waits": Case(
         (rigid("x", 0, 8, 80),),
         {"x": 10},
@@ -92,9 +76,6 @@ CASES = {
     ),
     "fixed pods beside the trainers have to run as well": Case(
         (rigid("x", 0, 7, 70, beside={"server": (1, ONE)}), rigid("y", 0, 1, 3)), {"x": 10, "y": 13}
-    ),
-    "a gang that waits holds no room, and a smaller job passes it": Case(
-        (rigid("x", 0, 6, 60), elastic("y", 0, 4, 6, 40, gang=True), rigid("z", 1, 2, 10)), {"x": 10, "y": 20, "z": 6}
     ),
     "without a gang it holds what it has": Case(
         (rigid("x", 0, 6, 60), elastic("y", 0, 4, 6, 40), rigid("z", 1, 2, 10)), {"x": 10, "y": 20, "z": 15}
@@ -136,29 +117,6 @@ def test_a_scheduler_that_packs_puts_a_job_on_one_node_and_kubernetes_default_sp
     assert simulate(scenario, "off").jobs[0].ended_at == ended
 
 
-def test_tiresias_prefers_jobs_with_little_service() -> None:
-    """x has had its 16 GPU-hours after 8 hours on 2 GPUs; at the next tick y takes them."""
-    gpus = Amounts(1000, gpus=1)
-    jobs = [
-        replace(rigid(name, at, 2, hours * 2 * 3600), asks=gpus, rigid=Rigid(2, LINEAR))
-        for name, at, hours in (("x", 0, 10), ("y", 3600, 1))
-    ]
-    scenario = Scenario((SimulatedNode("a", Amounts(4000, gpus=2)),), jobs, **{**QUICK, "tick_seconds": 600.0})  # type: ignore[arg-type]
-    outcome = simulate(scenario, "tiresias")
-    assert {job.name: job.ended_at for job in outcome.jobs} == {"x": 11 * 3600, "y": 9 * 3600}
-
-
-def test_utilisation_and_fairness_are_means_over_the_time() -> None:
-    """4 of 8 CPUs for 10 s, then 8 of 8 for 10 s; two jobs with 4 each, then one with 8 alone."""
-    jobs = (rigid("x", 0, 4, 80), rigid("y", 10, 4, 40))
-    outcome = simulate(Scenario(TWO_NODES, jobs, **QUICK), "off")  # type: ignore[arg-type]
-    assert outcome.ended_at == 20
-    assert outcome.utilisation() == pytest.approx(0.75)
-    assert outcome.utilisation(10, 20) == pytest.approx(1.0)
-    assert outcome.mean_jain() == pytest.approx(1.0)
-    assert jain([60] * 6 + [0] * 14) == pytest.approx(0.3)
-
-
 def test_a_policy_sees_reports_and_nothing_else_of_the_true_speed() -> None:
     from tjworker.simulate.engine import World
     from tjworker.simulate.movers import Autoscaled
@@ -178,11 +136,6 @@ def test_a_policy_sees_reports_and_nothing_else_of_the_true_speed() -> None:
     assert seen[2] == (20.0, [(2, 2, 3.0), (8, 2, 9.0)])
 
 
-def test_a_policy_that_does_not_exist_is_named() -> None:
-    with pytest.raises(ScenarioError, match="policy 'best' does not exist; there are fulfillment, "):
-        simulate(Scenario(TWO_NODES, ()), "best")
-
-
 def test_a_job_that_runs_already_stands_where_it_is_and_does_not_stand_still() -> None:
     """20 units of work at two a second; without `standing` it would stand still for 30 s first, on the first node."""
     nodes = [SimulatedNode(name, Amounts(8000, 1 << 34)) for name in ("a", "b")]
@@ -191,17 +144,6 @@ def test_a_job_that_runs_already_stands_where_it_is_and_does_not_stand_still() -
     outcome = simulate(Scenario(nodes, [stands], events=[lost]), "off")
     assert (outcome.jobs[0].started_at, outcome.jobs[0].ended_at) == (0, 10)
     assert outcome.jobs[0].restarts == 0
-
-
-def test_what_a_job_has_reported_before_is_known_to_the_policy_from_the_beginning() -> None:
-    """More than one replica does not speed `flat` up; without its reports both would count as linear."""
-    told = Progress(samples=tuple(SpeedSample(n, 1, 1.0, 9, 1e9 + n) for n in (1, 2, 4)), reported_at=1e9)
-    nodes = [SimulatedNode("a", Amounts(8000, 1 << 34))]
-    flat = SimulatedJob("flat", 0, Amounts(1000), 1, 7, 1, speed=Table(((1, 1.0), (7, 1.0))), reported=told)
-    other = SimulatedJob("other", 0, Amounts(1000), 1, 7, 1)
-    outcome = simulate(Scenario(nodes, [flat, other], until=10), "throughput")
-    replicas = {job.name: job.at(9) for job in outcome.jobs}
-    assert replicas["flat"] <= 2 < replicas["other"], replicas
 
 
 class Quickens:
@@ -233,17 +175,3 @@ def test_without_progress_the_policy_sees_speeds_alone(reports_progress: bool, m
     newest = seen[-1]
     assert [sample.replicas for sample in newest.samples] == [2, 3]
     assert (newest.percentage is not None, newest.remaining_seconds is not None) == (reports_progress,) * 2
-
-
-def test_the_policy_sees_the_service_that_a_job_has_received(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in production, where it follows from the time at which all replicas ran first and from the moves since."""
-    seen: list[float] = []
-    works = POLICIES["fulfillment"]
-
-    def plan(problem: Problem) -> ScalePlan:
-        seen.extend(role.service for role in problem.roles)
-        return works.plan(problem)
-
-    monkeypatch.setitem(POLICIES, "fulfillment", replace(works, plan=plan))
-    simulate(Scenario(TWO_NODES, [elastic("a", 0, 2, 3, 100)], until=31, cooldown_seconds=0, **QUICK), "fulfillment")  # type: ignore[arg-type]
-    assert seen == [0, 30, 60, 90], "three replicas since the first decision, and one decision each 10 s"
