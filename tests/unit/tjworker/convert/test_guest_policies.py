@@ -39,16 +39,3 @@ def test_what_a_gang_scheduler_is_asked_is_carried_over_or_reported(kind: str) -
         made = converted(with_run_policy(kind, {"schedulingPolicy": {"priority": 0}}))
         path = ".".join((*KIND_OF[KINDS[kind][0]].run_policy_path, "schedulingPolicy", "priority"))
         assert path in {one.path for one in made.left}
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_role_is_restarted_as_before(kind: str) -> None:
-    raw, field = with_run_policy(kind, {}), KIND_OF[KINDS[kind][0]].roles_field
-    for name in raw["spec"][field]:
-        for policy in ("", "Always", "OnFailure", "Never", "ExitCode"):
-            if kind == "mpijobs.kubeflow.org" and policy in ("Always", "ExitCode"):
-                continue
-            raw["spec"][field][name]["restartPolicy"] = policy
-            before, after = parsed(raw).role(name), parsed(converted(of_version(kind, raw)).manifest).role(name)
-            for of in ("restart_policy", "restart_scope", "complete_policy", "fail_policy", "replicas"):
-                assert getattr(after, of) == getattr(before, of), (name, policy, of)

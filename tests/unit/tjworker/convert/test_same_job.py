@@ -123,14 +123,6 @@ ELASTIC: Json = {
 }
 
 
-def test_an_elastic_job_stays_elastic_and_its_begun_name_is_kept() -> None:
-    made = converted(ELASTIC).manifest
-    role = made["spec"]["replicaSpecs"]["Worker"]
-    assert made["metadata"] == {"generateName": "imagenet-"}
-    assert (role["minReplicas"], role["maxReplicas"], role["edlPolicy"]) == (1, 4, "Auto")
-    assert {"name": "PET_RDZV_CONF", "value": "timeout=9"} in role["template"]["spec"]["containers"][0]["env"]
-
-
 RENDEZVOUS: dict[str, tuple[tuple[str, ...], Json, str]] = {
     # roles, bounds -> words about spec.elasticPolicy; none: it is carried over
     "elastic workers alone": (("Worker",), {"minReplicas": 1, "maxReplicas": 4}, ""),
@@ -173,15 +165,6 @@ def test_the_others_say_what_is_not(name: str) -> None:
     ]
 
 
-def test_an_mpi_job_has_nothing_of_the_operators_own_keys() -> None:
-    raw = example("mpijob.yaml")
-    del raw["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["command"]
-    roles = converted(raw).manifest["spec"]["replicaSpecs"]
-    launcher = raw["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]
-    assert roles["Launcher"]["template"] == launcher
-    assert roles["Worker"]["template"]["spec"]["containers"][0]["command"] == ["/usr/sbin/sshd", "-De"]
-
-
 def test_the_arguments_of_an_mpi_worker_act_where_there_is_no_agent() -> None:
     """They go to the entrypoint of its image, as under KubeDL; beside the agent they were lost."""
     raw = example("kubedl-mpijob.yaml")
@@ -192,25 +175,6 @@ def test_the_arguments_of_an_mpi_worker_act_where_there_is_no_agent() -> None:
     assert made.manifest["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]["args"] == ["-De"]
     assert not [path for path in rows(made.left) if path.endswith("args")]
     assert [note for note in made.notes if "entrypoint" in note]
-
-
-def test_what_the_first_mpi_jobs_had_in_the_spec_itself_is_to_be_set_in_the_run_policy() -> None:
-    raw = example("kubedl-mpijob.yaml")
-    raw["spec"] |= {"backoffLimit": 3, "schedulingPolicy": {"queue": "q"}, "cronPolicy": {"schedule": "* * * * *"}}
-    told = {one.path: one.instead for one in converted(raw).left}
-    assert told["spec.backoffLimit"] == "set runPolicy.backoffLimit"
-    assert told["spec.schedulingPolicy"] == "set runPolicy.schedulingPolicy"
-    assert told["spec.cronPolicy"] == "make a CronJob that creates jobs"
-
-
-def test_the_programs_of_xdl_find_their_task_and_a_folder_of_their_own() -> None:
-    made = converted(example("kubedl-xdljob.yaml")).manifest
-    container = made["spec"]["replicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
-    assert container["env"] == [
-        {"name": "ZK_ADDR", "value": "zfs://zookeeper:2181/jobs/$(TRAININGJOB_NAME)"},
-        {"name": "TASK_NAME", "value": "worker"},
-        {"name": "TASK_INDEX", "value": "$(TRAININGJOB_REPLICA_INDEX)"},
-    ]
 
 
 def test_what_the_api_server_wrote_into_an_object_is_not_carried_along() -> None:

@@ -81,19 +81,9 @@ CASES: dict[str, Case] = {
             },
         },
     ),
-    "a number of processes": Case(
-        pytorch_job(both(), nprocPerNode="4"), {**REF, "trainer": {**TRAINER, "numProcPerNode": 4}}
-    ),
-    "workers alone have torchrun's own default": Case(
-        pytorch_job({"Worker": replica(2)}), {**REF, "trainer": {**TRAINER, "numNodes": 2, "numProcPerNode": 1}}
-    ),
     "python is started by torchrun, once a node": Case(
         pytorch_job(both(command=["python3", "-u", "train.py"], resources=GPUS)),
         {**REF, "trainer": {**TRAINER, "resourcesPerNode": GPUS, "numProcPerNode": 1}},
-    ),
-    "so is a module": Case(
-        pytorch_job(both(command=["/usr/bin/python", "-m", "train"])),
-        {**REF, "trainer": {**TRAINER, "command": ["torchrun", "-m", "train"], "numProcPerNode": 1}},
     ),
     "a program that is a word of Python's options stays, and is told of": Case(
         pytorch_job(both(command=["python", "-c", "pass"])),
@@ -104,11 +94,6 @@ CASES: dict[str, Case] = {
         pytorch_job(both(command=["sh", "-c", "torchrun --node_rank=$RANK train.py"])),
         {**REF, "trainer": {**TRAINER, "command": ["sh", "-c", "torchrun --node_rank=$RANK train.py"]}},
         (f"{M}.containers[0].command",),
-    ),
-    "a variable that the operator sets is left out": Case(
-        pytorch_job(both(env=[{"name": "PET_NNODES", "value": "9"}])),
-        {**REF, "trainer": TRAINER},
-        (f"{M}.containers[0].env[0]",),
     ),
     "what a TrainJob may change of pods is a patch of its runtime": Case(
         pytorch_job(
@@ -180,11 +165,6 @@ CASES: dict[str, Case] = {
         },
         ("spec.elasticPolicy.rdzvId",),
         BOUNDS,
-    ),
-    "a master beside elastic workers is one node more, at least and at most": Case(
-        pytorch_job(both(), elasticPolicy={"minReplicas": 1, "maxReplicas": 4}),
-        {**REF, "trainer": TRAINER},
-        annotations={"elasticdeeplearning.ai/min-nodes": "2", "elasticdeeplearning.ai/max-nodes": "5"},
     ),
 }
 

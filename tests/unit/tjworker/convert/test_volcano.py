@@ -10,7 +10,6 @@ import pytest
 
 from tests.unit.tjworker.convert.manifests import Json, converted, parsed, rows
 from tjworker import convert
-from tjworker.api.model import GangPolicy
 
 DEFAULTS: Json = {"restart": "OnNodeFail", "scope": "Pod", "limit": None, "fail": "All", "complete": "All"}
 
@@ -49,7 +48,6 @@ class Case:
 CASES: dict[str, Case] = {
     "without any policy a failed pod stays and the others go on": Case(job()),
     "the kubelet restarts a container": Case(job(task(restart="OnFailure")), {"restart": "Always", "fail": "Any"}),
-    "and does so where the template says nothing": Case(job(task(restart=None)), {"restart": "Always", "fail": "Any"}),
     "a failed pod begins the job anew": Case(
         job(policies=[at("PodFailed", "RestartJob")]), {"restart": "Always", "scope": "All", "limit": 2, "fail": "Any"}
     ),
@@ -65,7 +63,6 @@ CASES: dict[str, Case] = {
         job(task(restart="OnFailure"), policies=[at("PodFailed", "AbortJob")]), {"fail": "Any"}
     ),
     "an evicted pod ends the job": Case(job(policies=[at("PodEvicted", "TerminateJob")]), {"restart": "Never"}),
-    "an evicted pod begins the job anew": Case(job(policies=[at("PodEvicted", "RestartJob")]), {"scope": "All"}),
     "some exit codes": Case(
         job(policies=[{"exitCode": 3, "action": "RestartJob"}, {"exitCode": 137, "action": "RestartJob"}]),
         {"restart": "OnNodeFailWithExitCode", "scope": "All", "limit": 2, "fail": "Any"},
@@ -73,9 +70,6 @@ CASES: dict[str, Case] = {
     ),
     "a task that is done ends the job": Case(
         job(task(), task("ps"), policies=[]) | job(task(policies=[at("TaskCompleted", "CompleteJob")]), task("ps"))
-    ),
-    "whichever task is done ends the job": Case(
-        job(policies=[at("TaskCompleted", "CompleteJob")]), want_job={"complete_policy": "Any"}
     ),
     "the kubelet's restarts are limited by the task's own retries": Case(
         job(task(restart="OnFailure", policies=[at("TaskFailed", "TerminateJob")], maxRetry=7)),
@@ -92,19 +86,13 @@ CASES: dict[str, Case] = {
         job(task(minAvailable=1, dependsOn={"name": ["ps"]}, topologyPolicy="restricted")),
         want_left=("spec.tasks[0].minAvailable", "spec.tasks[0].topologyPolicy", "spec.tasks[0].dependsOn"),
     ),
-    "its queue": Case(job(queue="research"), want_job={"gang": GangPolicy(queue="research")}),
-    "the default queue is none": Case(job(queue="default"), want_job={"gang": GangPolicy()}),
     "priority and time to live": Case(
         job(priorityClassName="high", ttlSecondsAfterFinished=60),
         want_job={"priority": "high", "ttl_seconds_after_finished": 60},
     ),
-    "a field that nobody knows": Case(job(quue="a"), want_left=("spec.quue",)),
     "the plugin of PyTorch": Case(
         job(task("master"), task(), plugins={"pytorch": ["--master=master", "--worker=worker", "--port=23456"]}),
         want_job={"framework": "pytorch"},
-    ),
-    "whose tasks have other names": Case(
-        job(task("boss"), task(), plugins={"pytorch": ["--master=boss"]}), want_left=("spec.plugins.pytorch",)
     ),
     "ssh is not ours": Case(job(plugins={"ssh": []}), want_left=("spec.plugins.ssh",)),
 }
@@ -129,12 +117,6 @@ def test_policies(sentence: str) -> None:
     assert {name: getattr(read, name) for name in case.want_job} == case.want_job
     assert tuple(rows(made.left)) == case.want_left
     assert read.clean_pod_policy == "Running"
-
-
-def test_only_the_deciding_task_is_waited_for() -> None:
-    made = converted(job(task(policies=[at("TaskCompleted", "CompleteJob")]), task("ps")))
-    read = parsed(made.manifest)
-    assert {role.name: role.complete_policy for role in read.roles} == {"worker": "All", "ps": "None"}
 
 
 def test_variables_ports_and_volumes_of_each_container() -> None:

@@ -8,18 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import make_job
 from tjworker.api import labels
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord
-from tjworker.api.status import ScaleRecord
 from tjworker.base import GroupResource, JobKey
 from tjworker.cli.happenings import Happening
-from tjworker.cli.narrative import SHOWN_RECORDS, Section
 from tjworker.history.records import GONE_AT, Summary
 from tjworker.page import views
 from tjworker.page.board import Board, JobRow, PodRow
-from tjworker.page.views import ROWS_A_PAGE, SHOWN_EVENTS, SHOWN_PODS, Filters
+from tjworker.page.views import ROWS_A_PAGE, Filters
 from tjworker.store.work_queue import QueueStats
 
 KIND = GroupResource("aitrainingjobs.elasticdeeplearning.ai")
@@ -75,112 +72,10 @@ def test_a_job_in_the_list() -> None:
     assert rows == [dict(zip((*names, "message"), (*row, "3 of 4 run"), strict=True)) for row in want]
 
 
-PAST: dict[str, tuple[Summary, dict[str, str]]] = {
-    "it failed, and was deleted later": (
-        ENDED,
-        {"phase": "Failed", "tone": "bad", "ended": "120m ago", "deleted": "60m ago"},
-    ),
-    "it succeeded and is there": (
-        replace(ENDED, phase="Succeed", deleted_at=""),
-        {"phase": "Succeed", "tone": "good", "ended": "120m ago", "deleted": "\u2013"},
-    ),
-    "it was deleted while it ran: what colour it had then is no news": (
-        replace(ENDED, phase="Running", ended_at=""),
-        {"phase": "Running", "tone": "quiet", "ended": "\u2013", "deleted": "60m ago"},
-    ),
-    "it was deleted before it had a phase": (
-        replace(ENDED, phase="", ended_at=""),
-        {"phase": "New", "tone": "quiet", "ended": "\u2013", "deleted": "60m ago"},
-    ),
-}
-
-
-@pytest.mark.parametrize("sentence", PAST)
-def test_a_job_of_the_past(sentence: str) -> None:
-    summary, want = PAST[sentence]
-    same = {"link": "/history/team-a/uid-1", "name": "digits", "namespace": "team-a", "kind": "AITrainingJob"}
-    same |= {"ended_at": summary.ended_at, "deleted_at": summary.deleted_at, "message": "why"}
-    assert views.history_list([summary], Filters(), NOW).rows == [{**same, "restarts": 2, **want}]
-
-
 NODE = NodeRecord(
     "node-a", "u", 1, ready="True", allocatable={"cpu": "4", "memory": "8G", "pods": "110", "nvidia.com/gpu": "2"}
 )
 ASKED = NodeRequests(cpu_milli=1500, memory_bytes=2_000_000_000, pods=3, extended=(("nvidia.com/gpu", 1),))
-NODE_ROW = {
-    "name": "node-a",
-    "state": "Ready",
-    "tone": "good",
-    "cpu": {"words": "1.5 of 4", "percent": 38},
-    "memory": {"words": "2 of 8", "percent": 25},
-    "gpu": {"words": "1 of 2", "percent": 50},
-    "pods": "3 of 110",
-    "jobs": [{"name": "team-a/digits", "link": f"/jobs/{KIND}/team-a/digits", "pods": 2}],
-}
-NOTHING_ASKED = {
-    "cpu": {"words": "0 of 4", "percent": 0},
-    "memory": {"words": "0 of 8", "percent": 0},
-    "gpu": {"words": "0 of 2", "percent": 0},
-    "pods": "0 of 110",
-}
-NODES: dict[str, tuple[NodeRecord, NodeRequests | None, dict[str, Any]]] = {
-    "it is ready": (NODE, ASKED, {}),
-    "it is not ready": (replace(NODE, ready="False"), ASKED, {"state": "Not ready", "tone": "bad"}),
-    "its kubelet is silent": (replace(NODE, ready="Unknown"), ASKED, {"state": "Not ready", "tone": "bad"}),
-    "it is cordoned": (replace(NODE, unschedulable=True), ASKED, {"state": "Cordoned", "tone": "warn"}),
-    "it is cordoned and not ready": (
-        replace(NODE, unschedulable=True, ready="False"),
-        ASKED,
-        {"state": "Cordoned", "tone": "warn"},
-    ),
-    "nothing asks for anything there": (NODE, None, NOTHING_ASKED),
-    "it has no GPUs": (replace(NODE, allocatable={"cpu": "4", "memory": "8G", "pods": "110"}), ASKED, {"gpu": None}),
-    "more is asked for than it has": (
-        NODE,
-        replace(ASKED, cpu_milli=9_000),
-        {"cpu": {"words": "9 of 4", "percent": 100}},
-    ),
-    "what it has makes no sense": (
-        replace(NODE, allocatable={"cpu": "four"}),
-        None,
-        {
-            "cpu": {"words": "0 of 0", "percent": 0},
-            "memory": {"words": "0 of 0", "percent": 0},
-            "gpu": None,
-            "pods": "0 of 0",
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize("sentence", NODES)
-def test_a_node(sentence: str) -> None:
-    node, asked, want = NODES[sentence]
-    stranger = replace(JOB, key=JobKey("b"), namespace="team-b")
-    seen = board(JOB, stranger, nodes={"node-a": node}, requests={"node-a": asked} if asked else {})
-    assert views.node_rows(seen, MAY, ["nvidia.com/gpu"]) == [NODE_ROW | want]
-
-
-def test_gpus_of_several_names_are_summed_and_jobs_on_a_node_are_in_order() -> None:
-    node = replace(NODE, allocatable={"a/gpu": "2", "b/gpu": "4"})
-    asked = NodeRequests(extended=(("a/gpu", 1), ("b/gpu", 2), ("other", 9)))
-    late = replace(JOB, key=JobKey("z"), name="abc")
-    found = views.node_rows(
-        board(JOB, late, nodes={"node-a": node}, requests={"node-a": asked}), MAY, ["a/gpu", "b/gpu"]
-    )
-    assert found[0]["gpu"] == {"words": "3 of 6", "percent": 50}
-    assert [job["name"] for job in found[0]["jobs"]] == ["team-a/abc", "team-a/digits"]
-
-
-def test_a_worker_and_its_jobs_of_which_foreign_ones_have_no_name() -> None:
-    stranger = replace(JOB, key=JobKey("b"), namespace="team-b")
-    running = {JOB.key: "worker-1", stranger.key: "worker-1", JobKey("of no record"): "worker-2"}
-    seen = board(JOB, stranger, running=running, workers=("worker-0", "worker-1"))
-    assert views.worker_rows(seen, MAY) == [
-        {"name": "worker-0", "jobs": []},
-        {"name": "worker-1", "jobs": ["team-a/digits", "another job"]},
-        {"name": "worker-2", "jobs": ["another job"]},
-    ]
 
 
 QUEUE = [
@@ -190,33 +85,6 @@ QUEUE = [
     ("Delayed", "2"),
     ("Failing", "6"),
 ]
-QUEUES: dict[str, tuple[QueueStats | None, list[tuple[str, str]], str]] = {
-    "jobs wait": (STATS, QUEUE, ""),
-    "none waits": (replace(STATS, queued=0), [QUEUE[0], ("Queued", "0"), *QUEUE[2:]], ""),
-    "one waits for half a minute": (
-        replace(STATS, oldest_seconds=30.0),
-        [QUEUE[0], ("Queued", "1, the oldest for 30.0 s"), *QUEUE[2:]],
-        "",
-    ),
-    "one waits for longer": (
-        replace(STATS, oldest_seconds=31.0),
-        [QUEUE[0], ("Queued", "1, the oldest for 31.0 s"), *QUEUE[2:]],
-        "No worker has a job, and 1 jobs wait, the oldest for 31s: `tj doctor` says whether workers run.",
-    ),
-    "it cannot be read": (None, [("Queue", "not known")], "The queue cannot be read."),
-}
-
-
-@pytest.mark.parametrize("sentence", QUEUES)
-def test_the_queue(sentence: str) -> None:
-    stats, want, note = QUEUES[sentence]
-    assert views.queue_figures(board(queue=stats)) == want
-    assert views.workers_note(board(queue=stats, workers=("worker-0",))) == note
-
-
-def test_where_no_worker_is_known_a_note_says_who_knows_more() -> None:
-    assert "`tj doctor`" in views.workers_note(board(queue=STATS))
-    assert views.workers_note(board(queue=STATS, running={JOB.key: "worker-1"})) == ""
 
 
 def test_figures_count_nodes_that_take_pods_and_pods_without_a_node() -> None:
@@ -243,48 +111,6 @@ def pod(phase: str = "Running", gone: str = "", node: str = "node-a") -> dict[st
     }
 
 
-POD_ROW = {
-    "name": "digits-0",
-    "phase": "Running",
-    "tone": "good",
-    "ready": "1/1",
-    "attempt": "2",
-    "node": "node-a",
-    "age": "60m",
-}
-PODS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
-    "it runs": (pod(), {}),
-    "it waits for a node": (
-        pod("Pending", node=""),
-        {"phase": "Pending", "tone": "quiet", "ready": "0/1", "node": "\u2013"},
-    ),
-    "it is of the past, and ran": (pod(gone=AN_HOUR_AGO), {"phase": "Deleted", "tone": "warn"}),
-    "it is of the past, and waited": (
-        pod("Pending", gone=AN_HOUR_AGO),
-        {"phase": "Deleted", "tone": "warn", "ready": "0/1"},
-    ),
-    "it is of the past, and had failed": (
-        pod("Failed", gone=AN_HOUR_AGO),
-        {"phase": "Failed", "tone": "bad", "ready": "0/1"},
-    ),
-}
-
-
-@pytest.mark.parametrize("sentence", PODS)
-def test_a_pod(sentence: str) -> None:
-    raw, want = PODS[sentence]
-    assert views.pod_rows([raw], NOW) == [POD_ROW | want]
-
-
-def test_so_many_pods_and_events_are_shown_and_no_more() -> None:
-    assert len(views.pod_rows([pod()] * (SHOWN_PODS + 1), NOW)) == SHOWN_PODS
-    seen = [
-        Happening(AN_HOUR_AGO, AN_HOUR_AGO, 1, "Normal", f"R{n}", "job/digits", "") for n in range(SHOWN_EVENTS + 5)
-    ]
-    shown = [row["reason"] for row in views.event_rows(seen, NOW)]
-    assert shown == [f"R{n}" for n in range(SHOWN_EVENTS + 4, 4, -1)], "the newest, above"
-
-
 def test_an_event() -> None:
     seen = [
         Happening(A_DAY_AGO, AN_HOUR_AGO, 3, "Warning", "BackOff", "pod/digits-0", "again"),
@@ -307,34 +133,6 @@ def test_an_event() -> None:
             "object": "pod/digits-0",
             "message": "again",
         },
-    ]
-
-
-def test_changes_of_size_have_a_table_once_the_narrative_leaves_some_out() -> None:
-    def rows(count: int) -> list[dict[str, Any]]:
-        one = ScaleRecord(role="trainer", from_=1, to=2, time=AN_HOUR_AGO, reason="room")
-        job = make_job("digits").workers(2).status(phase="Running", scale_records=(one,) * count).build()
-        return views.scale_rows(job, NOW)
-
-    assert rows(SHOWN_RECORDS) == []
-    row = {"ago": "60m ago", "at": AN_HOUR_AGO, "role": "trainer", "change": "1 \u2192 2", "reason": "room"}
-    assert rows(SHOWN_RECORDS + 1) == [row] * (SHOWN_RECORDS + 1)
-
-
-def test_a_section_keeps_warnings_and_the_lines_of_logs_apart() -> None:
-    lines = ("first", "    | one", "    | two", "! beware", "    | three", "last")
-    assert views.section_blocks([Section("Failures", lines), Section("", ())]) == [
-        {
-            "title": "Failures",
-            "parts": [
-                ("line", "first"),
-                ("log", "one\ntwo"),
-                ("warning", "beware"),
-                ("log", "three"),
-                ("line", "last"),
-            ],
-        },
-        {"title": "", "parts": []},
     ]
 
 
@@ -397,41 +195,6 @@ TAKES = {
 def test_each_filter_decides_alone(sentence: str) -> None:
     filters, want = TAKES[sentence]
     assert filters.takes("n", "K", "P", "Digits") is want
-
-
-def test_filters_offer_what_there_is_in_order() -> None:
-    every = [
-        replace(ENDED, uid="1", namespace="b", kind="B", phase="Failed"),
-        replace(ENDED, uid="2", namespace="a", kind="A", phase="Succeed"),
-        replace(ENDED, uid="3", namespace="a", kind="A", phase="Timeout"),
-        replace(ENDED, uid="4", namespace="a", kind="A", phase="Succeed"),
-    ]
-    found = views.history_list(every, Filters(kind="A"), NOW)
-    assert (found.namespaces, found.kinds) == (["a", "b"], ["A", "B"])
-    assert list(found.phases) == [("Succeed", 2), ("Timeout", 1)], "the most frequent first"
-    assert (found.total, found.all_rows) == (3, 4)
-
-
-TONES = {
-    "good": ("Running", "Succeed", "Succeeded", "Ready"),
-    "bad": (
-        "Failed",
-        "Timeout",
-        "Error (137)",
-        "OOMKilled (137)",
-        "CrashLoopBackOff",
-        "ErrImagePull",
-        "NodeFail",
-        "Not ready",
-    ),
-    "warn": ("Restarting", "Scaling", "Terminating", "Suspended", "Cordoned", "Deleted"),
-    "quiet": ("", "Pending", "New", "Creating"),
-}
-
-
-@pytest.mark.parametrize(("tone", "word"), [(tone, word) for tone, words in TONES.items() for word in words])
-def test_the_colour_of_a_word(tone: str, word: str) -> None:
-    assert views.tone(word) == tone
 
 
 SHOWN = {

@@ -9,14 +9,12 @@ import pytest
 from tjworker.page.places import NoPlace, Places
 
 TAKEN: dict[str, tuple[list[str], str, str]] = {
-    "nobody has one": ([], "ada", "a place"),
     "the viewer has fewer than one viewer may have": (["ada"], "ada", "a place"),
     "the viewer has as many as one viewer may have": (["ada", "ada"], "ada", "none of its own"),
     "another viewer has as many as one viewer may have": (["ada", "ada"], "bob", "a place"),
     "all are taken": (["ada", "ada", "bob"], "cleo", "none"),
     "all are taken, and the viewer has its share": (["ada", "ada", "bob"], "ada", "none of its own"),
     "viewers are not told apart": (["", ""], "", "a place"),
-    "viewers are not told apart, and all are taken": (["", "", ""], "", "none"),
 }
 """Of three places, two for each viewer: who has them, who asks, and what comes of it."""
 

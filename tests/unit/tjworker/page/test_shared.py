@@ -82,12 +82,3 @@ def test_a_reading_that_fails_after_its_callers_have_given_up_is_no_error_of_the
 
     asyncio.run(ask())
     assert reported == []
-
-
-def test_a_caller_who_gives_up_leaves_the_reading_to_the_others() -> None:
-    store = Store()
-    shared = Shared(store.read, "Redis", first_seconds=0.01)
-    with pytest.raises(Transient, match="has not answered"):
-        asyncio.run(shared.arrive())
-    store.speaks.set()
-    assert shared.begin().result(PATIENCE_SECONDS) == 1

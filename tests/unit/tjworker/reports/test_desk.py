@@ -16,20 +16,10 @@ from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api import labels
 from tjworker.api.reporting import audience, status_path
 from tjworker.api.resources import PODS
-from tjworker.base import Conflict, GroupResource, JobName, Transient
+from tjworker.base import Conflict, GroupResource, JobName
 from tjworker.kube.errors import NOT_FOUND
 from tjworker.reports import desk as module
-from tjworker.reports.desk import (
-    FORGET_SECONDS,
-    MOST_WAITING,
-    REPORT_SECONDS,
-    TRIES,
-    WRITE_SECONDS,
-    Desk,
-    Verdict,
-    _merge_patch,
-)
-from tjworker.telemetry.metrics import REGISTRY
+from tjworker.reports.desk import REPORT_SECONDS, TRIES, WRITE_SECONDS, Desk, Verdict, _merge_patch
 
 Json = dict[str, Any]
 NAME = JobName(AITRAININGJOBS, "default", "digits")
@@ -166,16 +156,6 @@ def test_a_write_that_meets_another_is_tried_again_at_once(conflicts: int) -> No
     assert cluster.told["progressPercentage"] == 1
 
 
-@pytest.mark.parametrize("error", [Transient("away"), Conflict("changed")], ids=["away", "changed"])
-def test_a_write_that_fails_is_tried_with_the_next_one_that_is_due(error: Exception) -> None:
-    cluster = Cluster()
-    cluster.refuses = [error] * (1 if isinstance(error, Transient) else TRIES)
-    assert cluster.report(0, progressPercentage=1) == ACCEPTED
-    assert cluster.looks(WRITE_SECONDS - 0.1) == []
-    assert cluster.looks(WRITE_SECONDS) == [WRITE_SECONDS]
-    assert cluster.told["progressPercentage"] == 1
-
-
 @pytest.mark.parametrize("look", ["write_due", "write_all"])
 def test_a_report_that_comes_during_a_write_is_in_that_write_or_in_the_next(
     look: str, monkeypatch: pytest.MonkeyPatch
@@ -199,18 +179,6 @@ def test_a_report_that_comes_during_a_write_is_in_that_write_or_in_the_next(
     reports.join(PATIENCE_SECONDS)
     cluster.desk.write_all()
     assert (codes, cluster.told["progressPercentage"]) == ([ACCEPTED], 3)
-
-
-def test_a_report_that_waits_for_a_slow_write_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LOCK_SECONDS", 0.0)
-    cluster, codes = Cluster(), list[int]()
-    cluster.report(0, progressPercentage=1)
-    cluster.report(REPORT_SECONDS, progressPercentage=2)
-    cluster.meanwhile.append(lambda: codes.append(cluster.report(2 * WRITE_SECONDS, progressPercentage=3)))
-    assert cluster.looks(2 * WRITE_SECONDS) == [0, 2 * WRITE_SECONDS]
-    assert codes == [503]
-    assert cluster.report(4 * WRITE_SECONDS, progressPercentage=4) == ACCEPTED
-    assert not cluster.job or not cluster.job["status"].get("conditions")
 
 
 def test_what_waits_of_a_deleted_job_is_dropped() -> None:
@@ -237,61 +205,9 @@ def test_a_percentage_that_waits_while_the_job_restarts_is_dropped(first: str) -
     assert cluster.told["progressPercentage"] == 60
 
 
-def test_of_too_many_reports_that_wait_the_newest_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WRITE_SECONDS", 1e6)
-    cluster = Cluster()
-    for second in range(MOST_WAITING + 5):
-        assert cluster.report(second, metrics=[{"name": "n", "value": str(second)}]) == ACCEPTED
-    [book] = cluster.desk._books.values()
-    assert len(book.waiting) == MOST_WAITING
-    cluster.desk.write_all()
-    assert cluster.told["metrics"] == [{"name": "n", "value": str(MOST_WAITING + 4)}]
-
-
-def test_a_job_that_reports_no_more_is_forgotten_after_a_while() -> None:
-    cluster = Cluster()
-    cluster.report(0, progressPercentage=1)
-    cluster.looks(FORGET_SECONDS)
-    assert cluster.desk._books
-    cluster.looks(FORGET_SECONDS + 1)
-    assert not cluster.desk._books
-    assert cluster.report(FORGET_SECONDS + 2, progressPercentage=0) == 422, "the status remembers"
-
-
-def test_an_empty_report_counts_and_writes_nothing() -> None:
-    cluster = Cluster()
-    assert cluster.report(0) == ACCEPTED
-    assert cluster.looks(WRITE_SECONDS) == []
-
-
-def test_each_answer_and_each_write_is_counted() -> None:
-    def counted() -> dict[str, float]:
-        rows = {"reports": ("Accepted", "TooManyRequests", "InvalidReport"), "writes": ("written", "failed")}
-        return {
-            f"{name} {result}": REGISTRY.get_sample_value(f"tj_progress_{name}_total", {"result": result}) or 0.0
-            for name, results in rows.items()
-            for result in results
-        }
-
-    before, cluster = counted(), Cluster()
-    cluster.report(0, progressPercentage=1)
-    cluster.report(0.1, progressPercentage=2)
-    cluster.refuses = [Transient("away")]
-    cluster.report(20, progressPercentage=-1)
-    more = {name: now - before[name] for name, now in counted().items() if now != before[name]}
-    assert more == {
-        "reports Accepted": 1,
-        "reports TooManyRequests": 1,
-        "reports InvalidReport": 1,
-        "writes written": 1,
-        "writes failed": 1,
-    }
-
-
 PATCHES: dict[str, tuple[Json, Json, Json]] = {
     "nothing differs": ({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 2}}, {}),
     "a field is new": ({}, {"a": 1}, {"a": 1}),
-    "a field is new and null": ({}, {"a": None}, {"a": None}),
     "a field has changed": ({"a": 1, "b": 2}, {"a": 3, "b": 2}, {"a": 3}),
     "a field is gone": ({"a": 1, "b": 2}, {"b": 2}, {"a": None}),
     "within an object": ({"a": {"b": 1, "c": 2, "d": 3}}, {"a": {"b": 1, "c": 4}}, {"a": {"d": None, "c": 4}}),

@@ -27,14 +27,9 @@ class Case:
 
 CASES = {
     "refused": Case(exceptions.ConnectionError("Error 111 connecting to h:1."), Transient, "cannot be reached"),
-    "silent": Case(exceptions.TimeoutError("Timeout reading from socket"), Transient, "does not answer"),
     "starting": Case(
         exceptions.BusyLoadingError("Redis is loading the dataset in memory"), Transient, "is still loading"
     ),
-    "starting, inside a script": Case(
-        exceptions.ResponseError("LOADING Redis is loading"), Transient, "is still loading"
-    ),
-    "a replica": Case(exceptions.ReadOnlyError("You can't write"), Transient, "read-only replica"),
     "a replica, inside a script": Case(exceptions.ResponseError("READONLY script: 1a2b"), Transient, "read-only"),
     "full": Case(exceptions.OutOfMemoryError("command not allowed"), Transient, "no memory left"),
     "full, inside a script": Case(
@@ -44,12 +39,6 @@ CASES = {
     "its disk is full": Case(exceptions.ResponseError("MISCONF Redis is configured to save"), Transient, "its disk"),
     "a wrong password": Case(
         exceptions.AuthenticationError("invalid username-password pair"), Terminal, "TJ_REDIS_URL"
-    ),
-    "a user without the right": Case(
-        exceptions.NoPermissionError("No permissions to access a key"), Terminal, "docs/redis.md"
-    ),
-    "a command that it does not know": Case(
-        exceptions.ResponseError("ERR unknown command"), Terminal, "refused a command"
     ),
     "a script that fences": Case(exceptions.ResponseError("FENCED writer 1 by writer 2"), Fenced, "a newer holder"),
     "a script that finds nothing": Case(exceptions.ResponseError("LOST the projection has vanished"), Lost, "vanished"),

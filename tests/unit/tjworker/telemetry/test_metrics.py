@@ -12,13 +12,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.scenarios.world import World, job, play, role
-from tests.support.builders import make_job, make_training_job
+from tests.support.builders import make_job
 from tjworker.api.status import JobStatus, RestartCounts
 from tjworker.telemetry import metrics
 from tjworker.telemetry.job_metrics import count_first_pod, count_status
-from tjworker.telemetry.metrics import REGISTRY, TABLE, Counter, Gauge, Histogram, MetricRow, count_request
+from tjworker.telemetry.metrics import REGISTRY, TABLE, Counter, Histogram, MetricRow, count_request
 
-UNITS = ("seconds", "bytes", "total", "ratio")
 NOT_BASE = (
     "milliseconds",
     "ms",
@@ -50,11 +49,6 @@ def test_a_metric_keeps_prometheus_rules(metric: MetricRow) -> None:
     assert metric.what[0].islower() or metric.what.startswith(("API", "1 "))
 
 
-def test_names_are_unique_also_as_families() -> None:
-    families = [metric.name.removesuffix("_total") for metric in TABLE]
-    assert len(families) == len(set(families))
-
-
 def test_what_is_shown_can_be_parsed() -> None:
     metrics.count_request("GET", 200, 0.1)
     metrics.count_request("WATCH", 0, 0.1)
@@ -64,19 +58,6 @@ def test_what_is_shown_can_be_parsed() -> None:
     codes = {s.labels["code"] for s in found["tj_api_requests"].samples}
     assert {"200", "none"} <= codes
     assert "_created" not in text
-
-
-def test_what_is_read_becomes_families_with_all_their_samples() -> None:
-    samples = [
-        (metrics.QUEUE, {"state": "queued"}, 3),
-        (metrics.LEADING, {}, 1),
-        (metrics.QUEUE, {"state": "running"}, 1),
-    ]
-    found = {f.name: [(s.labels, s.value) for s in f.samples] for f in metrics.counted(samples)}
-    assert found == {
-        "tj_queue_keys": [({"state": "queued"}, 3), ({"state": "running"}, 1)],
-        "tj_watcher_leading": [({}, 1)],
-    }
 
 
 def value(name: str, **labels: str) -> float:
@@ -100,9 +81,6 @@ CASES = {
     "a job that ends is counted with its phase": Case(
         {"phase": "Running"}, {"phase": "Failed"}, {sample("tj_job_ends_total", kind=KIND, phase="Failed"): 1}
     ),
-    "an ended job whose status is written again has not ended again": Case(
-        {"phase": "Failed"}, {"phase": "Failed"}, {}
-    ),
     "restarts are counted by what has been added, by cause": Case(
         {"restart_counts": {"trainer": RestartCounts(application=2)}},
         {"restart_counts": {"trainer": RestartCounts(application=3, node=2), "ps": RestartCounts(user=1)}},
@@ -121,16 +99,10 @@ CASES = {
         },
     ),
     "that it runs again is not the first time": Case({**RUNNING, "phase": "Restarting"}, RUNNING, {}),
-    "nor when that time was set anew": Case(
-        {**RUNNING, "start_running_time": "2026-01-01T00:00:10Z"}, {**RUNNING, "phase": "Running"}, {}
-    ),
     "counts that begin anew take nothing away": Case(
         {"restart_counts": {"trainer": RestartCounts(application=5)}},
         {"restart_counts": {"trainer": RestartCounts(preemption=1)}},
         {sample("tj_restarts_total", cause="preemption"): 1},
-    ),
-    "a role that is gone takes nothing away": Case(
-        {"restart_counts": {"trainer": RestartCounts(application=5)}}, {"restart_counts": {}}, {}
     ),
 }
 COUNTED = sorted({name for case in CASES.values() for name in case.want})
@@ -150,19 +122,6 @@ def test_the_first_pod_is_counted_from_the_jobs_creation() -> None:
     before = value("tj_job_time_to_first_pod_seconds_sum", kind=KIND)
     count_first_pod(job, 62.5)
     assert value("tj_job_time_to_first_pod_seconds_sum", kind=KIND) - before == 2.5
-
-
-def test_each_kind_is_counted_by_its_own_name() -> None:
-    edl = replace(make_training_job().build(), created_at="1970-01-01T00:01:00Z")
-    names = ("tj_job_time_to_first_pod_seconds_count", "tj_job_time_to_running_seconds_count")
-
-    def counted() -> dict[tuple[str, str], float]:
-        return {(name, kind): value(name, kind=kind) for name in names for kind in (KIND, "TrainingJob")}
-
-    before = counted()
-    count_first_pod(edl, 62.5)
-    count_status(edl, JobStatus(phase="Running", start_running_time="1970-01-01T00:02:00Z"))
-    assert {key for key, n in counted().items() if n > before[key]} == {(name, "TrainingJob") for name in names}
 
 
 def test_a_life_of_several_restarts_is_counted_as_one_job() -> None:
@@ -185,17 +144,6 @@ def test_a_life_of_several_restarts_is_counted_as_one_job() -> None:
         "restarts": 2,
         "ends": 1,
     }
-
-
-def test_a_clock_that_runs_behind_observes_no_negative_time() -> None:
-    job = replace(make_job().workers(1).build(), created_at="1970-01-01T00:01:00Z")
-    before = value("tj_job_time_to_first_pod_seconds_sum", kind=KIND)
-    count_first_pod(job, 50)
-    assert value("tj_job_time_to_first_pod_seconds_sum", kind=KIND) == before
-
-
-def test_a_gauge_is_read_and_never_counted() -> None:
-    assert not [m for m in TABLE if isinstance(m, Gauge) and (hasattr(m, "inc") or hasattr(m, "set"))]
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, "200"), (409, "409"), (0, "none")])

@@ -7,7 +7,6 @@ import logging
 import pytest
 from structlog.testing import capture_logs
 
-from tjworker.telemetry import redis_outage
 from tjworker.telemetry.redis_outage import RedisOutage
 
 
@@ -28,18 +27,3 @@ def test_an_outage_is_two_lines_however_often_redis_is_tried(caplog: pytest.LogC
         ("warning", "connection refused", None),
         ("info", None, 60.0),
     ]
-
-
-def test_a_librarys_traceback_becomes_the_words_of_its_error(caplog: pytest.LogCaptureFixture) -> None:
-    library = logging.getLogger("a.library.of.this.test")
-    library.addFilter(redis_outage.OneLine())
-    with caplog.at_level(logging.INFO, library.name):
-        try:
-            raise OSError("command not allowed\nwhen used memory > 'maxmemory'")
-        except OSError:
-            library.warning("cannot refresh %s, will retry", "bindings", exc_info=True)
-    (record,) = caplog.records
-    assert record.getMessage() == (
-        "cannot refresh bindings, will retry: command not allowed when used memory > 'maxmemory'"
-    )
-    assert record.exc_info is None

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pytest
 
 from tjworker import beat
-from tjworker.app import make_app
-from tjworker.settings import Settings
 from tjworker.telemetry.worker_health import Ignored, Lasting, WorkerReport
 
 
@@ -51,8 +48,6 @@ CASES = {
         worker(redis_answers_seconds=0), True, False
     ),
     "One that takes none of the messages that wait is not alive.": Case(worker(ignoring=61), False, False),
-    "A moment in which it takes none says nothing.": Case(worker(ignoring=20), True, True),
-    "A beat that ticks and sends is alive and ready.": Case(beat.BeatReport(5, sends=True), True, True),
     "A beat that cannot send is alive: it waits for Redis.": Case(beat.BeatReport(5, sends=False), True, False),
     "A beat that does not tick is not alive.": Case(beat.BeatReport(61, sends=True), False, False),
 }
@@ -67,7 +62,6 @@ LOOKS = {
     "messages wait, it is free and takes none": ([(5, True, 3), (5, True, 3), (9, True, 3)], 20.0),
     "it takes one between": ([(5, True, 3), (5, True, 4), (5, True, 4)], 0.0),
     "it is busy": ([(5, True, 3), (5, False, 3), (5, True, 3)], 0.0),
-    "nothing waits": ([(5, True, 3), (0, True, 3), (5, True, 3)], 0.0),
 }
 
 
@@ -87,19 +81,3 @@ def test_for_how_long_something_has_been_so_at_every_look() -> None:
     assert lasting.look(60.0, True) == 0.0, "a process that was stopped has not looked"
     assert [lasting.look(61.0, False), lasting.seconds(61.0), lasting.look(62.0, True)] == [0.0, 0.0, 0.0]
     assert lasting.seconds(62.0) > 0, "it is so from the first look on"
-
-
-class Schedule(beat.Scheduler):
-    clock: ClassVar[list[float]] = [0.0]
-    now = staticmethod(lambda: Schedule.clock[0])
-
-
-def test_every_tick_is_a_sign_and_so_is_every_try_to_reach_redis() -> None:
-    scheduler = Schedule(make_app(Settings()), lazy=True)
-    scheduler.clock[0] = 100.0
-    assert scheduler.report().problems() == ["beat has not ticked for 100 s (limit 60 s)"]
-    scheduler.tick()
-    assert scheduler.report().problems() == []
-    scheduler.clock[0] = 200.0
-    scheduler._is_away(OSError("refused"), 2.0)
-    assert scheduler.report().problems() == []
