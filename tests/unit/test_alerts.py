@@ -403,18 +403,6 @@ def test_the_page_says_how_grave_it_is_and_after_how_long_it_comes(name: str) ->
     assert (row[1], row[2]) == (rule["labels"]["severity"], "at once" if rule["for"] == "0m" else rule["for"])
 
 
-SHOWN = {
-    "humanizeDuration": {"TjWatchOld", "TjCertificateEnds", "TjQueueOld", "TjJobsStartSlowly"},
-    "humanizePercentage": {"TjPassesRetried", "TjApiErrors"},
-}
-
-
-def test_seconds_are_written_as_a_duration_and_parts_as_a_percentage() -> None:
-    for function, names in SHOWN.items():
-        shown = {name for name, rule in RULES.items() if f"$value | {function} " in rule["annotations"]["summary"]}
-        assert shown == names, function
-
-
 # -- workers by the queue's age --------------------------------------------------------------------
 AGES = [
     *within("tj-system", [gauge("tj_queue_oldest_key_age_seconds", 40, pod="a")]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 
 import pytest
 
@@ -59,19 +58,3 @@ def test_a_change_that_is_a_known_bug_is_noticed() -> None:
         if not any(test.startswith((*changed.SLOW, *chosen)) for test in noticed_by):
             missed[patch.stem] = noticed_by
     assert missed == {}
-
-
-def test_the_table_names_tests_that_are_there() -> None:
-    assert [test for tests in changed.ALSO.values() for test in tests if not (ROOT / test).exists()] == []
-
-
-def test_a_commit_that_git_does_not_know_is_named() -> None:
-    with pytest.raises(SystemExit, match="git knows no commit 'nowhere'; name one"):
-        changed.main(["--base", "nowhere", "--list"])
-
-
-def test_a_list_runs_nothing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changed, "changed_files", lambda base: ["tjworker/lease.py"])
-    monkeypatch.setattr(subprocess, "run", None)
-    assert changed.main(["--list"]) == 0
-    assert "tests/unit/tjworker/test_lease.py" in capsys.readouterr().out

@@ -10,7 +10,6 @@ import pytest
 
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
-from tjworker import settings
 from tjworker.api.kinds import KINDS, KNOWN_KINDS
 from tjworker.base import JsonDict
 from tjworker.kube import rbac
@@ -18,22 +17,6 @@ from tjworker.kube.resources import RESOURCES, Process
 from tjworker.settings import Settings
 
 PAGE = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-
-
-def test_the_page_of_settings_is_current() -> None:
-    assert settings.main(["--check"]) == 0, "run: python -m tjworker.settings"
-
-
-def test_every_setting_is_explained() -> None:
-    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
-
-
-def test_a_stale_page_of_settings_is_noticed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(settings, "markdown", lambda: iter(["# Settings of another version"]))
-    assert settings.main(["--check"]) == 1
-    assert "settings.md is not what tjworker/settings.py says; run `make generate`" in capsys.readouterr().err
 
 
 def test_settings_that_are_named_exist() -> None:
@@ -54,11 +37,6 @@ def test_objects_that_are_named_exist() -> None:
     named = set(re.findall(r"(?<![:\w-])tj-[a-z-]+\b", PAGE))
     of_the_reader = {"tj-history"}
     assert named - {"tj-system", "tj-redis-", "tj-tasks"} - of_the_reader <= made
-
-
-def test_files_that_are_named_exist() -> None:
-    for name in re.findall(r"\b(?:k8s|examples|tjworker)/[\w./-]*\w", PAGE):
-        assert (ROOT / name).exists(), name
 
 
 def test_the_variables_of_compose_are_those_of_the_file() -> None:
@@ -133,11 +111,6 @@ def test_each_kind_of_job_is_judged_by_the_tenancy_policies(name: str, part: str
     assert binding == made["ValidatingAdmissionPolicyBinding", "tj-job-templates"] | {"policyName": name}
 
 
-def test_the_threat_model_says_that_guests_are_judged() -> None:
-    said = "With it, every job kind is judged, those of other operators (`TJ_KINDS`) too"
-    assert said in SECURITY
-
-
 def test_no_right_comes_with_the_tenancy_option() -> None:
     for path in (ROOT / "k8s" / "tenancy").glob("*.yaml"):
         kinds = {d.get("kind") for d in yaml.safe_load_all(path.read_text(encoding="utf-8"))}
@@ -162,20 +135,3 @@ def test_an_installation_for_some_namespaces_asks_for_no_right_that_the_whole_on
     some, whole = rights([*rbac.apart(), *rbac.served()]), rights(rbac.cluster_wide())
     assert some
     assert some <= whole
-
-
-USAGE = {
-    "help with the Secrets": (("k8s/secrets.sh", "--help"), 0),
-    "an argument that is unknown": (("k8s/secrets.sh", "certificates"), 2),
-    "help with the certificate": (("k8s/certificates.sh", "-h"), 0),
-    "no folder": (("k8s/certificates.sh",), 2),
-    "no names": (("k8s/certificates.sh", "folder"), 2),
-}
-
-
-@pytest.mark.parametrize(("command", "code"), USAGE.values(), ids=list(USAGE))
-def test_the_scripts_say_how_they_are_used(command: tuple[str, ...], code: int) -> None:
-    done = subprocess.run(["sh", *command], cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
-    said, silent = (done.stderr, done.stdout) if code else (done.stdout, done.stderr)
-    assert (done.returncode, silent) == (code, "")
-    assert f"usage: sh {command[0]} " in said

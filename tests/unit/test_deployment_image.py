@@ -174,10 +174,6 @@ def test_final_stages_run_as_an_unprivileged_user_and_hold_no_tools(stage: str) 
     assert all("--no-index" in command for command in installs)
 
 
-def test_a_plain_build_makes_the_operator() -> None:
-    assert STEPS[-1].stage == "operator"
-
-
 def commands() -> dict[str, list[str]]:
     """What the image is told to run, by itself and by compose and its health checks."""
     found = {f"CMD of {stage}": json.loads(of(stage, "CMD")[-1]) for stage in FINAL_STAGES}
@@ -203,14 +199,3 @@ def test_what_is_started_is_installed(name: str) -> None:
         argv = [str(here / program), words[0] if words[0].startswith("-") else "--help"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_targets_that_compose_builds_exist() -> None:
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-    built = {s["build"]["target"] for s in services.values() if "build" in s}
-    assert built == set(FINAL_STAGES)
-
-
-def test_python_is_one_that_the_project_supports() -> None:
-    defaults = [s.rest for s in STEPS if s.word == "ARG" and "=" in s.rest]
-    assert defaults == ["PYTHON=python:3.11-slim", "REQUIREMENTS=runtime"]

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
-from tests.unit.test_deployment_image import STEPS, of
+from tests.unit.test_deployment_image import of
 from tjworker.beat import TICK_LIMIT_SECONDS
 from tjworker.telemetry.worker_health import LOOP_LIMIT_SECONDS
 
@@ -76,75 +76,10 @@ TIMES: dict[tuple[str, str], tuple[int, int, int, int]] = {
 }
 
 
-def test_how_often_and_how_patiently_each_is_probed() -> None:
-    """What is left out is Kubernetes' own default."""
-    found = {
-        (name, kind): tuple(
-            probe.get(field, default)
-            for field, default in (
-                ("initialDelaySeconds", 0),
-                ("periodSeconds", 10),
-                ("timeoutSeconds", 1),
-                ("failureThreshold", 3),
-            )
-        )
-        for name, container in CONTAINERS.items()
-        for kind, probe in container.items()
-        if kind.endswith("Probe")
-    }
-    assert found == TIMES
-    assert not any("successThreshold" in str(container) for container in CONTAINERS.values())
-
-
 @pytest.mark.parametrize(("name", "limit_seconds"), [("worker", LOOP_LIMIT_SECONDS), ("beat", TICK_LIMIT_SECONDS)])
 def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds: float) -> None:
     _, period, timeout, failures = TIMES[name, "livenessProbe"]
     assert limit_seconds + (period + timeout) * failures <= 180
-
-
-RARE = {"interval": "30s", "timeout": "10s", "start_period": "60s"}
-"""Often enough for whoever looks; nothing waits for these services to be healthy."""
-OFTEN = {"interval": "5s", "timeout": "20s", "start_period": "180s"}
-"""Others wait for them; `up` fails when the start period is over and a check has failed."""
-CHECKS: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("watcher", "worker", "beat", "reporter", "page", "flower"), RARE),
-    **dict.fromkeys(("redis", "localcluster"), OFTEN),
-}
-ASKS = {**dict.fromkeys(("watcher", "worker", "beat", "reporter", "page"), "8080/readyz"), "flower": "5555/healthcheck"}
-
-
-def test_the_health_checks_of_compose() -> None:
-    said = {name: dict(service["healthcheck"]) for name, service in SERVICES.items() if "healthcheck" in service}
-    asked = {name: check.pop("test") for name, check in said.items()}
-    assert said == CHECKS
-    for name, what in ASKS.items():
-        port, _, path = what.partition("/")
-        code = f"import socket; c = socket.create_connection('127.0.0.1:{port}'.split(':'), 5)"
-        code += rf"; c.sendall(b'GET /{path} HTTP/1.0\r\n\r\n'); assert b' 200 ' in c.recv(64)"
-        assert asked[name] == ["CMD", "python", "-ISc", code], name
-    assert asked["localcluster"][-3:] == ["get", "--raw", "/readyz"]
-
-
-# -- what each may use -----------------------------------------------------------------------------
-USES: dict[str, tuple[str, str, str]] = {
-    # CPU and memory asked for, and most memory
-    "watcher": ("100m", "128Mi", "1Gi"),
-    "worker": ("200m", "256Mi", "1Gi"),
-    "beat": ("10m", "96Mi", "256Mi"),
-    "flower": ("20m", "128Mi", "512Mi"),
-    "reporter": ("50m", "96Mi", "512Mi"),
-    "redis": ("100m", "64Mi", "1600Mi"),
-}
-
-
-def test_what_each_asks_for_and_may_use() -> None:
-    found = {}
-    for name, container in CONTAINERS.items():
-        requests, limits = container["resources"]["requests"], container["resources"]["limits"]
-        found[name] = (requests["cpu"], requests["memory"], limits["memory"])
-        assert limits.keys() == {"memory"}, f"{name}: a limit of CPU slows it down just when there is much to do"
-    assert found == USES
-    assert SERVICES["redis"]["mem_limit"] == "1600m"
 
 
 def test_what_redis_keeps_has_room_for_a_file_that_is_written_anew() -> None:
@@ -226,27 +161,6 @@ def test_each_container_has_a_folder_of_its_own_to_write_to_and_no_more() -> Non
     assert not any("content" in config for config in COMPOSE["configs"].values())
 
 
-# -- the image -------------------------------------------------------------------------------------
-@pytest.mark.parametrize("stage", ["operator", "local"])
-def test_the_environment_of_an_image(stage: str) -> None:
-    """Nothing is written beside the code, a log line is shown when it is said, and HOME can be written to."""
-    told = dict(word.split("=", 1) for step in of(stage, "ENV") for word in step.split())
-    assert {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1", "HOME": TMP}.items() <= told.items()
-    assert not any(re.search("PASSWORD|KEY|TOKEN|REDIS_URL", name) for name in told)
-    assert of(stage, "WORKDIR")[-1] == "/app"
-    assert not of(stage, "ENTRYPOINT"), "compose and k8s name whole commands"
-    assert not of(stage, "EXPOSE")
-    assert not of(stage, "VOLUME")
-
-
-def test_the_user_is_changed_after_all_that_root_does_and_before_the_command() -> None:
-    for stage in ("operator", "local"):
-        words = [step.word for step in STEPS if step.stage == stage]
-        assert words[-2:] == ["USER", "CMD"], stage
-        assert words.count("USER") == words.count("CMD") == 1
-    assert not [step for step in STEPS if step.word == "ADD"], "it unpacks, and fetches"
-
-
 @pytest.mark.parametrize(("stage", "source"), [("operator", "wheels"), ("local", "wheels-local")])
 def test_what_an_image_installs_comes_from_its_own_wheels_and_stays_out_of_its_layers(stage: str, source: str) -> None:
     (install,) = [step for step in of(stage, "RUN") if "pip install" in step]
@@ -274,15 +188,6 @@ def test_all_name_the_same_version_and_no_image_of_a_stranger() -> None:
     for name, container in CONTAINERS.items():
         assert container["image"] == ("valkey/valkey" if name == "redis" else "trainingjob-operator.invalid/operator")
         assert "imagePullPolicy" not in container
-
-
-def test_every_build_takes_the_same_python() -> None:
-    for name, service in SERVICES.items():
-        if "build" in service:
-            assert service["build"]["args"] == {"PYTHON": "${PYTHON_IMAGE:-python:3.11-slim}"}, name
-            assert service["build"]["context"] == "."
-    froms = [step.rest.split() for step in STEPS if step.word == "FROM"]
-    assert {rest[0] for rest in froms} - {rest[2] for rest in froms} == {"${PYTHON}"}
 
 
 # -- how many --------------------------------------------------------------------------------------

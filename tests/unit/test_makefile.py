@@ -46,22 +46,6 @@ def test_clean_takes_away_what_a_stack_that_has_ended_left(project: Path) -> Non
     assert sorted(path.name for path in project.iterdir()) == ["Makefile"]
 
 
-def test_clean_works_without_an_environment(project: Path) -> None:
-    shutil.rmtree(project / ".venv")
-    done = clean(project)
-    assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in project.iterdir()) == ["Makefile"]
-
-
-@pytest.mark.xdist_group("kept")
-def test_tests_of_one_group_run_on_one_worker(request: pytest.FixtureRequest) -> None:
-    """They share what is slow to make: a whole stack. Pytest and pytest-xdist agree on groups by the names of tests;
-    with versions that do not know each other every worker makes its own, silently."""
-    if not getattr(request.config.option, "loadgroup", False):
-        pytest.skip("groups count with `-n 2 --dist loadgroup`, as `make test` runs")
-    assert request.node.nodeid.endswith("@kept")
-
-
 PYTHON_WITHOUT_NETWORK = """#!/bin/sh
 case "$*" in
   "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
@@ -100,26 +84,3 @@ def test_a_set_up_without_a_network_says_what_it_needs_and_is_not_taken_for_done
         assert "PIP_INDEX_URL" in done.stderr
         assert "run the same command again" in done.stderr
         assert not (tmp_path / ".venv" / ".stamp").exists()
-
-
-PYTHON_THAT_INSTALLS = """#!/bin/sh
-case "$*" in
-  "-m venv .venv") mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
-  *"pip install"*"--require-hashes"*)
-    echo "Collecting a==1 (from -r requirements/dev.txt (line 1))"; echo "  Using cached a-1-py3-none-any.whl (9 kB)"
-    echo "Collecting b==1 (from -r requirements/dev.txt (line 2))"
-    echo "Installing collected packages: b, a"; echo "Successfully installed a-1 b-1" ;;
-esac
-"""
-
-
-def test_a_set_up_shows_each_stage_and_a_dot_for_each_package(tmp_path: Path) -> None:
-    done = set_up(tmp_path, PYTHON_THAT_INSTALLS)
-    assert done.returncode == 0, done.stderr
-    told = [line for line in done.stdout.splitlines() if "with" not in line]
-    assert [line.partition(" packages ")[2] for line in told if " packages " in line] == [".."]
-    assert [line.removeprefix("set-up: ") for line in told if " packages " not in line] == [
-        "installing them (a minute or so)",
-        "installing the project",
-        ".venv is ready",
-    ]

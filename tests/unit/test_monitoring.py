@@ -11,7 +11,7 @@ import pytest
 from tests.integration.manifests import render
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
-from tests.support.promql import MONITORING, OF_THE_TARGET, Asked, asked, dashboard, expressions, panels, rules
+from tests.support.promql import MONITORING, OF_THE_TARGET, asked, dashboard, expressions, rules
 from tjworker.telemetry import metrics
 from tjworker.telemetry.metrics import TABLE, Counter, Histogram
 
@@ -33,18 +33,6 @@ def test_an_expression_asks_for_what_is_declared(where: str) -> None:
         assert one.series in LABELS, f"{where}: no process shows {one.series}"
         strange = one.labels - LABELS[one.series] - OF_THE_TARGET
         assert not strange, f"{where}: {one.series} has no label {strange}"
-
-
-READ = {
-    "a sum by a label": ('sum by (cause) (rate(a_total{x="1"}[5m]))', {Asked("a_total", frozenset({"cause", "x"}))}),
-    "two sides": ("a / (b > 0) or absent(c == 1)", {Asked(name, frozenset()) for name in "abc"}),
-    "a quantile": ("histogram_quantile(0.9, sum by (le) (rate(s_bucket[5m])))", {Asked("s_bucket", frozenset({"le"}))}),
-}
-
-
-@pytest.mark.parametrize(("expression", "want"), READ.values(), ids=READ)
-def test_how_expressions_are_read(expression: str, want: set[Asked]) -> None:
-    assert asked(expression) == want
 
 
 def test_what_prometheus_would_refuse_is_no_expression() -> None:
@@ -78,13 +66,6 @@ def test_an_alert_says_what_to_do(rule: dict[str, Any]) -> None:
 
 def test_the_page_names_no_alert_that_there_is_not() -> None:
     assert set(re.findall(r"^(?:\| \[`|### )(Tj\w+)", PAGE, re.MULTILINE)) == {rule["alert"] for rule in rules()}
-
-
-def test_a_legend_names_labels_that_are_left() -> None:
-    for panel in panels():
-        for target in panel["targets"]:
-            kept = {label for one in asked(target["expr"]) for label in one.labels}
-            assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= kept, panel["title"]
 
 
 def test_a_dashboard_shows_the_one_operator_whose_namespace_is_chosen() -> None:

@@ -21,10 +21,6 @@ DATA = [
 ]
 
 
-def test_there_is_some() -> None:
-    assert {"record_words.txt", "apply.lua", "py.typed"} <= {path.name for path in DATA}
-
-
 @pytest.mark.parametrize("path", DATA, ids=lambda path: str(path.relative_to(ROOT)))
 def test_data_of_a_package_goes_into_the_wheel(path: Path) -> None:
     assert any(map(path.match, PATTERNS)), PATTERNS

@@ -68,10 +68,6 @@ def test_pages_are_reached_from_the_readme() -> None:
     assert {str(page.relative_to(ROOT)) for page in PAGES if page not in seen} == set()
 
 
-def test_the_readme_is_read_in_one_sitting() -> None:
-    assert len(README.splitlines()) <= 120
-
-
 def test_the_readme_has_every_command() -> None:
     table = "\n".join(line for line in README.splitlines() if line.startswith("| `tj "))
     assert re.findall(r"`tj (\w+)", table) == list(COMMANDS)

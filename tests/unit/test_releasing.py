@@ -34,14 +34,6 @@ def test_an_image_is_named_by_its_tag_or_its_digest(text: str) -> None:
     assert read_image(text) == IMAGES[text]
 
 
-@pytest.mark.parametrize(
-    "text", ["registry.example.com/ml/operator", "operator:1", "a.example/b@sha256:12", "a/b: c", ""]
-)
-def test_any_other_is_refused_since_it_would_be_another_one_tomorrow(text: str) -> None:
-    with pytest.raises(ReleaseError, match="NAME:TAG nor NAME@sha256:DIGEST"):
-        read_image(text)
-
-
 def test_manifests_name_the_images_of_the_release_and_no_other() -> None:
     images = {OPERATOR: Image("registry.example.com/ml/operator", digest=DIGEST), "valkey/valkey": Image("r.io/v", "9")}
     documents = list(yaml.safe_load_all(manifest("install-with-page.yaml", images)))

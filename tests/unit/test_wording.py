@@ -9,14 +9,11 @@ from tests.support.wording import ROOMS, find_old_manner
 
 FOUND: dict[str, tuple[str, str, int]] = {
     "a docstring": ("a.py", '"""Nobody waits."""\n', 1),
-    "a later line of the file": ("a.py", 'x = 1\n\n\ndef f() -> None:\n    """It is told."""\n', 1),
     "a docstring without a subject": ("a.py", '"""Of the plan."""\n', 1),
     "the description of a field": ("a.py", 'class A:\n    x = 1\n    """Whoever asks."""\n', 1),
     "a comment": ("a.py", "x = 1  # it stands there\n", 1),
     "a message": ("a.py", 'raise ValueError("nobody knows")\n', 1),
     "a name": ("a.py", "told = 1\n", 1),
-    "a comment of a script": ("a.lua", "local x = 1 -- as of ours\n", 1),
-    "two places": ("a.py", "# made anew, beside it\n", 2),
     "a part of a name is no word": ("a.py", "standing = too_told = 1\n", 0),
     "a name of code in a docstring": ("a.py", '"""See `told`."""\n', 0),
     "a string of one word is data": ("a.py", 'KEY = "told"\n', 0),

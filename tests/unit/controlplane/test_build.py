@@ -15,7 +15,7 @@ from controlplane import toolchain
 from controlplane.binaries import cached
 from controlplane.build import build
 from controlplane.errors import BuildError
-from controlplane.releases import NAMES, kubelet, release
+from controlplane.releases import NAMES, release
 from tests.support.paths import ROOT
 from tests.support.waiting import until
 
@@ -44,10 +44,6 @@ def _write(go: Path, *, version: str = "go1.99.1", build: str = "") -> None:
     go.chmod(0o755)
 
 
-def _calls(go: Path, verb: str) -> int:
-    return sum(line.startswith(verb) for line in go.with_name("calls").read_text().splitlines())
-
-
 def test_a_build_makes_every_program_and_a_second_does_nothing(go: Path) -> None:
     _write(go)
     said: list[str] = []
@@ -58,20 +54,6 @@ def test_a_build_makes_every_program_and_a_second_does_nothing(go: Path) -> None
     assert build(release(), said.append) == folder
     assert go.with_name("calls").read_text() == before
     assert any("kube-apiserver" in line for line in said)
-
-
-def test_a_build_of_a_nodes_programs_makes_them_alone_and_leaves_the_control_plane(go: Path) -> None:
-    _write(go)
-    plane = build(release(), lambda _: None)
-    folder = build(kubelet(), lambda _: None)
-    assert sorted(f.name for f in folder.iterdir()) == ["kube-proxy", "kubelet"]
-    assert sorted(f.name for f in plane.iterdir()) == sorted(NAMES)
-
-
-def test_the_servers_are_told_their_version(go: Path) -> None:
-    _write(go)
-    build(release("1.34"), lambda _: None)
-    assert "gitVersion=v1.34.3" in go.with_name("calls").read_text()
 
 
 def test_a_failed_build_says_why_and_leaves_nothing_that_looks_whole(go: Path) -> None:

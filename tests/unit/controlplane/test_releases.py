@@ -9,22 +9,8 @@ from pathlib import Path
 import pytest
 
 from controlplane import binaries
-from controlplane.errors import BuildError
 from controlplane.releases import DEFAULT, MODULES, NEEDED, PROGRAMS, SUPPORTED, Program, Release, kubelet, release
 from tests.support.paths import ROOT
-
-ROWS = {"": "1.36.3", "1.36": "1.36.3", "1.36.3": "1.36.3", "v1.34.3": "1.34.3", "1.34": "1.34.3"}
-
-
-@pytest.mark.parametrize(("asked", "want"), ROWS.items())
-def test_a_release_by_its_name(asked: str, want: str) -> None:
-    assert release(asked).version == want
-
-
-@pytest.mark.parametrize("asked", ["1.35", "1.36.4", "latest", "1"])
-def test_an_unknown_release_is_refused_with_those_that_there_are(asked: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(", ".join(SUPPORTED))):
-        release(asked)
 
 
 @pytest.mark.parametrize("version", SUPPORTED)
@@ -35,11 +21,6 @@ def test_the_modules_pin_what_the_release_says(version: str) -> None:
     for program in PROGRAMS:
         assert program.package in (Release(version).folder(program) / "go.mod").read_text()
         assert (Release(version).folder(program) / "go.sum").exists()
-
-
-def test_releases_share_no_cache() -> None:
-    keys = [kubelet().cache_key, *(release(v).cache_key for v in SUPPORTED)]
-    assert len(set(keys)) == len(keys)
 
 
 @pytest.mark.parametrize("program", kubelet().programs, ids=lambda program: program.name)
@@ -65,15 +46,6 @@ def test_the_assets_go_first_and_the_cache_fills_what_they_lack(tmp_path: Path) 
     found = binaries.locate(release(), env)
     assert (found["etcd"], found["kube-scheduler"]) == (mine, ours / "kube-scheduler")
     assert binaries.missing(release(), env) == []
-
-
-def test_nothing_built_is_told_by_name(tmp_path: Path) -> None:
-    assert binaries.missing(release(), {binaries.CACHE: str(tmp_path)}) == list(NEEDED)
-
-
-def test_assets_that_are_no_folder_are_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(BuildError, match=r"KUBEBUILDER_ASSETS=.*gone is no folder"):
-        binaries.locate(release(), {binaries.ASSETS: str(tmp_path / "gone")})
 
 
 def test_the_cache_is_in_the_project_and_ignored_by_git() -> None:

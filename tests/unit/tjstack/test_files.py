@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.waiting import until
-from tjstack import lock, logfile, probes, processes
+from tjstack import lock, logfile, probes
 from tjstack.paths import StatePaths
 from tjworker.cli.errors import UserError
 
@@ -28,13 +27,6 @@ def test_a_log_that_is_too_long_moves_aside_and_its_writer_goes_on(tmp_path: Pat
         os.close(writer)
     assert log.read_text() == "new line\n"
     assert log.with_name("a.log.1").read_text().startswith("old line\n")
-
-
-def test_the_tail_of_a_log_is_its_last_lines_and_nothing_for_a_log_that_is_not_there(tmp_path: Path) -> None:
-    log = tmp_path / "a.log"
-    assert logfile.tail(log) == []
-    log.write_text("1\n2\n3\n")
-    assert logfile.tail(log, lines=2) == ["2", "3"]
 
 
 def test_a_probe_of_a_log_does_not_believe_what_an_earlier_process_wrote(tmp_path: Path) -> None:
@@ -83,26 +75,3 @@ def test_an_owner_that_was_killed_and_that_its_parent_has_not_reaped_is_no_owner
             lock.take(paths).close()
     finally:
         zombie.wait()
-
-
-def test_git_sees_nothing_of_a_state_folder_whatever_its_name(tmp_path: Path) -> None:
-    paths = StatePaths(tmp_path / ".tj2")
-    lock.take(paths).close()
-    paths.kubeconfig.write_text("a token")
-    for command in (["init", "--quiet"], ["add", "--all"]):
-        subprocess.run(["git", *command], cwd=tmp_path, check=True, env={**os.environ, "HOME": str(tmp_path)})
-    seen = subprocess.run(["git", "ls-files"], cwd=tmp_path, check=True, capture_output=True, text=True)
-    assert seen.stdout == ""
-
-
-def test_a_mark_belongs_to_its_own_folder(tmp_path: Path) -> None:
-    ours, beside = StatePaths(tmp_path / "a"), StatePaths(tmp_path / "a#b")
-    sleeper = subprocess.Popen(
-        [sys.executable, "-S", "-c", "import time; time.sleep(60)"], env={processes.MARKER: str(beside.root)}
-    )
-    try:
-        until("it is marked", lambda: [p.pid for p in processes.of_stack(beside)] == [sleeper.pid])
-        assert processes.of_stack(ours) == [], "a folder whose name begins alike is another folder"
-    finally:
-        sleeper.kill()
-        sleeper.wait()

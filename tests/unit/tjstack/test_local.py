@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,8 +18,3 @@ def test_a_package_of_the_workbench_that_is_not_installed_is_named_with_the_comm
     for package in ("in_a_checkout", "nowhere_at_all"):
         with pytest.raises(UserError, match=rf"{package} is not installed.*pip install ./{package}"):
             check_installed(package)
-
-
-def test_what_make_sets_up_is_installed() -> None:
-    check_installed("controlplane")
-    assert "controlplane" not in sys.modules or sys.modules["controlplane"].__file__

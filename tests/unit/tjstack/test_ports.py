@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tjstack.ports import Claims, is_free
+from tjstack.ports import Claims
 from tjworker.cli.errors import UserError
 
 
@@ -41,10 +41,6 @@ def test_a_usual_port_that_is_taken_gives_way_and_says_so(claims: Claims, taken:
     assert note == f"port {taken} is taken: Flower listens on {port} (choose one with --flower-port PORT)"
 
 
-def test_a_free_usual_port_is_taken_without_a_word(claims: Claims, free: int) -> None:
-    assert claims.choose("Flower", "--flower-port", None, free) == (free, "")
-
-
 def test_two_services_never_get_the_same_port(claims: Claims, free: int) -> None:
     assert claims.choose("Redis", "--redis-port", free, 0) == (free, "")
     assert claims.choose("Flower", "--flower-port", None, free)[0] != free
@@ -62,9 +58,3 @@ def test_two_stacks_that_start_together_never_get_the_same_port_though_none_list
     claims.__exit__(None, None, None)
     with Claims() as later:
         assert later.choose("Flower", "--flower-port", None, free) == (free, ""), "a stack that has ended holds none"
-
-
-def test_a_service_without_a_usual_port_gets_a_free_one_without_a_word(claims: Claims) -> None:
-    port, note = claims.choose("Redis", "--redis-port", None, 0)
-    assert is_free(port)
-    assert note == ""

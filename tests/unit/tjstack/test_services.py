@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.paths import ROOT
-from tjstack import probes, services
+from tjstack import services
 from tjstack.paths import StatePaths
 from tjstack.services import Service, StackOptions, StackPlan
 
@@ -53,16 +52,6 @@ def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_
     urls = {name: service.env.get("TJ_REDIS_URL") for name, service in made.items()}
     assert {name for name, url in urls.items() if url == TASKS} == {"beat", "flower"}
     assert {urls[name] for name in ("watcher", "worker1", "worker2")} == {REDIS}
-
-
-def test_flower_only_shows_and_answers_to_the_names_of_this_machine(tmp_path: Path) -> None:
-    flower = build(tmp_path)["flower"]
-    assert flower.argv[1:] == ("-m", "tjstack.flower", "--address=127.0.0.1", "--port=2")
-    assert flower.env["FLOWER_READ_ONLY"] == "true"
-
-
-def test_who_wants_flowers_buttons_says_so(tmp_path: Path) -> None:
-    assert build(tmp_path, FLOWER_READ_ONLY="false")["flower"].env["FLOWER_READ_ONLY"] == "false"
 
 
 def test_no_two_processes_of_one_machine_are_given_the_same_port(tmp_path: Path) -> None:
@@ -139,45 +128,6 @@ def test_the_operators_processes_speak_to_the_stacks_cluster_whatever_the_shell_
         assert env["TJ_NAMESPACES"] == "a", "other settings are the user's"
 
 
-COMMANDS = {
-    "watcher": ("watcher",),
-    "worker1": (
-        "celery",
-        "-A",
-        "tjworker.app",
-        "worker",
-        "-n",
-        "worker1@%h",
-        "--concurrency",
-        "1",
-        "--pool",
-        "prefork",
-        "-E",
-    ),
-    "worker2": (
-        "celery",
-        "-A",
-        "tjworker.app",
-        "worker",
-        "-n",
-        "worker2@%h",
-        "--concurrency",
-        "1",
-        "--pool",
-        "prefork",
-        "-E",
-    ),
-    "beat": ("celery", "-A", "tjworker.app", "beat"),
-}
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_what_is_run(name: str, tmp_path: Path) -> None:
-    service = build(tmp_path)[name]
-    assert service.argv == (sys.executable, "-m", *COMMANDS[name])
-    assert (service.cwd, service.one_shot) == (tmp_path, False)
-
-
 def test_the_crds_of_the_kinds_that_are_served_are_applied_once(tmp_path: Path) -> None:
     crds = build(tmp_path, TJ_KINDS="tfjobs.kubeflow.org, pytorchjobs.kubeflow.org")["crds"]
     files = [Path(path).relative_to(tmp_path / "k8s") for path in crds.argv if path.startswith(str(tmp_path / "k8s"))]
@@ -185,31 +135,6 @@ def test_the_crds_of_the_kinds_that_are_served_are_applied_once(tmp_path: Path) 
     assert [str(file) for file in files] == ["crds", *kinds]
     assert crds.argv.count("-f") == 3
     assert crds.one_shot
-
-
-def test_the_crds_of_all_kinds_are_applied_by_one_word(tmp_path: Path) -> None:
-    crds = build(tmp_path, TJ_KINDS="all")["crds"]
-    assert {Path(path).parent.name for path in crds.argv if path.endswith("crd.yaml")} == {
-        path.name for path in (ROOT / "k8s" / "kinds").iterdir()
-    }
-
-
-def test_each_has_time_to_stop(tmp_path: Path) -> None:
-    assert all(service.stop_seconds >= 3 for service in build(tmp_path, own_redis=True).values())
-
-
-# -- what ready means ------------------------------------------------------------------------------
-SAID: dict[str, tuple[bytes, bool]] = {
-    "it leads and has everything": (b'{"leading": true, "synced": true}', True),
-    "it stands by": (b'{"leading": false, "synced": true}', False),
-    "it lists": (b'{"leading": true, "synced": false}', False),
-    "something else": (b"[]", False),
-}
-
-
-@pytest.mark.parametrize(("body", "want"), SAID.values(), ids=SAID.keys())
-def test_a_watcher_that_is_alone_must_lead(body: bytes, want: bool) -> None:
-    assert probes.leads(body) is want
 
 
 def test_the_page_reads_as_a_user_of_its_own_on_loopback_and_links_to_flower(tmp_path: Path) -> None:

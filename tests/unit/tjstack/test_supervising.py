@@ -67,25 +67,6 @@ class Lives:
         asyncio.run(run())
 
 
-WAITS: dict[str, tuple[list[float], list[float]]] = {
-    "one that dies at once waits longer each time": ([1] * 5, [0.2, 0.4, 0.8, 1.6, 3.2]),
-    "and never longer than ten seconds": ([1] * 9, [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10]),
-    "one that has lived begins anew": ([1, 1, 1, 30, 1], [0.2, 0.4, 0.8, 0.2, 0.4]),
-    "half a minute is a life": ([1, 29.9, 30], [0.2, 0.4, 0.2]),
-}
-
-
-@pytest.mark.parametrize(("lives", "want"), WAITS.values(), ids=WAITS.keys())
-def test_how_long_a_service_that_was_ready_once_waits(
-    lives: list[float], want: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    played = Lives(lives)
-    played.play(tmp_path, monkeypatch, ready=True)
-    assert played.waits == pytest.approx(want)
-    assert played.result is None, "it is never given up"
-    assert f"starts again in {want[-1]:g} s" in played.said[-1]
-
-
 def test_what_cannot_start_ends_the_stack_at_its_third_death(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     played = Lives([1] * 9)
     played.play(tmp_path, monkeypatch, ready=False)

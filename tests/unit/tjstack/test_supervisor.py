@@ -19,7 +19,6 @@ from tests.support.tiers import one_in
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjstack import processes
 from tjstack.paths import StatePaths
-from tjstack.supervisor import describe_exit
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -96,7 +95,6 @@ class Stop:
 STOPS: dict[str, Stop] = {
     "Ctrl-C stops everything and gives the shell's code for it": Stop(signal.SIGINT, 130),
     "SIGTERM stops everything and is no failure": Stop(signal.SIGTERM, 0),
-    "a closed terminal stops everything": Stop(signal.SIGHUP, 0),
     "a service that ignores SIGTERM and has a child in a session of its own goes too": Stop(
         signal.SIGTERM, 0, "stubborn"
     ),
@@ -114,13 +112,6 @@ def test_an_orderly_stop_leaves_nothing(sentence: str, toy: Callable[..., Toy]) 
     assert stack.left() == []
     assert "nothing of this stack runs any more" in stack.output
     assert not stack.paths.pids.exists()
-
-
-def test_services_start_in_order_each_after_what_it_needs_is_ready(toy: Callable[..., Toy]) -> None:
-    stack = toy()
-    stack.says("READY")
-    lines = [line for line in stack.output.splitlines() if re.search(r"is (ready|done)|READY", line)]
-    assert [line.split()[0] for line in lines] == ["base", "task", "top", "READY"]
 
 
 @pytest.mark.long
@@ -171,14 +162,6 @@ def test_a_service_that_cannot_start_ends_the_stack_with_its_own_words(toy: Call
 
 
 @pytest.mark.long
-def test_a_program_that_is_not_there_ends_the_stack_with_its_name(toy: Callable[..., Toy]) -> None:
-    stack = toy("missing")
-    assert stack.process.wait(timeout=PATIENCE_SECONDS) == 1
-    assert "missing | cannot start /no/such/program: No such file or directory" in stack.output
-    assert stack.left() == []
-
-
-@pytest.mark.long
 def test_a_service_whose_predecessor_dies_before_it_was_ever_ready_waits_for_it(toy: Callable[..., Toy]) -> None:
     """Else the CRDs, applied to an API server that has just been killed, end the whole stack within a second."""
     stack = toy("fragile")
@@ -189,13 +172,6 @@ def test_a_service_whose_predecessor_dies_before_it_was_ever_ready_waits_for_it(
         "task is done",
         "READY",
     ]
-
-
-@pytest.mark.long
-def test_the_result_of_the_body_is_the_result_of_the_stack(toy: Callable[..., Toy]) -> None:
-    stack = toy("short")
-    assert stack.process.wait(timeout=PATIENCE_SECONDS) == 7
-    assert stack.left() == []
 
 
 @pytest.mark.long  # `make test` kills a whole stack so: tests/e2e/test_whole_life.py
@@ -255,16 +231,3 @@ def test_a_killed_warden_is_replaced(toy: Callable[..., Toy]) -> None:
     until("another one waits", lambda: stack.wardens() not in ([], [first]))
     stack.kill()
     until("it has ended everything", lambda: stack.left() == [])
-
-
-EXITS: dict[str, tuple[int, str]] = {
-    "an exit code": (3, "ended with exit code 3"),
-    "a clean end is told as well": (0, "ended with exit code 0"),
-    "a signal has its name": (-9, "was ended by SIGKILL"),
-    "an unknown signal has its number": (-250, "was ended by signal 250"),
-}
-
-
-@pytest.mark.parametrize(("returncode", "want"), EXITS.values(), ids=list(EXITS))
-def test_exits_in_words(returncode: int, want: str) -> None:
-    assert describe_exit(returncode) == want

@@ -96,22 +96,6 @@ def test_killed_servers_go_on_where_they_were(tmp_path: Path) -> None:
     assert job.exit_codes["trainer-0"] == [0], "trainers wait for servers, they do not die of it"
 
 
-def test_an_accuracy_below_the_target_fails_the_job() -> None:
-    play = Played("--epochs=1", "--target=1.0", shard_seconds=0)
-    with play.job:
-        assert play.end() == 1
-    assert play.said("is below the target of 1.0")()
-    assert play.accuracy() < 1
-
-
-def test_a_wrong_option_or_a_missing_variable_is_told_in_one_line() -> None:
-    play = Played("--epochs=0")
-    with play.job:
-        assert play.end() == 2
-    assert play.said(r"--epochs is 0: it must be above 0")()
-    assert not play.said("Traceback")()
-
-
 @pytest.mark.long
 def test_a_trainer_that_falls_silent_loses_its_shard_and_one_that_waits_does_not() -> None:
     play = Played("--epochs=5", "--target=0.9", "--lease-seconds=8", shard_seconds=0.06)

@@ -34,20 +34,6 @@ def test_the_gradient_is_what_a_small_step_does_to_the_loss() -> None:
         assert got == pytest.approx(want, rel=1e-3, abs=1e-6), f"{name}, seed {seed}"
 
 
-def test_cut_and_join_are_inverse() -> None:
-    blocks = model.initial_parameters(3)
-    assert list(blocks) == model.block_names()
-    again = model.cut(model.join(blocks))
-    for name, array in blocks.items():
-        np.testing.assert_array_equal(array, again[name])
-
-
-@pytest.mark.parametrize("servers", [1, 2, 3])
-def test_every_server_holds_some_blocks_and_each_block_has_one_owner(servers: int) -> None:
-    owners = [model.owner(name, servers) for name in model.block_names()]
-    assert set(owners) == set(range(servers))
-
-
 def test_learning_from_each_shard_once_per_epoch_tells_digits_apart() -> None:
     train, test = data.load()
     store = Store()
@@ -71,19 +57,6 @@ def test_the_test_set_is_a_fifth_of_each_digit_and_its_rows_are_nowhere_else() -
     assert sum(row.tobytes() in seen for row in test.pixels) == 0
 
 
-@pytest.mark.parametrize("found", [True, False], ids=["its file is where it was", "it keeps it elsewhere"])
-def test_the_digits_are_those_that_scikit_learn_loads(found: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sklearn.datasets import load_digits  # takes two seconds, of each process that collects the tests
-
-    raw = load_digits()
-    if not found:
-        monkeypatch.setattr(data.importlib.util, "find_spec", lambda _: None)  # type: ignore[attr-defined]
-    pixels, digits = data._rows()
-    assert (pixels == raw.data).all()
-    assert (digits == raw.target).all()
-    assert (pixels.dtype.name, digits.dtype.name) == ("uint8", "uint8")
-
-
 def test_each_row_is_in_one_shard_of_an_epoch_and_another_master_deals_the_same() -> None:
     train, _ = data.load()
     numbered = data.Digits(train.pixels, (np.arange(len(train.digits)) % 251).astype(np.uint8))
@@ -95,18 +68,6 @@ def test_each_row_is_in_one_shard_of_an_epoch_and_another_master_deals_the_same(
     np.testing.assert_array_equal(np.sort(epochs[0]), np.sort(numbered.digits))
     np.testing.assert_array_equal(epochs[0], epochs[2])
     assert (epochs[0] != epochs[1]).any()
-
-
-def test_a_stale_gradient_moves_the_parameters_less() -> None:
-    moved = []
-    for staleness in (0, 3, 99):
-        store = Store()
-        store.restore(exported(), 100)
-        before = store.parameters["w2.0"]
-        store.apply({"w2.0": np.ones_like(before)}, seen_version=100 - staleness, learning_rate=0.1)
-        moved.append(float(np.abs(store.parameters["w2.0"] - before).mean()))
-    assert moved[1] == pytest.approx(moved[0] / 2, rel=1e-4)
-    assert moved[2] == pytest.approx(moved[0] / 10, rel=1e-4)
 
 
 BAD_GRADIENTS: dict[str, tuple[dict[str, model.Floats], str]] = {
