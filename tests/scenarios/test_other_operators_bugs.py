@@ -72,7 +72,7 @@ SHOWN: Mapping[str, str] = {
         f"{UNIT}.policies.test_restart_failed.test_every_pod_that_is_deleted_is_counted_however_they_are_seen_to_go"
     ),
     "lists that kill the operator at its start (kuberay#685, kueue#3818)": (
-        "tests.unit.watcher.test_in_process.test_a_new_watcher_finds_what_went_away_while_none_ran"
+        "tests.unit.watcher.test_sweep.test_what_went_away_without_a_watch_is_swept"
     ),
     "a slow start fails its probe (trainer#1693, #1841)": "tests.unit.watcher.test_health.test_judgement",
     "only cluster-wide installs (trainer#759, kuberay#1106)": (

@@ -100,15 +100,6 @@ def test_what_is_no_business_of_the_image_stays_out(path: str) -> None:
     assert ignored(path)
 
 
-def test_every_package_that_the_wheel_holds_is_copied_before_it_is_built() -> None:
-    copied = {source for rest in of("wheels", "COPY") for source in rest.split()[:-1]}
-    assert {"watcher", "tjworker", "beat_schedule.py", "pyproject.toml", "README.md", "LICENSE"} <= copied
-    assert not [
-        source for source in copied if source.startswith(("localcluster", "controlplane", "tjstack"))
-    ]  # what a laptop needs stays out of the operator's image
-    assert "localcluster/src" in {source for rest in of("wheels-local", "COPY") for source in rest.split()[:-1]}
-
-
 def test_every_installation_checks_hashes_or_installs_what_was_built_here() -> None:
     for step in STEPS:
         for command in re.findall(r"pip (?:install|download|wheel)[^&]*", step.rest):
@@ -137,14 +128,6 @@ def test_the_images_hold_the_versions_that_are_tested() -> None:
     always = {pin for pin in pins("runtime.txt") if pin[0] not in conditional}
     assert always <= pins("local.txt")
     assert always <= pins("history.txt") <= pins("dev.txt") | always
-
-
-def test_what_the_history_in_a_database_needs_is_the_extra_and_no_part_of_the_plain_image() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = {re.split(r"[^A-Za-z0-9._-]", each)[0].lower() for each in project["optional-dependencies"]["history"]}
-    assert needed <= {name for name, _ in pins("history.txt")}
-    assert needed.isdisjoint(name for name, _ in pins("runtime.txt"))
-    assert [s.rest for s in steps("history") if "history.txt" in s.rest and s.word == "COPY"]
 
 
 @pytest.mark.parametrize(

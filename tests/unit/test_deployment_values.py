@@ -7,7 +7,6 @@ A number that is changed for a reason is changed here, too.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -82,12 +81,6 @@ def test_who_hangs_is_started_anew_within_three_minutes(name: str, limit_seconds
     assert limit_seconds + (period + timeout) * failures <= 180
 
 
-def test_what_redis_keeps_has_room_for_a_file_that_is_written_anew() -> None:
-    (claim,) = OWNERS["redis"]["spec"]["volumeClaimTemplates"]
-    assert claim["spec"]["accessModes"] == ["ReadWriteOnce"]
-    assert claim["spec"]["resources"]["requests"] == {"storage": "2Gi"}, "twice what it holds in memory, and some"
-
-
 # -- as whom they run, and who owns what they write ------------------------------------------------
 def test_as_whom_each_runs() -> None:
     own = of("operator", "USER")[-1]
@@ -159,17 +152,6 @@ def test_each_container_has_a_folder_of_its_own_to_write_to_and_no_more() -> Non
     # A config with `content` is copied into the container, which fails where its root file system is read-only.
     assert configs == {("certificates", "/certificates.sh")}
     assert not any("content" in config for config in COMPOSE["configs"].values())
-
-
-@pytest.mark.parametrize(("stage", "source"), [("operator", "wheels"), ("local", "wheels-local")])
-def test_what_an_image_installs_comes_from_its_own_wheels_and_stays_out_of_its_layers(stage: str, source: str) -> None:
-    (install,) = [step for step in of(stage, "RUN") if "pip install" in step]
-    mounts = dict(re.findall(r"--mount=type=bind,from=[\w-]+,source=(\S+),target=(\S+)", install))
-    assert mounts == {"/wheels": "/wheels", "/project": "/project", "/build/requirements": "/requirements"}
-    assert set(re.findall(r"--mount=type=bind,from=([\w-]+),", install)) == {source}
-    wanted = "runtime" if stage == "operator" else "local"
-    assert f"--require-hashes -r /requirements/{wanted}.txt" in install
-    assert install.endswith("pip install --quiet --no-deps --no-index /project/*.whl")
 
 
 # -- names and versions ----------------------------------------------------------------------------

@@ -53,28 +53,6 @@ def test_a_turn_is_over_before_the_next_run_of_the_same_beat_and_keeps_another_b
     assert turn_seconds(period) > 0.5 * period
 
 
-# -- lists and ranges ------------------------------------------------------------------------------
-LISTS = {"kinds": "kind_list", "gpu_resources": "gpu_resource_list", "namespaces": "namespace_list"} | {
-    "namespaces_excluded": "excluded_namespace_list",
-    "gpu_fault_conditions": "gpu_fault_condition_list",
-}
-TEXTS: dict[str, tuple[str, ...]] = {
-    "": (),
-    " ": (),
-    ",": (),
-    "a": ("a",),
-    " a , b ": ("a", "b"),
-    "a,,b,": ("a", "b"),
-    "a,b,a": ("a", "b"),
-}
-
-
-@pytest.mark.parametrize("name", LISTS)
-@pytest.mark.parametrize("text", TEXTS)
-def test_a_list_has_each_name_once_without_blanks(name: str, text: str) -> None:
-    assert getattr(Settings.model_validate({name: text}), LISTS[name]) == TEXTS[text]
-
-
 # -- the operator's own namespace ------------------------------------------------------------------
 @dataclass(frozen=True)
 class Own:

@@ -220,14 +220,6 @@ def test_a_job_that_a_restore_of_etcd_brings_back_lives_in_the_history(sentence:
     assert world.story.moments[-1].phase == "Failed"
 
 
-def test_an_object_of_a_list_that_cannot_be_read_costs_the_others_nothing(world: World) -> None:
-    world.job("ADDED", "Running")
-    odd: list[Any] = [{"metadata": "none"}, {"metadata": {"namespace": "a", "uid": "u"}, "status": 7}]
-    with capture_logs():
-        world.page(*odd, job_object("Running"))
-    assert not world.story.summary.deleted_at
-
-
 def test_an_entry_that_meets_a_bug_of_the_store_costs_the_others_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,33 +249,6 @@ def test_pods_beyond_the_bound_of_a_job_are_counted(world: World) -> None:
         world.pod("DELETED", f"p{number}")
     assert len(world.story.pods) == MOST_PODS
     assert counted("cut") - before == 3
-
-
-def test_while_the_store_is_away_phases_wait_within_a_bound(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_WAITING_MOMENTS", 3)
-    world.store.away = True
-    before = lost()
-    for number in range(6):
-        world.job("MODIFIED" if number else "ADDED", ("Running", "Restarting")[number % 2])
-        world.now += 1
-        world.historian.write()
-    world.store.away = False
-    assert [moment.phase for moment in world.story.moments] == ["Running", "Restarting", "Running"]
-    assert lost() - before == 3
-
-
-def test_while_the_store_is_away_news_waits_and_is_written_whole_afterwards(world: World) -> None:
-    world.store.away = True
-    world.job("ADDED")
-    world.job("MODIFIED", "Running")
-    world.historian.write()
-    world.pod("DELETED", "p0")
-    world.job("DELETED", "Running")
-    world.historian.write()
-    world.store.away = False
-    assert [m.phase for m in world.story.moments] == ["Running"]
-    assert world.story.summary.deleted_at
-    assert len(world.story.pods) == 1
 
 
 def test_news_that_comes_while_a_write_fails_goes_over_what_was_to_be_written(
@@ -401,18 +366,9 @@ def test_a_job_is_kept_from_its_deletion_else_its_end_else_its_last_change_on(wo
     assert [pod["metadata"]["uid"] for pod in world.story.pods] == ["late"]
 
 
-def test_a_history_that_keeps_jobs_for_longer_than_it_keeps_live_ones_keeps_those_as_long() -> None:
-    world = World()
-    world.historian = Historian(world.store, 2 * LIVE_SECONDS, now=lambda: world.now)
-    world.job("ADDED", "Running")
-    assert kept_until(world) == NOW + 2 * LIVE_SECONDS
-
-
 WRITES: dict[str, tuple[list[tuple[str, str]], int]] = {
     "it is new": ([("ADDED", "")], 1),
-    "it was there before the watcher, and nothing is new of it": ([("MODIFIED", "Running")], 0),
     "its phase changes": ([("ADDED", ""), ("MODIFIED", "Running")], 2),
-    "its phase stays": ([("ADDED", "Running"), ("MODIFIED", "Running")], 1),
     "its status changes after its end": ([("ADDED", "Failed"), ("MODIFIED", "Failed")], 2),
     "it is deleted": ([("ADDED", "Running"), ("DELETED", "Running")], 2),
     "it is deleted, and nobody has seen it before": ([("DELETED", "Running")], 1),
@@ -454,31 +410,6 @@ def test_which_pods_of_a_job_are_kept(sentence: str, world: World) -> None:
     assert [pod["metadata"]["uid"] for pod in world.story.pods] == want
     gone = "2023-11-14T22:13:20Z" if kind == "DELETED" else None
     assert [pod["metadata"].get(GONE_AT) for pod in world.story.pods] == [gone] * len(want)
-
-
-def test_pauses_grow_while_the_store_is_away_and_end_with_the_first_write_that_works(world: World) -> None:
-    world.job("ADDED", "Running")
-    world.store.away = True
-    pauses = []
-    for _ in range(8):
-        pauses.append(world.historian._pause_seconds())
-        world.historian.write()
-    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60]
-    world.store.away = False
-    world.historian.write()
-    assert world.historian._pause_seconds() == 1
-
-
-def test_the_end_of_the_watcher_writes_what_waits_and_closes_the_store(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    closed: list[bool] = []
-    monkeypatch.setattr(world.store, "close", lambda: closed.append(True))
-    before = lost()
-    world.job("ADDED", "Running")
-    world.historian.start()
-    world.historian.stop(10.0)
-    assert (len(world.store), closed, lost() - before) == (1, [True], 0)
 
 
 def test_a_job_of_a_real_watch_and_its_pod_reach_the_history() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pytest
 
 from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
 from localcluster.cluster import LocalCluster
@@ -174,19 +173,6 @@ def test_a_quiet_cluster_costs_no_task_no_list_and_no_write() -> None:
         if method == "GET" and not path.startswith(NOT_INSTALLED)
     ]
     assert lists == []
-
-
-@pytest.mark.parametrize("page_size", [1, 500])
-def test_a_new_watcher_finds_what_went_away_while_none_ran(page_size: int) -> None:
-    bench = Bench(page_size=page_size)
-    made = bench.kube.create(AITRAININGJOBS, "default", JOB)
-    pods = [bench.kube.create(PODS, "default", bench.pod(f"digits-trainer-{n}", made)) for n in range(3)]
-    bench.settle()
-    bench.kube.delete(PODS, "default", "digits-trainer-1", uid=pods[1]["metadata"]["uid"], grace_seconds=0)
-    bench.new_watcher()
-    bench.watcher.pump()
-    assert [pod.name for pod in bench.observed()[1].pods] == ["digits-trainer-0", "digits-trainer-2"]
-    assert bench.published == [KEY]
 
 
 def test_an_emptied_redis_is_filled_again() -> None:

@@ -35,26 +35,6 @@ def test_what_a_resumed_watch_gives_after_the_list_is_not_taken(swept: str, monk
     assert "late" not in second.view().children.get(PODS, {})
 
 
-def test_progress_from_before_a_loss_is_not_written_after_it() -> None:
-    """Redis came back older: what a reflector had shown is not all in it. Whoever goes on from there would miss
-    some."""
-    bench = whole()
-    before = bench.store.snapshot()
-    bench.put(AITRAININGJOBS, job(60), position=60)
-    bench.store.restore(before)
-    queue = bench.events
-    bench.put(PODS, pod(70), position=70)
-    assert bench.relists == 1
-    queue.put(WatchEvents(PODS, (pod(71),), 71))
-    queue.put(WatchEvents(AITRAININGJOBS, (job(72),), 72))
-    bench.step()
-    assert bench.store.projection.checkpoint().progress == dict.fromkeys(SOURCES, 50)
-    bench.put(PODS, position=80, listed=True)
-    bench.writer._now = lambda: 10.0
-    bench.step()
-    assert bench.store.projection.checkpoint().progress[PODS] == 80
-
-
 @dataclass(frozen=True, slots=True)
 class Anew:
     """After a first term that saw cluster red up to 50: a list of pods, and whether history began anew with it."""

@@ -17,7 +17,6 @@ from benchmarks.support.inprocess import InProcessWatcher
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.test_in_process import JOB, KEY
 from tests.unit.watcher.test_in_process import Bench as Local
-from tjworker.api.node_requests import decode_node_requests
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.base import Fenced, GroupResource, JobKey, JsonDict
 from tjworker.kube.resources import WATCHED
@@ -106,21 +105,6 @@ def test_once_the_lists_are_in_the_resumed_watches_are_over_and_each_event_comes
     assert bench.pod_names() == ["digits-trainer-0"]
 
 
-def test_sums_of_loads_stay_as_they_were_until_the_list_and_are_right_then() -> None:
-    bench = Bench()
-    node = bench.observed()[1].pods[0].node
-    before = dict(bench.store.projection.cluster().node_requests)
-    for number in range(2):
-        bench.delete_pod(number)
-    watcher = bench.successor()
-    watcher.pump()
-    assert dict(bench.store.projection.cluster().node_requests) == before
-    watcher.lists = True
-    watcher.pump()
-    assert decode_node_requests(before[node]).pods > 0
-    assert node not in bench.store.projection.cluster().node_requests
-
-
 def forget_the_history(bench: Bench) -> None:
     bench.cluster.advance(1000)
 
@@ -182,20 +166,6 @@ def test_where_the_projection_means_nothing_everything_is_listed_at_once(name: s
     assert bench.listed() & FOLLOWED == case.want
     assert bench.following() == set()
     assert bench.pod_names() == ["digits-trainer-0"]
-
-
-def test_a_redis_that_comes_back_older_under_a_resumed_watch_is_listed() -> None:
-    bench = Bench()
-    older = bench.store.snapshot()
-    watcher = bench.successor()
-    watcher.pump()
-    bench.delete_pod(1)
-    watcher.pump()
-    bench.store.restore(older)
-    bench.delete_pod(0)
-    for _ in range(3):
-        watcher.pump()
-    assert (bench.following(), bench.pod_names()) == (set(), [])
 
 
 def test_of_two_watchers_the_older_one_can_write_nothing_more() -> None:

@@ -50,10 +50,6 @@ def env(name: str) -> Callable[[TrainingJob], Any]:
     return find
 
 
-def bounds(job: TrainingJob) -> Any:
-    return job.role("Worker").min_replicas, job.role("Worker").max_replicas
-
-
 def spec(**fields: Any) -> Json:
     return {"spec": fields}
 
@@ -66,29 +62,9 @@ def annotated(name: str, value: str) -> Json:
     return {"metadata": {"annotations": {name: value}}}
 
 
-def template_env(name: str, value: str) -> Json:
-    return spec(pytorchReplicaSpecs={"Worker": role(3, {"env": [{"name": name, "value": value}]})})
-
-
 PAIRS: dict[str, Pair] = {
     "PyTorchJob: nprocPerNode of the spec over that of the elasticPolicy, which is for older manifests": Pair(
         PYTORCH, ONE, spec(nprocPerNode="4"), elastic(nProcPerNode=2), env("PET_NPROC_PER_NODE"), (None, "4", "2", "4")
-    ),
-    "and a word over a number": Pair(
-        PYTORCH,
-        ONE,
-        spec(nprocPerNode="gpu"),
-        elastic(nProcPerNode=2),
-        env("PET_NPROC_PER_NODE"),
-        (None, "gpu", "2", "gpu"),
-    ),
-    "PyTorchJob: the template's own variable over nprocPerNode": Pair(
-        PYTORCH,
-        ONE,
-        template_env("PET_NPROC_PER_NODE", "1"),
-        spec(nprocPerNode="8"),
-        env("PET_NPROC_PER_NODE"),
-        (None, "1", "8", "1"),
     ),
     "PyTorchJob: rdzvPort is of rdzvHost": Pair(
         PYTORCH,
@@ -172,14 +148,6 @@ PAIRS: dict[str, Pair] = {
         env("MARS_CACHE_MEM_SIZE"),
         (None, "64", "400", "64"),
     ),
-    "MarsJob: a size of zero is none, whatever the share": Pair(
-        MARS,
-        MARS_ROLES,
-        spec(workerMemoryTuningPolicy={"workerCacheSize": "0"}),
-        spec(workerMemoryTuningPolicy={"workerCachePercentage": 40}),
-        env("MARS_CACHE_MEM_SIZE"),
-        (None, None, "400", None),
-    ),
 }
 
 
@@ -204,25 +172,3 @@ def test_which_of_two_fields_wins(sentence: str) -> None:
         raw = put(put(raw, pair.second if second else {}), pair.first if first else {})
         found[name] = pair.found(parsed(pair.kind, raw))
     assert found == dict(zip(COMBINATIONS, pair.want, strict=True))
-
-
-BOUNDS: tuple[tuple[Json, int, tuple[int, int]], ...] = (
-    ({}, 3, (3, 3)),
-    ({"minReplicas": 3}, 3, (3, 3)),
-    ({"maxReplicas": 3}, 3, (3, 3)),
-    ({"minReplicas": 1, "maxReplicas": 5}, 3, (1, 5)),
-    ({"minReplicas": 3, "maxReplicas": 5}, 3, (3, 5)),
-    ({"minReplicas": 1, "maxReplicas": 3}, 3, (1, 3)),
-)
-
-
-@pytest.mark.parametrize(("policy", "replicas", "want"), BOUNDS, ids=str)
-@pytest.mark.parametrize("kind", [PYTORCH, PADDLE, KUBEDL_PYTORCH])
-def test_one_bound_stands_for_the_other(
-    kind: GroupResource, policy: Json, replicas: int, want: tuple[int, int]
-) -> None:
-    roles = {"Worker": role(replicas), **({"Master": role()} if kind == KUBEDL_PYTORCH else {})}
-    more: Json = {"enableElastic": True} if kind == KUBEDL_PYTORCH else {}
-    job = parsed(kind, manifest(kind, roles, elasticPolicy=policy, **more))
-    assert bounds(job) == want
-    assert job.role("Worker").elastic is (want[0] < want[1])

@@ -13,7 +13,7 @@ import pytest
 from tests.support.guests import GUESTS, KIND_OF
 from tests.unit.tjworker.api.guest_cases import Json, manifest, refusal_of, role
 from tjworker.api.kinds import parse
-from tjworker.api.model import GangPolicy, TrainingJob
+from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource
 
 MPI_OF_KUBEFLOW = GroupResource("mpijobs.kubeflow.org")
@@ -113,43 +113,3 @@ GANG: tuple[tuple[str, str, tuple[tuple[Any, Any], ...]], ...] = (
 """Field of the gang's policy, name in Kubeflow's manifests, and (given, held)."""
 OF_KUBEDL = {"queue": "queue", "priority_class": "priorityClassName"}
 """Its name in KubeDL's, where they have it."""
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_the_job_asks_of_a_gang_scheduler(kind: str) -> None:
-    made = KIND_OF[KINDS[kind][0]]
-    path = ".".join((*made.run_policy_path, "schedulingPolicy"))
-    kubedl = made.group == "training.kubedl.io"
-    called = "priorityClassName" if kubedl else "priorityClass"
-    for field, name, values in GANG:
-        for given, held in values if not kubedl or field in OF_KUBEDL else ():
-            said = {OF_KUBEDL[field] if kubedl else name: given}
-            job = job_of(kind, {"schedulingPolicy": said})
-            want = {f: getattr(GangPolicy(), f) for f, _, _ in GANG} | {field: held}
-            assert {f: getattr(job.gang, f) for f in want} == want, said
-            assert job.gang.path == path
-            assert job.gang.priority_class_field == (called if said.get(called) is not None else "priorityClass")
-            assert job.ignored == (), said
-
-
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.endswith("kubedl.io")])
-def test_a_priority_of_kubedl_is_told_as_not_acted_on_and_zero_is_one(kind: str) -> None:
-    path = ".".join((*KIND_OF[KINDS[kind][0]].run_policy_path, "schedulingPolicy", "priority"))
-    for value, want in ((None, ()), (0, (path,)), (1, (path,))):
-        assert job_of(kind, {"schedulingPolicy": {"priority": value}}).ignored == want, value
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_replicas_of_each_role(kind: str) -> None:
-    """Absent is one, but for the workers of Kubeflow's MPIJob (docs/kinds.md)."""
-    resource = KINDS[kind][0]
-    for name, usual in GUESTS[resource].items():
-        counts: list[tuple[int | None, int]] = [(None, 1)] if resource != MPI_OF_KUBEFLOW or name != "Worker" else []
-        counts += [(1, 1), (10_000, 10_000)] if usual > 1 else [(1, 1)]
-        counts += [(0, 0)] if name == "PS" else []
-        for given, want in counts:
-            raw = with_run_policy(kind, {})
-            raw["spec"][KIND_OF[resource].roles_field][name]["replicas"] = given
-            job = parse(resource, raw)
-            assert isinstance(job, TrainingJob), f"{name} {given}: {job.errors}"
-            assert job.role(name).replicas == want

@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 import pytest
 
-from tjworker.api.quantity import asked_whole
 from tjworker.api.status import Condition, ConditionType, Ending, HostPorts, JobStatus, Phase
 
 AT = "2026-01-01T00:00:00Z"
@@ -58,20 +57,3 @@ def test_a_block_of_ports_goes_on_at_the_beginning_of_its_range_and_has_each_por
         ports = [block.at(place) for place in range(10)]
         assert ports == [*range(first, 110), *range(100, first)]
         assert block.at(10) == first
-
-
-ASKS: dict[str, tuple[Any, int]] = {
-    "its request": ({"requests": {"memory": "1Gi"}, "limits": {"memory": "2Gi"}}, 2**30),
-    "its limit, where it requests nothing of that": ({"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}}, 2**31),
-    "its limit, where it requests nothing": ({"limits": {"memory": "2Gi"}}, 2**31),
-    "a part of a byte is one": ({"requests": {"memory": "500m"}}, 1),
-    "nothing": ({}, 0),
-    "what is no quantity": ({"requests": {"memory": "much"}}, 0),
-    "less than nothing": ({"requests": {"memory": "-1"}}, 0),
-    "no map": ("x", 0),
-}
-
-
-@pytest.mark.parametrize(("resources", "want"), ASKS.values(), ids=ASKS.keys())
-def test_a_container_asks_for(resources: Any, want: int) -> None:
-    assert asked_whole({"resources": resources}, "memory") == want

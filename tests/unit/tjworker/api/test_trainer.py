@@ -6,20 +6,17 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.support.trainer import CLAIM, RUNTIMES, Json, read, read_job, replicated, runtime, train_job
-from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.patches import merged
 from tjworker.api.kinds.trainer.status import write_status
 from tjworker.api.model import After, InvalidJob, TrainingJob
-from tjworker.api.status import Condition, JobStatus, Metric, Phase, ReplicaStatus, TrainerStatus
+from tjworker.api.status import Condition, JobStatus, Phase, ReplicaStatus
 from tjworker.reconcile.workloads.podbody import pod_body
-from tjworker.reports.desk import status_patch
 
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 MASTER = "digits-node-0-0.digits"
@@ -115,34 +112,6 @@ ENVS: dict[str, Env] = {
 def test_variables(case: Env) -> None:
     job = read_job(train_job(case.runtime, **case.spec), case.of)
     assert variables(container(job, case.role)) == case.want
-
-
-@dataclass(frozen=True)
-class Size:
-    spec: Json
-    want: Mapping[str, int]
-    runtime: str = "torch-distributed"
-    of: Json | None = None
-
-
-SIZES: dict[str, Size] = {
-    "the runtime's": Size({}, {"node-0": 1}),
-    "the job's": Size({"trainer": {"numNodes": 4}}, {"node-0": 4}),
-    "mpi: the launcher is one of the nodes": Size(
-        {"trainer": {"numNodes": 4}}, {"launcher-0": 1, "node-0": 3}, "deepspeed-distributed"
-    ),
-    "an initializer has the parallelism of its Job": Size(
-        {},
-        {"data-0": 3, "node-0": 1},
-        of=runtime(replicated("data", parallelism=3), replicated("node", step="trainer")),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SIZES.values(), ids=SIZES.keys())
-def test_how_many_pods_a_child_job_has(case: Size) -> None:
-    job = read_job(train_job(case.runtime, **case.spec), case.of)
-    assert {role.name: role.replicas for role in job.roles} == case.want
 
 
 def test_a_pod_has_the_names_labels_and_annotations_of_jobset() -> None:
@@ -277,14 +246,6 @@ REFUSED_TUNES: dict[str, tuple[str, Json, list[str]]] = {
         {"numNodes": 2},
         ["spec.trainer.numNodes: 2: must be 1 for the model llama3_2/3B; create the job again"],
     ),
-    "LoRA on several nodes": (
-        "torchtune-llama3.3-70b",
-        {"numNodes": 2, "args": [LORA]},
-        [
-            "spec.trainer.numNodes: 2: LoRA fine-tuning is not supported for multi-node training in torchtune;"
-            " create the job again with 1"
-        ],
-    ),
     "QLoRA of a Qwen": (
         "torchtune-qwen2.5-1.5b",
         {"numProcPerNode": 1, "args": [LORA, QLORA]},
@@ -297,11 +258,6 @@ REFUSED_TUNES: dict[str, tuple[str, Json, list[str]]] = {
             "spec.trainer: QLoRA of the model llama3_2/1B runs on one device: create the job again with"
             " numProcPerNode 1, or with one gpu"
         ],
-    ),
-    "a folder that is the runtime's": (
-        "torchtune-llama3.2-1b",
-        {"args": ["epochs=1", "output_dir=/mine"]},
-        ["spec.trainer.args[1]: output_dir is managed by the runtime; create the job again without it"],
     ),
     "a reserved variable": (
         "torchtune-llama3.2-1b",
@@ -380,29 +336,6 @@ def test_strategic_merge(into: Json, change: Json, want: Json) -> None:
     assert into == before, "the argument stays as it is"
 
 
-@dataclass(frozen=True)
-class Limit:
-    want: tuple[str, int | None]
-    """Scope of restarts, and how many failures are made up for."""
-    job: Json = field(default_factory=dict)
-    jobset: Json = field(default_factory=dict)
-
-
-LIMITS: dict[str, Limit] = {
-    "a batch Job makes up for six failures of single pods": Limit(("Pod", 6)),
-    "or as many as it says": Limit(("Pod", 2), {"backoffLimit": 2}),
-    "JobSet restarts all": Limit(("All", 3), {"backoffLimit": 0}, {"failurePolicy": {"maxRestarts": 3}}),
-    "and in each restart a Job has its own": Limit(("All", 20), {}, {"failurePolicy": {"maxRestarts": 2}}),
-}
-
-
-@pytest.mark.parametrize("case", LIMITS.values(), ids=LIMITS.keys())
-def test_how_many_failures_are_made_up_for(case: Limit) -> None:
-    job = read_job(train_job(), runtime(replicated("node", step="trainer", **case.job), **case.jobset))
-    role = job.role("node-0")
-    assert (role.restart_scope, role.restart_limit) == case.want
-
-
 @pytest.mark.parametrize("odd", [None, 7, "x", [], {}, [[]]])
 def test_a_replicated_job_that_is_no_object_is_refused(odd: Any) -> None:
     made = read(train_job(), runtime(odd, replicated("node", step="trainer")))
@@ -424,17 +357,6 @@ def test_a_runtime_nested_too_deep_for_a_status_is_refused(levels: int, is_refus
         " no field has more than 200 levels"
     ]
     assert not (is_refused and made.status.snapshot)
-
-
-def test_progress_stands_where_the_clients_of_trainer_read_it() -> None:
-    raw = train_job(trainer={})
-    job = read_job(raw)
-    told = TrainerStatus(progress_percentage=40, metrics=(Metric(name="loss", value="0.5"),))
-    status = job.status.model_copy(update={"trainer_status": told})
-    want = {"progressPercentage": 40, "metrics": [{"name": "loss", "value": "0.5"}]}
-    assert trainjob.JOB_KIND.written_status(job, status)["trainerStatus"] == want
-    patch = status_patch(raw, job.name, status)
-    assert (patch["trainerStatus"], patch["operator"]) == (want, {"trainerStatus": want})
 
 
 AT = "2026-01-01T00:00:00Z"
@@ -465,13 +387,6 @@ def claimed(*templates: Json, **policy: Any) -> Json:
     pod = {"containers": [{"name": "node", "image": "a", "volumeMounts": [{"name": "initializer", "mountPath": "/w"}]}]}
     policies = [{"templates": list(templates), **policy}]
     return runtime(replicated("node", step="trainer", pod=pod), replicated("other"), volumeClaimPolicies=policies)
-
-
-def test_each_step_of_torchtune_mounts_the_claim_of_its_job() -> None:
-    job = read_job(train_job("torchtune-llama3.2-1b"))
-    assert [(one.name, one.stays) for one in job.claims] == [("initializer-digits", False)]
-    want = {"name": "initializer", "persistentVolumeClaim": {"claimName": "initializer-digits"}}
-    assert [role.template["spec"]["volumes"] for role in job.roles] == [[want]] * 3
 
 
 WRONG_CLAIMS: dict[str, tuple[tuple[Json, ...], str]] = {

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.trainer import CLAIM, RUNTIMES, Json, read, read_job, replicated, runtime, train_job
+from tests.support.trainer import RUNTIMES, Json, read, read_job, replicated, runtime, train_job
 from tjworker.api import labels
 from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.status import write_status
@@ -156,23 +156,6 @@ def test_the_fields_of_a_job() -> None:
     assert port == {"containerPort": 29500, "name": "pytorchjob-port"}
 
 
-def test_a_claim_has_the_fields_of_its_template() -> None:
-    metadata = {"name": "initializer", "labels": {"a": "1"}, "annotations": {"b": "2"}}
-    policy = {"templates": [{**CLAIM, "metadata": metadata}], "retentionPolicy": {"whenDeleted": "Delete"}}
-    mounts = {"volumeMounts": [{"name": "initializer", "mountPath": "/w"}]}
-    pod: Json = {"containers": [{"name": "node", "image": "a"}], "initContainers": [{"name": "first", **mounts}]}
-    job = read_job(train_job(), runtime(replicated("node", step="trainer", pod=pod), volumeClaimPolicies=[policy]))
-    (claim,) = job.claims
-    assert (claim.name, claim.labels, claim.annotations, claim.spec, claim.stays) == (
-        "initializer-digits",
-        {"a": "1", "jobset.sigs.k8s.io/jobset-name": "digits"},
-        {"b": "2"},
-        CLAIM["spec"],
-        False,
-    )
-    assert job.role("node-0").template["spec"]["volumes"][0]["name"] == "initializer", "an init container mounts it"
-
-
 WRONG: dict[str, tuple[Json, str]] = {
     "fewest alone": (elastic(least="2"), f"metadata.annotations[{MIN}]: counts only beside {MAX}; add that"),
     "a number alone": (elastic(nodes="2"), f"metadata.annotations[{NUM}]: counts only beside {MAX}; add that"),
@@ -209,23 +192,11 @@ def test_bounds_count_at_their_edge() -> None:
     )
 
 
-def test_a_runtime_of_just_the_size_that_a_status_holds_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    import orjson
-
-    size = len(orjson.dumps(RUNTIMES["plain"]["spec"]))
-    monkeypatch.setattr(trainjob, "MOST_OF_A_RUNTIME", size)
-    assert isinstance(read(train_job("plain")), TrainingJob)
-    monkeypatch.setattr(trainjob, "MOST_OF_A_RUNTIME", size - 1)
-    assert isinstance(read(train_job("plain")), InvalidJob)
-
-
 TRAINERS: dict[str, tuple[Json, str]] = {
     "it is complete there": ({"conditions": [{"type": "Complete", "status": "True"}]}, "Succeed"),
     "it failed there": ({"conditions": [{"type": "Failed", "status": "True"}]}, "Failed"),
     "it is no longer suspended there": ({"conditions": [{"type": "Complete", "status": "False"}]}, ""),
     "its pods wait there": ({"jobsStatus": [{"name": "node", "active": 1}]}, "begun"),
-    "its pods run there": ({"jobsStatus": [{"name": "a"}, {"name": "node", "ready": 1}]}, "begun"),
-    "its pods are suspended there": ({"jobsStatus": [{"name": "node", "suspended": 1}]}, ""),
     "this operator's own word goes before": (
         {"operator": {"phase": "Running"}, "conditions": [{"type": "Failed", "status": "True"}]},
         "Running",

@@ -6,9 +6,7 @@ import random
 import shlex
 
 from tests.support.seeds import the_seed
-from tjworker.api.kinds.quantity import is_quantity
 from tjworker.api.kinds.trainingjob import rules
-from tjworker.api.quantity import milli
 
 
 def test_the_rule_of_words_agrees_with_the_shell() -> None:
@@ -25,15 +23,3 @@ def test_the_rule_of_words_agrees_with_the_shell() -> None:
             assert rules.are_words(text), f"seed {seed}: {text!r}"
             sound += 1
     assert 2_000 < sound < 18_000, f"seed {seed}: the random words show nothing, {sound} were sound"
-
-
-def test_what_the_schema_takes_for_a_quantity_can_be_counted() -> None:
-    seed = the_seed()
-    rng = random.Random(seed)
-    sound = 0
-    for _ in range(20_000):
-        text = "".join(rng.choices("0123.+-eEkKMGimnu ", k=rng.randint(1, 5)))
-        if is_quantity(text):
-            sound += 1
-            assert milli(text) >= 0, f"seed {seed}: {text!r}"
-    assert sound > 500, f"seed {seed}: the random quantities show nothing, {sound} were sound"

@@ -11,7 +11,6 @@ from tests.support.builders import make_job
 from tests.support.guests import GUESTS, KIND_OF, guest_job
 from tjworker.api import labels
 from tjworker.api.kinds import KNOWN_KINDS, kind_of_labels
-from tjworker.api.kinds.base import number, read_status
 from tjworker.api.model import InvalidJob
 from tjworker.base import GroupResource
 
@@ -48,37 +47,6 @@ def test_the_kind_of_a_child(resource: GroupResource) -> None:
     assert kind_of_labels(told | {labels.JOB_KIND: "Other"}) is None
     assert kind_of_labels(told | {labels.GROUP_NAME: "other"}) is None
     assert kind_of_labels({labels.JOB_KIND: kind.kind}) is None
-
-
-NUMBERS: dict[str, tuple[Any, int]] = {
-    "a number": (7, 7),
-    "below zero": (-7, -7),
-    "digits": ("12345", 12345),
-    "the largest of 64 bits": (str(2**64 - 1), 2**64 - 1),
-    "more digits than that": ("1" * 21, 0),
-    "true": (True, 0),
-    "digits of another script": ("٣", 0),
-    "nothing": ("", 0),
-    "null": (None, 0),
-}
-
-
-@pytest.mark.parametrize("sentence", NUMBERS)
-def test_a_count_is_read(sentence: str) -> None:
-    value, want = NUMBERS[sentence]
-    assert number(value) == want
-
-
-FIELDS = ("startTime", "completionTime", "conditions", "failures", "restarts", "attempts", "targets", "suspendTime")
-
-
-@pytest.mark.parametrize("wrong", range(len(FIELDS) + 1))
-def test_what_can_be_read_of_a_status_stands_beside_so_many_errors(wrong: int) -> None:
-    """Each in a field of its own."""
-    raw: dict[str, Any] = {"phase": "Succeed", "message": "all roles are complete"}
-    raw |= {name: {"no": ["such"]} for name in FIELDS[:wrong]}
-    found = read_status(raw)
-    assert (found.phase, found.message) == ("Succeed", "all roles are complete")
 
 
 @pytest.mark.parametrize(("replicas", "most", "fits"), [(600, None, True), (700, None, False), (1, 700, False)])

@@ -3,23 +3,19 @@ cluster as decided is the cluster as it will be seen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.support.builders import PodBuilder, make_node, make_pod
+from tests.support.builders import make_node, make_pod
 from tests.unit.tjworker.autoscale.test_decide import GPU, NOW, an_elastic, running
 from tests.unit.tjworker.autoscale.test_obstacle import ROOM, why
-from tjworker.api.node_requests import WAITING, NodeRequests, pod_requests
+from tjworker.api.node_requests import NodeRequests
 from tjworker.api.status import Attempts, RoleAttempts
-from tjworker.autoscale import AutoscaleRules, JobState, cluster_resource, decide
-from tjworker.autoscale.outlook import look_ahead
-from tjworker.autoscale.resources import ClusterResource
+from tjworker.autoscale import AutoscaleRules, JobState, decide
 from tjworker.autoscale.roles import auto_roles
 
-AMD = "amd.com/gpu"
 RULES = AutoscaleRules(max_load_desired=1.0)
 
 
@@ -81,52 +77,3 @@ def test_the_last_room_is_given_and_none_beyond_and_that_is_what_is_said(what: s
 
 
 # -- the cluster as it will be -----------------------------------------------------------------------
-
-TEMPLATE = {"limits": {GPU: "2", AMD: "1"}, "requests": {"cpu": "1500m", "memory": "3G"}}
-NODES = {
-    "a": make_node("a", cpu="16", memory="64G", pods="20", **{GPU: "8", AMD: "8"}).build(),
-    "b": make_node("b", cpu="16", memory="64G", pods="20", **{GPU: "8", AMD: "8"}).build(),
-    "ill": make_node("ill", cpu="16", memory="64G", **{GPU: "8"}).cordoned().build(),
-}
-DOES = {
-    "runs on a": lambda pod: pod.on("a").running(),
-    "goes from b": lambda pod: pod.on("b").running().deleting(),
-    "goes from a node that is ill": lambda pod: pod.on("ill").running().deleting(),
-    "goes, and had no node": lambda pod: pod.deleting(),
-}
-
-
-def _requests(pods: Sequence[PodBuilder], asks: NodeRequests) -> dict[str, NodeRequests]:
-    """As the watcher counts them: a pod without a node waits for one, unless it is being deleted."""
-    requests: dict[str, NodeRequests] = {}
-    for pod in (pod.build() for pod in pods):
-        if pod.node or not pod.deleted_at:
-            place = pod.node or WAITING
-            requests[place] = requests.get(place, NodeRequests()).plus(asks)
-    return requests
-
-
-def _seen(pods: Sequence[PodBuilder], asks: NodeRequests, kinds: Sequence[str]) -> ClusterResource:
-    return cluster_resource(NODES, _requests(pods, asks), kinds)
-
-
-@pytest.mark.parametrize("kinds", [(GPU, AMD), (AMD, GPU)])
-def test_the_cluster_as_decided_is_the_cluster_without_the_pods_that_go(kinds: Sequence[str]) -> None:
-    """Whatever each of three trainers does, and where the target is below the pods that there are."""
-    for does, target in product(product(DOES, repeat=3), range(1, 4)):
-        builder = an_elastic(target, resources=TEMPLATE, most=10)
-        job = builder.build()
-        made = [DOES[what](make_pod(job, "trainer", i)) for i, what in enumerate(does)]
-        staying = [pod for pod in made if not pod.build().deleted_at][:target]
-        asks = pod_requests(job.role("trainer").template["spec"])
-        rules = AutoscaleRules(gpu_resources=tuple(kinds))
-        roles, problems = auto_roles([JobState(job, tuple(pod.build() for pod in made))], NOW, rules)
-        assert (len(roles), problems) == (1, [])
-        got = look_ahead(NODES, _requests(made, asks), (), roles, rules).resource
-        missing = [make_pod(job, "trainer", 9)] * (target - len(staying))
-        want = _seen([*staying, *missing], asks, kinds)
-        sums = ("cpu_request_milli", "memory_request_mega", "gpu_request", "gpu_limit")
-        assert [getattr(got, n) for n in sums] == [getattr(want, n) for n in sums], (does, target)
-        # Those that are missing are placed on the first node with room.
-        placed = [pod.on("a") for pod in missing]
-        assert got.nodes == _seen([*staying, *placed], asks, kinds).nodes, (does, target)

@@ -9,16 +9,7 @@ from typing import Any
 
 import pytest
 
-from tjworker.autoscale import (
-    ClusterResource,
-    ElasticJob,
-    Nodes,
-    elastic,
-    need_gpu,
-    scale_all_jobs_dry_run,
-    scale_dry_run,
-    sorted_jobs,
-)
+from tjworker.autoscale import ClusterResource, ElasticJob, Nodes, scale_all_jobs_dry_run, scale_dry_run
 from tjworker.autoscale.dryrun import scale_one_by_one
 
 
@@ -127,22 +118,6 @@ def test_who_goes_gives_its_node_back_what_it_had() -> None:
     resource.cpu_request_milli = 9999
     assert scale_dry_run(resource, job, -1, 1.0, True) == -1
     assert resource.nodes.cpu_idle_milli == {"n": 0, "m": 1000}, "a node that the plan does not have gets nothing"
-
-
-def test_the_least_fulfilled_come_first_then_the_least_demanding() -> None:
-    jobs = [
-        a_job("full", now=3),
-        a_job("gpu", gpu_limit=1),
-        a_job("big", cpu_request_milli=2000),
-        a_job("more-memory", memory_request_mega=200),
-        a_job("first"),
-        a_job("second"),
-        a_job("fixed", most=1),
-    ]
-    names = [job.name for job in sorted_jobs(jobs, elastic)]
-    assert names == ["first", "second", "more-memory", "big", "gpu", "full"]
-    assert [job.name for job in sorted_jobs(jobs, elastic, need_gpu)] == ["gpu"]
-    assert [job.name for job in sorted_jobs(jobs)] == [*names, "fixed"]
 
 
 @dataclass(frozen=True)

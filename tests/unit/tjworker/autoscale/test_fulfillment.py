@@ -101,24 +101,6 @@ def test_a_plan_stays_within_bounds_and_grows_into_room_that_there_is(
     assert scale_all_jobs_dry_run(jobs, resource, load) == plan, "the same plan again"
 
 
-def test_blocks_of_nodes_are_passed_over_only_when_none_of_them_has_room() -> None:
-    """More nodes than a block has, few of them free, sizes that only some of them take."""
-    idle = {f"n{i:04}": 4000 if i % 97 == 0 else 600 for i in range(1000)}
-    resource = ClusterResource(
-        len(idle),
-        cpu_total_milli=4_000_000,
-        memory_total_mega=4_000_000,
-        nodes=Nodes(idle, {name: 2000 if i % 2 else 4000 for i, name in enumerate(idle)}),
-    )
-    jobs = [
-        ElasticJob(f"j{i}", 1, 40, 1, cpu, memory)
-        for i, (cpu, memory) in enumerate([(700, 100), (1100, 3000), (500, 2100), (3999, 1), (350, 350), (601, 2001)])
-    ]
-    plan = scale_all_jobs_dry_run(jobs, resource, 1.0)
-    assert plan == scale_one_by_one(jobs, resource, 1.0)
-    assert min(plan.values()) < 39, "a replica found no room"
-
-
 @examples(100)
 @given(problems())
 def test_its_plan_is_never_rejected_whatever_the_projection_says(

@@ -112,14 +112,6 @@ CASES: dict[str, Case] = {
         ),
         ("Pending 0-5", "Running 5-60", "Scaling 60-100"),
     ),
-    "a condition that is over tells no phase": Case(
-        RUNS.status(
-            phase="Running",
-            start_running_time=at(5),
-            conditions=(condition("Running", 40), condition("Restarting", 40, "False")),
-        ),
-        ("Pending 0-5", "Running 5-100"),
-    ),
     "one that was decided shows how long its pods took to go": Case(
         DIGITS.status(
             phase="Failed",
@@ -191,12 +183,6 @@ def full(names: int = 3, **change: Any) -> Chart:
 
 def read(drawing: str) -> ElementTree.Element:
     return ElementTree.fromstring(drawing)  # noqa: S314  our own
-
-
-def test_a_job_of_no_time_at_all_is_drawn() -> None:
-    nothing = chart(DIGITS.build(), (), (), BEGIN)
-    assert list(lines(nothing, 80))
-    read(svg(nothing))
 
 
 def test_words_of_others_are_words_in_both() -> None:

@@ -9,20 +9,17 @@ from typing import Any
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 
 from tests.support import fast_yaml as yaml
 from tests.support.builders import JobBuilder, make_job, make_training_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
-from tests.unit.tjworker.cli.conftest import TypedAt, _Run
+from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.api.resources import EVENTS
-from tjworker.api.status import Ending, Failure
-from tjworker.cli import jobs, logstream
+from tjworker.api.status import Failure
 from tjworker.cli.main import tj
 
 DIGITS = make_job("digits").workers(2)
 FAILED = DIGITS.status(phase="Failed")
-ENDING = DIGITS.status(phase="Terminating", ending=Ending(phase="Timeout", reason="r", time="2026-01-01T00:00:00Z"))
 
 
 @dataclass(frozen=True)
@@ -49,21 +46,14 @@ ENDS: dict[str, Case] = {
     "fail writes its own, and says who wrote it when nobody says why": Case(
         ("fail", "digits"), says="digits: ends as Failed", annotations={"Failed": "failed by hand (tj fail)"}
     ),
-    "both know an EDL job": Case(
-        ("fail", "digits", "-m", "NaN"), (make_training_job("digits"),), "ends as Failed", annotations={"Failed": "NaN"}
-    ),
     "an end needs a reason": Case(("fail", "digits", "-m", " "), says="a message must say something", code=2),
     "a job that has ended is not ended again": Case(
         ("preempt", "digits"), (FAILED,), "digits has ended (Failed): an end is final", code=1
-    ),
-    "nor one whose end is decided": Case(
-        ("fail", "digits"), (ENDING,), "digits is about to end (Timeout): an end is final", code=1
     ),
     "nor one that is not there": Case(("fail", "other"), says="no job other in namespace default", code=1),
 }
 DELETES: dict[str, Case] = {
     "a job is deleted": Case(("delete", "digits"), says="digits: deleted", left=()),
-    "or its deletion is only begun": Case(("delete", "digits", "--no-wait"), says="digits: is being deleted", left=()),
     "several jobs, of either kind": Case(
         ("delete", "digits", "edl"), (DIGITS, make_training_job("edl")), "digits: deleted\nedl: deleted", left=()
     ),
@@ -130,23 +120,12 @@ def test_events_are_those_of_the_job_and_of_its_pods_in_the_order_of_time(typed_
     assert len(typed_at.tj("events", "digits", "--warnings").stdout.splitlines()) == 2
 
 
-def test_no_events_are_no_failure(typed_at: TypedAt) -> None:
-    typed_at.add(DIGITS)
-    done = typed_at.tj("events", "digits")
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert "no events of digits" in done.stderr
-
-
 COMPLETES: dict[str, tuple[list[str], str, list[str]]] = {
     "a command": ([], "des", ["describe"]),
     "an option": (["logs", "--ti"], "--ti", ["--timestamps"]),
     "a job, of either kind": (["describe"], "", ["digits", "edl"]),
     "a role": (["logs", "digits", "--role"], "tr", ["trainer"]),
-    "a command that is new": ([], "ti", ["timeline"]),
-    "an output": (["timeline", "digits", "-o"], "s", ["svg"]),
     "a job that begins like that": (["logs"], "di", ["digits"]),
-    "each of several": (["delete", "edl"], "di", ["digits"]),
-    "none in another namespace": (["get", "-n", "other"], "", []),
 }
 
 
@@ -155,16 +134,6 @@ def test_a_shell_completes(typed: list[str], incomplete: str, want: list[str], t
     typed_at.add(DIGITS, make_training_job("edl"))
     found = ShellComplete(tj, {}, "tj", "_TJ_COMPLETE").get_completions(typed, incomplete)
     assert [item.value for item in found] == want
-
-
-def test_a_cluster_that_is_away_completes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    assert ShellComplete(tj, {}, "tj", "_TJ_COMPLETE").get_completions(["describe"], "") == []
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_of_each_shell_names_tj(shell: str, typed_at: TypedAt) -> None:
-    assert "_TJ_COMPLETE" in typed_at.tj("completion", shell).stdout
 
 
 def test_names_are_as_kubectl_takes_them(typed_at: TypedAt) -> None:
@@ -216,13 +185,6 @@ def test_a_program_gets_the_job_as_it_is_now(
     assert shown["metadata"]["resourceVersion"] == there["metadata"]["resourceVersion"]  # type: ignore[index]
 
 
-def test_what_was_deleted_and_what_was_said_for_programs(typed_at: TypedAt) -> None:
-    typed_at.add(DIGITS)
-    typed_at.make(EVENTS, event({"kind": "Pod", "name": "digits-trainer-0"}, 1))
-    assert yaml.safe_load(typed_at.tj("events", "digits", "-o", "json").stdout)["events"][0]["reason"] == "Reason1"
-    assert typed_at.tj("delete", "digits", "-o", "name").stdout == "aitrainingjob.elasticdeeplearning.ai/digits\n"
-
-
 def failed(pod: str, tail: str) -> Failure:
     return Failure(pod=pod, exit_code=1, time="2001-09-09T01:46:50Z", log_tail=tail)
 
@@ -271,45 +233,6 @@ def test_what_is_left_of_logs_when_the_pods_are_gone(left: Left, typed_at: Typed
     assert left.says in done.stderr
 
 
-NO_LINES = {
-    "nothing was written": ((), "no lines; `tj describe digits` says how its pods do"),
-    "no container ran before in its pod": (("--previous",), "a replica that fails gets a new pod, and `tj describe"),
-}
-
-
-@pytest.mark.parametrize(("args", "says"), NO_LINES.values(), ids=list(NO_LINES))
-def test_logs_without_a_line_say_so(
-    args: tuple[str, ...], says: str, typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(logstream, "read_log", lambda *_: ())
-    monkeypatch.setattr(logstream, "targets", lambda *_: [logstream.Target("trainer-0", "p", "uid", "c", True, 0)])
-    monkeypatch.setattr(jobs, "job_pods", lambda *_: [{}])
-    typed_at.add(DIGITS)
-    done = typed_at.tj("logs", "digits", *args)
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert says in done.stderr
-
-
-@pytest.mark.parametrize("policy", ["", "cleanPodPolicy: Running, "])
-def test_who_submits_a_job_that_keeps_no_logs_is_told(policy: str, typed_at: TypedAt, tmp_path: Path) -> None:
-    file = tmp_path / "job.yaml"
-    file.write_text(MANIFEST.replace("spec: {", f"spec: {{{policy}", 1))
-    done = typed_at.tj("submit", str(file))
-    assert done.exit_code == 0, done.output
-    assert ("spec.cleanPodPolicy Running keeps those that have ended" in done.stderr) is (policy == "")
-
-
-def test_no_colour_where_it_is_not_wanted(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
-    typed_at.add(DIGITS.status(phase="Running"))
-
-    def shown() -> str:
-        return CliRunner().invoke(_Run("tj"), ["get"], color=True).output
-
-    assert "\x1b[32mRunning\x1b[0m" in shown()
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b" not in shown()
-
-
 def test_describe_speaks_of_the_job_its_roles_and_its_warnings(typed_at: TypedAt) -> None:
     typed_at.add(DIGITS.status(phase="Pending", message="pod digits-trainer-0 has no node"))
     typed_at.make(EVENTS, event({"kind": "Pod", "name": "digits-trainer-0"}, 1, type="Warning"))
@@ -323,12 +246,6 @@ def test_describe_speaks_of_the_job_its_roles_and_its_warnings(typed_at: TypedAt
         "pod/digits-trainer-0, Reason1: message 1",
     ):
         assert part in done.stdout
-
-
-def test_describe_looks_at_the_whole_cluster_for_a_job_that_could_have_more(typed_at: TypedAt) -> None:
-    typed_at.add(make_job("el").workers(2, least=1, most=5, edl="Auto").status(phase="Running"))
-    done = typed_at.tj("describe", "el")
-    assert "trainer: has 2 and could have 5: no node is ready and schedulable" in done.stdout, done.output
 
 
 def test_a_job_that_cannot_be_used_is_described_with_its_errors(typed_at: TypedAt) -> None:

@@ -35,7 +35,6 @@ OF_A_JOB = [
     for name in COMMANDS
     if any(p.name in ("job", "jobs") and p.param_type_name == "argument" for p in command(name).params)
 ]
-MUST_NAME = [name for name in OF_A_JOB if name != "get"]
 
 
 @pytest.mark.parametrize("name", OF_A_JOB)
@@ -57,13 +56,6 @@ def test_a_job_may_be_named_with_its_kind(name: str, a_cluster: Callable[[], Typ
         return done.exit_code, said, left
 
     assert typed("aitrainingjob.elasticdeeplearning.ai/digits") == typed("aitj/digits") == typed("digits")
-
-
-@pytest.mark.parametrize("name", MUST_NAME)
-def test_without_a_job_it_is_wrong_usage(name: str, typed_at: TypedAt) -> None:
-    done = typed_at.tj(name, *MORE.get(name, ()))
-    assert done.exit_code == 2
-    assert "Missing argument 'JOB" in done.stderr
 
 
 def refuse(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch, code: int, says: str) -> None:

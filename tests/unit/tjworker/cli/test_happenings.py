@@ -38,7 +38,6 @@ class Case:
 SERIES = {"count": 7, "lastObservedTime": "2026-01-01T00:45:00.000000Z"}
 NO_TIMES = {"firstTimestamp": None, "lastTimestamp": None}
 SHAPES: dict[str, Case] = {
-    "core/v1, counted": Case({"count": 4}, want_count=4),
     "events.k8s.io, once": Case(
         NO_TIMES | {"eventTime": "2026-01-01T00:25:00.123456Z"},
         "2026-01-01T00:25:00.123456Z",
@@ -53,7 +52,6 @@ SHAPES: dict[str, Case] = {
     "a series that was written back as core/v1, whose own count and time are old": Case(
         {"count": 1, "series": SERIES}, want_last="2026-01-01T00:45:00.000000Z", want_count=7
     ),
-    "no time but that of the object": Case(NO_TIMES, want_last="2026-01-01T00:20:00Z"),
 }
 
 
@@ -93,17 +91,3 @@ SINCE: dict[str, tuple[str, bool]] = {
 def test_what_was_said_of_an_earlier_pod_of_that_name_is_not_the_jobs(last: str, want: bool) -> None:
     pod = {"kind": "Pod", "name": POD}
     assert bool(of(event(pod, firstTimestamp="2026-01-01T00:00:00Z", lastTimestamp=last))) == want
-
-
-def numbered(message: str, last: str, version: str) -> Json:
-    return event(message=message, lastTimestamp=last, metadata={"resourceVersion": version})
-
-
-def test_they_come_by_time_and_within_a_second_by_version_as_a_number() -> None:
-    told = of(
-        numbered("fourth", "2026-01-01T00:30:01Z", "1"),
-        numbered("third", "2026-01-01T00:30:00Z", "10"),
-        numbered("second", "2026-01-01T00:30:00.900000Z", "9"),
-        numbered("first", "2026-01-01T00:29:59Z", "11"),
-    )
-    assert [happening.message for happening in told] == ["first", "second", "third", "fourth"]

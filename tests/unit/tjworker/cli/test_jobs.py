@@ -19,7 +19,7 @@ from tests.support.guests import guest_job
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.support.trainer import RESOURCE as TRAINJOBS
 from tests.support.trainer import RUNTIMES, Json, train_job
-from tjworker.api.kinds import GUEST_KINDS, KINDS
+from tjworker.api.kinds import KINDS
 from tjworker.api.kinds.base import JobKind
 from tjworker.api.status import Ending
 from tjworker.base import GroupResource
@@ -61,25 +61,6 @@ def cluster(
     return KubeClient(InProcessTransport(server.handle))
 
 
-def test_jobs_of_every_installed_kind_are_found_whatever_the_shell_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With our own status, which is a field of theirs."""
-    kind = GUEST_KINDS[0]
-    api = cluster(guests=[kind])
-    made = api.create(kind.resource, "default", GUEST)
-    api.update_status(kind.resource, "default", "g", {**made, "status": {"operator": {"phase": "Running"}}})
-    monkeypatch.setenv("TJ_KINDS", "none that there is")
-    found = find_job(api, "default", "g")
-    assert (found.resource, found.status["phase"]) == (kind.resource, "Running")
-    assert [job.name for job in list_jobs(api, "default")] == ["g"]
-    assert suspending(found, True) == {"spec": {"runPolicy": {"suspend": True}}}
-
-
-GUEST = {
-    "apiVersion": "kubeflow.org/v1",
-    "kind": "PyTorchJob",
-    "metadata": {"name": "g", "namespace": "default"},
-    "spec": {"pytorchReplicaSpecs": {"Master": {"template": {"spec": {"containers": [{"name": "a", "image": "b"}]}}}}},
-}
 NOT_FOUND: dict[str, tuple[tuple[JobBuilder, ...], str]] = {
     "a name that none has": ((make_training_job("b"),), "no job a in namespace default; there are: b"),
     "a name that two have": (

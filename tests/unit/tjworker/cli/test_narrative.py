@@ -12,13 +12,11 @@ from tests.support.builders import JobBuilder, make_job
 from tests.support.guests import guest_job, parsed
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import (
-    Attempts,
     Condition,
     JobStatus,
     Metric,
     ReplicaStatus,
     RestartCounts,
-    RoleAttempts,
     ScaleRecord,
     SpeedRow,
     TrainerStatus,
@@ -90,11 +88,6 @@ CASES: dict[str, Case] = {
             "Samples per second: 10 with 2 on 1 node, 18.5 with 4 on 2 nodes.",
             "After its last change of size it reported again after 12s.",
         ),
-    ),
-    "a report that was refused": Case(
-        DIGITS.status(phase="Running", conditions=(condition("ReportRefused", message="trainerStatus is 5"),)),
-        "Progress",
-        ("! A report was refused 60s ago: trainerStatus is 5.",),
     ),
     "an annotation forges no line, and one wrong field hides no other": Case(
         make_job("digits")
@@ -171,13 +164,6 @@ CASES: dict[str, Case] = {
             for index in range(2)
         ),
     ),
-    "a replica that rests has the time of its next try": Case(
-        DIGITS.status(
-            phase="Restarting", attempts=Attempts(roles={"trainer": RoleAttempts(resting={ago(-40): "1", ago(5): "0"})})
-        ),
-        "Waits for",
-        ("trainer 1: the next try comes at 01:00:40 UTC, in 40s, for the earlier ones have failed",),
-    ),
     "restarts by cause, and the limit that counts one of them": Case(
         make_job("digits")
         .workers(2, restart="OnFailure", limit=5)
@@ -188,13 +174,6 @@ CASES: dict[str, Case] = {
             "trainer: 2 because its program failed, 1 because its pod was deleted (restartLimit 5",
             "backoffLimit: 2 of 6 used",
         ),
-    ),
-    "a pod that fits no node, though it were empty": Case(
-        DIGITS.status(phase="Pending"),
-        "Waits for",
-        ("digits-trainer-0: has no node: no room", "Lower its resources.requests"),
-        pods=(pod(phase="Pending", conditions=[{"type": "PodScheduled", "status": "False", "message": "no room"}]),),
-        too_large=("a pod of role trainer fits no node. Lower its resources.requests",),
     ),
     "what the autoscaler wants stands beside what the spec says": Case(
         ELASTIC.status(
@@ -253,14 +232,6 @@ def test_what_is_said(case: Case) -> None:
     assert len(said) == len(case.want), said
     for part, line in zip(case.want, said, strict=True):
         assert part in line
-
-
-def test_a_warning_that_the_status_tells_is_not_told_twice() -> None:
-    builder = DIGITS.status(phase="Failed", completion_time=ago(5), message="pod a failed")
-    warnings = [Happening(ago(5), ago(5), 1, "Warning", "Failed", "pod/a", said) for said in ("pod a failed", "other")]
-    sections = describe(builder.object(), builder.build(), (), warnings, NOW)
-    (newest,) = [section.lines for section in sections if section.title == "Newest warnings"]
-    assert [line.rpartition(": ")[2] for line in newest] == ["other"]
 
 
 IMAGE = "docker.io/library/nope:1"

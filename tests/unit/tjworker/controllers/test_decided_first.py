@@ -83,15 +83,6 @@ def test_a_job_whose_lease_has_lapsed_makes_nothing_and_keeps_no_other() -> None
     assert room.states == {"a": "done", "b": "retried", "c": "done"}
 
 
-def test_the_nodes_of_all_pods_are_read_at_once() -> None:
-    room = Room()
-    room.task()
-    room.run_pods()
-    room.task()
-    assert room.calls.count("nodes") == 1
-    assert room.calls.count("update_status") == 3
-
-
 @pytest.mark.parametrize("error", [ValueError("no JSON"), SoftTimeLimitExceeded(), Transient("no answer")])
 def test_a_node_that_cannot_be_read_fails_those_alone_that_have_pods_on_it(error: Exception) -> None:
     room = Room()

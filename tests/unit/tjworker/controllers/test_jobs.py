@@ -139,20 +139,6 @@ def test_a_view_that_only_looks_behind_the_own_writes_is_looked_at_again_at_once
     assert room.next_seconds() == STALE_LONGEST_SECONDS
 
 
-def test_failures_of_one_job_make_no_other_wait() -> None:
-    room = Room()
-    room.broken = lambda: Transient("away")
-    for _ in range(6):
-        room.handle()
-    other = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/other")
-    room.world.apply(job({"trainer": role(1)}, "other")).watch()
-    room.world.worker.reconcile(other)
-    assert room.world.store.queue.stats().failing == 2
-    due = room.world.store.snapshot().delayed
-    assert due[other] - room.world.clock() <= 1.2
-    assert due[KEY] - room.world.clock() > 20
-
-
 def test_a_key_of_an_earlier_version_leaves_the_queue_when_its_task_comes() -> None:
     """A pass of the old version ended after the first list of the new one: no sweep finds its key."""
     room = Room()

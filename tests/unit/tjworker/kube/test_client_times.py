@@ -107,22 +107,6 @@ def test_how_long_a_request_may_take(call: Call, want: float) -> None:
     assert wire.seconds == want
 
 
-@pytest.mark.parametrize(
-    ("options", "want_path", "want_query"),
-    [
-        ({}, "/api/v1/pods", {}),
-        ({"namespace": "team"}, "/api/v1/namespaces/team/pods", {}),
-        ({"label_selector": "a=b"}, "/api/v1/pods", {"labelSelector": "a=b"}),
-    ],
-)
-def test_what_a_watch_asks_for(options: dict[str, str], want_path: str, want_query: dict[str, str]) -> None:
-    wire = Wire()
-    assert client(wire).watch(PODS, resource_version=77, timeout_seconds=45, **options) is wire.opened
-    always = {"watch": "1", "allowWatchBookmarks": "true", "resourceVersion": "77", "timeoutSeconds": "45"}
-    assert (wire.path, wire.query) == (want_path, always | want_query)
-    assert not wire.opened.closed
-
-
 REFUSED: dict[str, tuple[int, type[OperatorError], str]] = {
     "history that is gone": (410, Conflict, "Expired"),
     "too many requests": (429, Transient, "TooManyRequests"),

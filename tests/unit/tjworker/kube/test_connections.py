@@ -7,14 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from kubernetes.client import Configuration
 
 from localcluster import pki
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.tjworker.kube.http_server import Handler, Server, serving, write_kubeconfig
 from tjworker.base import Terminal, Transient
 from tjworker.kube.configuration import load_configuration
-from tjworker.kube.connections import ConnectionPool
 from tjworker.kube.transport import KubeTransport
 
 
@@ -128,21 +126,6 @@ def test_through_a_proxy_https_goes_in_a_tunnel(server: Server, secure: Secure) 
     transport.close()
 
 
-@pytest.mark.parametrize(
-    ("no_proxy", "proxied"), [("", True), ("other", True), ("127.0.0.1", False), ("127.0.0.0/8", False)]
-)
-def test_no_proxy_names_the_servers_that_are_reached_without_it(
-    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_proxy: str, proxied: bool
-) -> None:
-    monkeypatch.setenv("NO_PROXY", no_proxy)
-    monkeypatch.setenv("no_proxy", no_proxy)
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
-    with serving(Server()) as proxy:
-        write_kubeconfig(tmp_path / "kubeconfig", server.url, "x", **{"proxy-url": proxy.url})
-        assert KubeTransport().request("GET", "/version").status == 200
-        assert (len(proxy.seen), len(server.seen)) == ((1, 0) if proxied else (0, 1))
-
-
 UNUSABLE = {
     "a proxy that wants TLS": ("https://h", "https://u:secret@p:3128", "the proxy 'p:3128' .* it must be http://"),
     "a server of another scheme": ("ftp://h", "", "the server 'ftp://h' .* it must be https://host:port or http://"),
@@ -161,11 +144,3 @@ def test_an_address_that_cannot_be_used_is_named_in_one_line(
         KubeTransport()
     assert "secret" not in refused.value.message
     assert "\n" not in refused.value.message
-
-
-@pytest.mark.parametrize("host", ["https://api.example.com/clusters/a", "https://api.example.com/clusters/a/"])
-def test_a_server_behind_a_path_is_asked_below_it(host: str) -> None:
-    configuration = Configuration()
-    configuration.host = host
-    configuration.proxy = None
-    assert ConnectionPool(configuration, 1)._prefix == "/clusters/a"

@@ -85,11 +85,6 @@ def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again(fr
     assert read(OK + framing + b"HTTP/1.1 200 OK\r\n") == (200, b"a", False)
 
 
-def test_an_answer_that_has_not_been_read_keeps_its_connection() -> None:
-    assert not answer(OK + b"Content-Length: 1\r\n\r\na").reusable
-    assert not answer(OK + b"Content-Length: 1\r\n\r\n").reusable
-
-
 REFUSED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "without an answer"),
     "another protocol": (b"SSH-2.0-OpenSSH\r\n\r\n", "Expected HTTP/"),
@@ -143,11 +138,6 @@ def test_chunks_come_out_as_they_went_in_however_they_are_cut() -> None:
             pieces.append(framed[at : at + step])
             at += step
         assert read(*pieces) == (200, b"".join(data), True), f"TJ_TEST_SEED={seed}"
-
-
-def test_data_leaves_before_its_chunk_is_whole() -> None:
-    pieces = answer(OK + b"Transfer-Encoding: chunked\r\n\r\n", b"5\r\nhe", b"ll", b"o\r\n0\r\n\r\n").pieces()
-    assert list(pieces) == [b"he", b"ll", b"o"]
 
 
 @pytest.mark.parametrize("target", ["", "/a b", "/a\r\nx: y", "/a\n", "/ä", "/\x7f", "/\x00"])

@@ -47,13 +47,3 @@ def test_the_next_list(case: Case) -> None:
     least, most = case.want
     assert least <= backoff.before_list(110.0, lives=case.lives) <= most
     assert backoff.before_list(131.0) == 0
-
-
-def test_a_probe_is_for_a_list_without_an_answer_alone() -> None:
-    backoff = ListBackoff(random.Random(1))
-    backoff.list_starts(100.0)
-    for answer, want in (((500, None), False), ((0, None), True)):
-        backoff.list_failed(*answer)
-        assert backoff.wants_probe(110.0) is want
-    backoff.lists_freely()
-    assert (backoff.wants_probe(110.0), backoff.before_list(110.0)) == (False, 0)

@@ -144,14 +144,6 @@ def test_one_that_the_server_has_closed_is_closed_and_the_next_is_taken(network:
     assert (made_of(stale).closed, made_of(good).closed) == (1, 0)
 
 
-def test_one_whose_answer_has_not_been_read_is_closed(network: Network) -> None:
-    """The next request would take the rest of it for its own answer."""
-    one = pool()
-    unread = ask(one, read=False)
-    one.give_back(unread)
-    assert made_of(unread).closed == 1
-
-
 def test_one_that_cannot_connect_or_breaks_is_closed_and_told(network: Network) -> None:
     one = pool()
     network.refuses = True

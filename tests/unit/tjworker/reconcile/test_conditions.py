@@ -11,7 +11,7 @@ from tests.support.builders import make_job, make_pod, observe
 from tests.support.builders.cluster import PodBuilder
 from tests.support.seeds import the_seed
 from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, after, condition, decide, status_of, true
-from tjworker.api.status import Condition, ConditionType, JobStatus
+from tjworker.api.status import ConditionType, JobStatus
 from tjworker.reconcile.conditions import clear_condition, set_condition
 
 HOLDING: tuple[ConditionType, ...] = ("Running", "Restarting", "Scaling", "Suspended")
@@ -30,40 +30,6 @@ def test_at_the_end_no_condition_of_a_live_job_holds_any_more_and_each_says_why(
     assert condition(status, type_) == ("False", "AnnotationFailed", "out of money")
     assert condition(status, "Failed") == ("True", "AnnotationFailed", "out of money")
     assert (status.phase, status.completion_time, status.last_reconcile_time) == ("Failed", NOW_TEXT, NOW_TEXT)
-
-
-WAITED_FOR = {
-    "pods that were being made": (("Pending", "pod digits-trainer-0 is waiting for a node"), "out of money"),
-    "pods that were being replaced": (("Restarting", "pod digits-trainer-0 is waiting for a node"), "out of money"),
-    "room that there was none of": (
-        ("Unschedulable", "pod digits-trainer-0: 0/1 nodes are available"),
-        "out of money; before that Unschedulable: pod digits-trainer-0: 0/1 nodes are available",
-    ),
-}
-
-
-@pytest.mark.parametrize(("said", "want"), WAITED_FOR.values(), ids=WAITED_FOR.keys())
-def test_a_job_that_ends_without_running_waits_for_nothing_any_more(said: tuple[str, str], want: str) -> None:
-    waits = Condition(
-        type="Running",
-        status="False",
-        observed_generation=1,
-        last_transition_time="2026-01-01T00:00:00Z",
-        reason=said[0],
-        message=said[1],
-    )
-    job = (
-        make_job()
-        .role("trainer", 1)
-        .annotate({"Failed": "out of money"})
-        .status(phase="Pending", start_time="2026-01-01T00:00:00Z", conditions=(waits,))
-        .build()
-    )
-    going = decide(job, observe(make_pod(job, "trainer")))
-    ended = decide(after(job, going))
-    assert [status_of(plan).phase for plan in (going, ended)] == ["Terminating", "Failed"]
-    for plan in (going, ended):
-        assert condition(status_of(plan), "Running") == ("False", "AnnotationFailed", want)
 
 
 REASONS = {

@@ -8,8 +8,8 @@ from itertools import product
 
 import pytest
 
-from tests.support.builders import make_job, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import NOW_TEXT, ago, decide, deleted
+from tests.support.builders import make_job, make_pod
+from tests.unit.tjworker.reconcile.passes import NOW_TEXT
 from tjworker.api.observed import ContainerRecord
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.failures import diagnose, ended_at
@@ -59,18 +59,3 @@ def test_whose_exit_codes_and_times_count(names: tuple[str, ...], count: tuple[s
         first = sorted(blamed, key=lambda c: (not c.finished_at, c.finished_at, c.name))[:1]
         want = [(c.name, c.exit_code, c.finished_at or NOW_TEXT) for c in first] or [("", None, NOW_TEXT)]
         assert [(told.failure.container, told.failure.exit_code, told.failure.time)] == want, does
-
-
-@pytest.mark.parametrize("place", range(3))
-def test_whichever_container_cannot_be_created_the_pod_is_made_again(place: int) -> None:
-    """Also an init container, and one that counts for nothing else."""
-    names = ("fetch", "aitj-main", "sidecar")
-    waits = [
-        ContainerRecord(
-            name, state="waiting", reason="ErrImagePull" if i == place else "PodInitializing", init=name == "fetch"
-        )
-        for i, name in enumerate(names)
-    ]
-    job = make_job().role("trainer", 1).build()
-    stuck = make_pod(job, "trainer").on("node-a").but(containers=tuple(waits), scheduled_at=ago(901))
-    assert deleted(decide(job, observe(stuck, make_service(job, "trainer")))) == ["digits-trainer-0"]

@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import make_job
 from tests.unit.tjworker.reconcile.passes import ago
-from tjworker.api.model import Role
 from tjworker.api.status import Attempts, JobStatus, RestartCounts, RoleAttempts
-from tjworker.reconcile.attempts import Draft, forget_rests, record_running
-from tjworker.reconcile.replicas import Replica, RoleView, State
+from tjworker.reconcile.attempts import Draft, forget_rests
+from tjworker.reconcile.replicas import Replica
 
 SOON, LATER = "2026-01-01T01:00:20Z", "2026-01-01T01:05:00Z"
 FULL: Mapping[str, Any] = {
@@ -127,45 +125,6 @@ def test_the_table_has_something_in_every_field() -> None:
 
 
 # -- what a pass sees ------------------------------------------------------------------------------
-
-JOB = make_job().role("trainer", 4).role("ps", 1).build()
-STATES: dict[State, tuple[bool, bool, bool]] = {
-    "running": (True, False, False),
-    "scheduled": (True, True, True),
-    "lost": (True, True, True),
-    "pending": (False, True, True),
-    "missing": (False, True, True),
-    "blocked": (False, True, True),
-    "outdated": (False, True, True),
-    "terminating": (False, True, True),
-    "succeeded": (False, True, True),
-    "failed": (False, True, True),
-}
-"""(it is still among those that have run, its pod still among those made, its pods in a row that vanished still count),
-of an index of which all three were said before."""
-
-
-def _seen(state: State, role: Role, attempts: RoleAttempts) -> RoleView:
-    """Index 0 in this state, the others as nobody has asked for them."""
-    others = tuple(Replica(role.name, i, f"digits-{role.name}-{i}", 0, "pending") for i in range(1, role.replicas))
-    return RoleView(role, (Replica(role.name, 0, f"digits-{role.name}-0", 0, state), *others), (), attempts)
-
-
-@pytest.mark.parametrize(("state", "want"), STATES.items(), ids=STATES.keys())
-def test_what_a_job_that_does_not_run_yet_remembers_of_a_replica(state: State, want: tuple[bool, bool, bool]) -> None:
-    said = RoleAttempts(ran="0", made="0", vanished={"1": "0", "2": "1"}, crashes={"1": "0"}, resting={LATER: "0"})
-    status = JobStatus(attempts=Attempts(roles={"trainer": said}))
-    views = {"trainer": _seen(state, JOB.role("trainer"), said), "ps": _seen("pending", JOB.role("ps"), RoleAttempts())}
-    got = record_running(status, views, "Creating", {"trainer": {2}}).attempts.roles
-    assert got.keys() == {"trainer"}, "of ps there is nothing to say"
-    ran, made, vanished = want
-    assert got["trainer"] == said.model_copy(
-        update={
-            "ran": "0" if ran else "",
-            "made": "0,2" if made else "2",
-            "vanished": {"1": "0", "2": "1"} if vanished else {"2": "1"},
-        }
-    )
 
 
 def test_a_job_that_ends_forgets_what_waits_and_keeps_what_was() -> None:

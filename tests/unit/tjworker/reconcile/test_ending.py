@@ -26,23 +26,6 @@ def test_an_annotation_goes_before_a_completion_of_the_same_moment() -> None:
     assert world.job.status.replica_statuses["trainer"].succeeded == 2
 
 
-@pytest.mark.parametrize("annotation", [{}, {"Preempted": "room"}], ids=["by itself", "by a user"])
-@pytest.mark.parametrize("what", ["succeeded", "failed"])
-def test_an_end_reads_the_same_when_nothing_was_told_of_the_job_before(what: str, annotation: dict[str, str]) -> None:
-    """Its first status may wait for its pods, and the watch that shows them be away until they are done."""
-    ended = make_job().role("trainer", 2, restartPolicy="Never").annotate(annotation).build()
-    told = World(replace(ended, annotations={})).settle().all("running").settle()
-    told.job = replace(ended, status=told.job.status)
-    untold = World(ended)
-    untold.pods, untold.services = dict(told.pods), dict(told.services)
-    ends = [
-        {(c.type, c.status, c.reason) for c in world.all(what).settle().job.status.conditions}
-        for world in (told, untold)
-    ]
-    assert ends[0] == ends[1]
-    assert any((type_, status) == ("Running", "False") for type_, status, _ in ends[1])
-
-
 @dataclass(frozen=True)
 class Last:
     """How the pods of the role trainer (or Worker) stand at the verdict, and the numbers that stay."""

@@ -8,23 +8,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_pod
-from tests.unit.tjworker.reconcile.passes import NOW_TEXT, ago, decide, everything, status_of
+from tests.unit.tjworker.reconcile.passes import NOW_TEXT, decide, everything, status_of
 from tjworker.api.observed import ContainerRecord
 from tjworker.reconcile.failures import describe, diagnose
-
-
-def test_of_many_failures_at_once_the_first_are_kept() -> None:
-    job = (
-        make_job()
-        .role("trainer", 20, restart="OnFailure", scope="All")
-        .status(phase="Running", start_time=ago(900))
-        .build()
-    )
-    pods = [make_pod(job, "trainer", i).failed(exit_code=134).containers(finished_at=ago(1)) for i in range(20)]
-    pods[17] = make_pod(job, "trainer", 17).failed(exit_code=1).containers(finished_at=ago(3))
-    status = status_of(decide(job, everything(job, *pods)))
-    assert len(status.failures) == 10
-    assert (status.failures[-1].pod, status.failures[-1].exit_code) == ("digits-trainer-17", 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +30,6 @@ WHYS = {
         ("OOMKilled", "out of memory", "aitj-main", 3),
         "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 3 (out of memory)",
     ),
-    "the pod's own reason goes before the container's": Why(
-        lambda p: p.failed(137).but(reason="DeadlineExceeded", message="too long"),
-        ("DeadlineExceeded", "too long", "aitj-main", 137),
-        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 137 (too long)",
-    ),
     "a disruption goes before both": Why(
         lambda p: p.disrupted("EvictionByEvictionAPI").but(reason="Evicted", message="not this"),
         ("EvictionByEvictionAPI", "disrupted: EvictionByEvictionAPI", "aitj-main", 143),
@@ -64,17 +45,6 @@ WHYS = {
         ("StartError", f'exec: "pyhton": {NOT_FOUND}', "aitj-main", 128),
         "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 128 "
         f'(exec: "pyhton": {NOT_FOUND})',
-    ),
-    "a mount that the runtime cannot make": Why(
-        lambda p: p.failed(128, reason="StartError").containers(message=f'{RUNC}error mounting "/x": not a directory'),
-        ("StartError", "not a directory", "aitj-main", 128),
-        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 128 (not a directory)",
-    ),
-    "without a node it names none": Why(
-        lambda p: p.but(phase="Failed", reason="UnexpectedAdmissionError", containers=()),
-        ("UnexpectedAdmissionError", "", "", None),
-        "pod digits-trainer-0 failed: UnexpectedAdmissionError",
-        "node",
     ),
     "another container than those that count has failed the pod: it is named": Why(
         lambda p: p.but(containers=(*p.record.containers, ContainerRecord("logger"))).failed(
@@ -126,11 +96,8 @@ BY_REASON = {
     "NodeLost": ("node_lost", "node"),
     "Evicted": ("exit", "application"),
     "NodeShutdown": ("disrupted", "node"),
-    "Terminated": ("disrupted", "node"),
-    "Shutdown": ("disrupted", "node"),
     "NodeAffinity": ("disrupted", "node"),
     "UnexpectedAdmissionError": ("disrupted", "node"),
-    "OutOfcpu": ("disrupted", "node"),
     "OutOfnvidia.com/gpu": ("disrupted", "node"),
     "DeadlineExceeded": ("exit", "application"),
     "": ("exit", "application"),
@@ -143,7 +110,6 @@ def unknown(pod: PodBuilder) -> PodBuilder:
 
 BY_CONTAINER: dict[str, tuple[Callable[[PodBuilder], PodBuilder], tuple[str, str]]] = {
     "the kubelet no longer knows the container": (unknown, ("disrupted", "node")),
-    "containerd no longer knows how it ended": (lambda p: p.failed(255, reason="Unknown"), ("disrupted", "node")),
     "the program itself exits with 137": (lambda p: p.failed(137), ("exit", "application")),
     "a sidecar alone is lost": (
         lambda p: p.but(containers=(*p.record.containers, ContainerRecord("side"))).failed(

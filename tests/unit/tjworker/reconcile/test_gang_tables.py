@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,72 +10,9 @@ import pytest
 from tests.support.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import decide
 from tests.unit.tjworker.reconcile.test_pod_group import group, rules, seen, trainers, words
-from tjworker.api.model import GangPolicy, TrainingJob
+from tjworker.api.model import TrainingJob
 from tjworker.reconcile.gangs import GANGS
-from tjworker.reconcile.gangs.gang import asked, queue_of
 from tjworker.reconcile.pod_group import gang_size
-
-QUEUE = "scheduling.volcano.sh/queue-name"
-JOBS: dict[str, tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]], list[str]]] = {
-    "nothing": ({}, {}, []),
-    "a queue": ({"gang": GangPolicy(queue="q")}, {"volcano": {"queue": "q"}}, ["queue"]),
-    "a queue by Volcano's annotation": ({"annotations": {QUEUE: "a"}}, {"volcano": {"queue": "a"}}, ["queue"]),
-    "a queue by both: the policy's": (
-        {"annotations": {QUEUE: "a"}, "gang": GangPolicy(queue="q")},
-        {"volcano": {"queue": "q"}},
-        ["queue"],
-    ),
-    "a priority class of the group": (
-        {"gang": GangPolicy(priority_class="high")},
-        {name: {"priorityClassName": "high"} for name in ("kubernetes", "volcano")},
-        ["priorityClass"],
-    ),
-    "that of the job": (
-        {"priority_class": "low"},
-        {name: {"priorityClassName": "low"} for name in ("kubernetes", "volcano")},
-        [],
-    ),
-    "both: the group's": (
-        {"priority_class": "low", "gang": GangPolicy(priority_class="high")},
-        {name: {"priorityClassName": "high"} for name in ("kubernetes", "volcano")},
-        ["priorityClass"],
-    ),
-    "the resources that must be free": (
-        {"gang": GangPolicy(min_resources={"cpu": 2})},
-        {name: {"minResources": {"cpu": 2}} for name in ("volcano", "scheduler-plugins")},
-        ["minResources"],
-    ),
-    "a time to wait": (
-        {"gang": GangPolicy(schedule_timeout_seconds=60)},
-        {"scheduler-plugins": {"scheduleTimeoutSeconds": 60}},
-        ["scheduleTimeoutSeconds"],
-    ),
-    "no time to wait": (
-        {"gang": GangPolicy(schedule_timeout_seconds=0)},
-        {"scheduler-plugins": {"scheduleTimeoutSeconds": 0}},
-        ["scheduleTimeoutSeconds"],
-    ),
-}
-NUMBER: Mapping[str, Mapping[str, Any]] = {
-    "kubernetes": {"schedulingPolicy": {"gang": {"minCount": 4}}},
-    "volcano": {"minMember": 4},
-    "scheduler-plugins": {"minMember": 4},
-}
-
-
-@pytest.mark.parametrize("gang", GANGS)
-@pytest.mark.parametrize("sentence", JOBS)
-def test_what_is_asked_for_is_told_to_the_scheduler_that_knows_it(sentence: str, gang: str) -> None:
-    fields, want, names = JOBS[sentence]
-    job = replace(make_job().role("trainer", 4).build(), **fields)
-    assert GANGS[gang].spec(job, 4) == {**NUMBER[gang], **want.get(gang, {})}
-    assert list(asked(job)) == names
-    policy = fields.get("gang")
-    told = bool(want.get(gang))
-    if policy is not None and names:
-        assert (names[0] in GANGS[gang].acts_on) is (told or (gang, names[0]) == ("scheduler-plugins", "priorityClass"))
-    assert queue_of(job) == want.get("volcano", {}).get("queue", "")
-
 
 SIZES = range(1, 6)
 WHAT_PODS_DO: dict[str, tuple[str, dict[int, str], dict[int, str]]] = {

@@ -200,15 +200,6 @@ def test_a_gpu_at_fault_is_noticed_before_its_pod_runs() -> None:
         assert deleted(decide(job, world(job, sick))) == ["digits-trainer-1"]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_running_pod_with_a_gpu_at_fault_is_taken_away_only_where_its_policy_replaces_it(policy: str) -> None:
-    job = two(policy)
-    sick = with_gpu(job).containers(unhealthy_devices=("GPU-7",))
-    plan = decide(job, world(job, sick))
-    assert deleted(plan) == (["digits-trainer-1"] if policy in BY_NODE else [])
-    assert plan.status is None or plan.status.ending is None
-
-
 # -- containers that cannot be created -------------------------------------------------------------
 
 REASONS = (

@@ -67,23 +67,6 @@ def test_a_replica_is_counted_in_the_column_of_its_state_and_in_no_other(state: 
         assert replica_status(_view(state, "running", state, attempt=attempt), live=live) == ReplicaStatus(**want)
 
 
-EVICTED: dict[str, tuple[dict[str, Any], int]] = {
-    "by its kubelet": ({"reason": "Evicted"}, 1),
-    "by a drain": ({"disruption": "EvictionByEvictionAPI"}, 1),
-    "by both": ({"reason": "Evicted", "disruption": "EvictionByEvictionAPI"}, 1),
-    "no: preempted": ({"disruption": "PreemptionByScheduler"}, 0),
-    "no: its program failed": ({"reason": "Error"}, 0),
-}
-
-
-@pytest.mark.parametrize(("said", "want"), EVICTED.values(), ids=EVICTED.keys())
-def test_of_those_that_failed_the_evicted_are_told(said: dict[str, Any], want: int) -> None:
-    one = Replica("trainer", 0, "digits-trainer-0", 0, "failed", replace(POD, **said))
-    view = replace(_view("failed", "failed"), replicas=(one, *_view("failed", "failed").replicas[1:]))
-    got = replica_status(view, live=True)
-    assert (got.failed, got.evicted) == (2, want)
-
-
 SCALED: dict[str, tuple[RoleView, int, int]] = {
     "all run": (_view("running", "running", "running"), 3, 3),
     "one is yet to be made": (_view("running", "missing", "running"), 3, 2),

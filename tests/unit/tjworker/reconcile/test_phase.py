@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.support.builders import PodBuilder, make_job, make_pod, make_service, observe
-from tests.support.builders.job import JobBuilder
-from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, status_of
+from tests.support.builders import PodBuilder, make_job, make_pod
+from tests.unit.tjworker.reconcile.passes import World, created, decide, everything, status_of
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import JobStatus
 
 
 @dataclass
@@ -97,28 +95,6 @@ def test_a_job_that_does_not_run_says_which_pod_and_why(case: Waits) -> None:
     assert (condition.status, condition.message) == ("False", case.want)
 
 
-def test_replica_statuses_count_each_pod_once() -> None:
-    job = make_job().role("trainer", 6, restart="OnFailure", scope="Pod", fail="None").build()
-    pods = [
-        make_pod(job, "trainer", 0).running(),
-        make_pod(job, "trainer", 1).creating(),
-        make_pod(job, "trainer", 2),
-        make_pod(job, "trainer", 3).succeeded(),
-        make_pod(job, "trainer", 4).failed(),
-    ]
-    counts = status_of(decide(job, everything(job, *pods))).replica_statuses["trainer"]
-    assert counts.model_dump() == {
-        "desired": 6,
-        "pending": 2,
-        "scheduled": 1,
-        "active": 1,
-        "succeeded": 1,
-        "failed": 0,
-        "evicted": 0,
-        "restarting": 1,
-    }
-
-
 def test_scaling_below_what_has_succeeded_completes_the_job() -> None:
     world = World(make_job().role("trainer", 3).build()).settle().all("running").settle()
     world.set("digits-trainer-0", "succeeded").set("digits-trainer-1", "succeeded").settle()
@@ -151,32 +127,3 @@ def test_a_deleted_and_recreated_job_waits_for_the_old_ones_pods_and_touches_non
     assert status_of(plan).phase == "Pending"
     assert status_of(plan).replica_statuses["trainer"].succeeded == 0
     assert len(created(decide(job))) == 2
-
-
-WAYS_OUT = {
-    "suspended": make_job().role("trainer", 1).suspended(),
-    "ended by an annotation": make_job().role("trainer", 1).annotate({"Failed": "out of money"}),
-    "ended by its time limit": make_job()
-    .role("trainer", 1)
-    .spec(timeLimit=60)
-    .status(phase="Running", start_running_time="2026-01-01T00:00:00Z", start_time="2026-01-01T00:00:00Z"),
-}
-
-
-@pytest.mark.parametrize("builder", WAYS_OUT.values(), ids=WAYS_OUT.keys())
-def test_a_job_that_lets_go_of_its_pods_takes_none_of_a_strangers_with_our_labels(builder: JobBuilder) -> None:
-    job = builder.build()
-    strangers = (
-        make_pod(job, "trainer", 5).foreign("somebody").running(),
-        make_pod(job, "trainer", 6).foreign().failed(),
-    )
-    mine = make_pod(job, "trainer", 0).running()
-    assert deleted(decide(job, observe(mine, *strangers, make_service(job, "trainer", 0)))) == ["digits-trainer-0"]
-
-
-def test_a_big_job_writes_500_objects_a_pass_and_comes_back_at_once() -> None:
-    job = make_job().role("trainer", 2000).build()
-    plan = decide(job)
-    assert len(plan.writes) == 500
-    assert plan.requeue_after_seconds == 0
-    assert isinstance(plan.status, JobStatus)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import get_args
 
 import pytest
@@ -68,39 +67,6 @@ def test_a_pod_that_was_forced_out_and_hangs_on_a_finalizer_is_not_asked_to_go_a
 
     assert plan(ago(35)) == ["digits-trainer-0"]
     assert plan(ago(5)) == []
-
-
-@dataclass
-class Fault:
-    created_at: str
-    want_replaced: bool
-    scheduled_at: str = ""
-
-
-FAULTS = {
-    "a pod that was there when it came is replaced": Fault(ago(600), True),
-    "a pod that was put there in spite of it is left alone": Fault(ago(60), False),
-    "also one that was made before, and waited for room": Fault(ago(600), False, scheduled_at=ago(60)),
-}
-
-
-@pytest.mark.parametrize("case", FAULTS.values(), ids=FAULTS.keys())
-def test_a_gpu_fault_of_a_node_replaces_each_pod_once(case: Fault) -> None:
-    job = (
-        make_job()
-        .role("trainer", 1, restart="Always", scope="Pod")
-        .status(phase="Running", start_time=ago(900))
-        .build()
-    )
-    pod = make_pod(job, "trainer", 0).on("node-b").running()
-    pod = pod.but(created_at=case.created_at, scheduled_at=case.scheduled_at, gpus={"nvidia.com/gpu": 1})
-    node = (
-        make_node("node-b", **{"nvidia.com/gpu": "8"})
-        .condition("GPUFault", "Xid 79")
-        .but(condition_since={"GPUFault": ago(300)})
-    )
-    plan = decide(job, observe(pod, node, make_service(job, "trainer", 0), seen={NODES: 1}))
-    assert (deleted(plan) == ["digits-trainer-0"]) is case.want_replaced
 
 
 @pytest.mark.parametrize("policy", get_args(RestartPolicy))

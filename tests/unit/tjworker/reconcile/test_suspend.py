@@ -2,25 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.builders import make_job
-from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of, true
-from tjworker.api.status import ConditionType
+from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, World, after, condition, decide, status_of
 from tjworker.api.timefmt import to_rfc3339
-
-
-def test_a_job_suspended_while_it_restarts_comes_back_and_keeps_its_counts() -> None:
-    base = make_job().role("trainer", 2, restart="OnFailure", scope="All", limit=1)
-    world = World(base.build()).settle().all("running").settle().set("digits-trainer-0", "failed", exit_code=1)
-    world.step()
-    assert world.job.status.phase == "Restarting"
-    world.job = base.suspended().status(world.job.status).build()
-    world.settle()
-    assert (world.job.status.phase, world.pods) == ("Suspended", {})
-    world.job = base.status(world.job.status).build()
-    world.settle().all("running").settle()
-    assert (world.job.status.phase, world.job.status.restarts) == ("Running", 1)
 
 
 def test_a_replica_that_has_failed_for_good_stays_so_through_a_suspension() -> None:
@@ -33,24 +17,6 @@ def test_a_replica_that_has_failed_for_good_stays_so_through_a_suspension() -> N
     assert (sorted(world.pods), world.job.status.attempts.roles["trainer"].failed) == (["digits-trainer-0"], "1")
     world.set("digits-trainer-0", "failed", exit_code=1).settle()
     assert world.job.status.phase == "Failed", "each of the two has failed, one of them before"
-
-
-SUSPENDED = "spec.suspend is true: the pods are deleted, the job waits"
-
-
-@pytest.mark.parametrize("type_", ["Running", "Restarting", "Scaling"])
-def test_while_it_is_suspended_it_neither_runs_nor_restarts_nor_scales(type_: ConditionType) -> None:
-    job = (
-        make_job()
-        .role("trainer", 1)
-        .suspended()
-        .status(phase="Running", start_time="2026-01-01T00:00:00Z", conditions=true(type_))
-        .build()
-    )
-    status = status_of(decide(job))
-    assert condition(status, type_) == ("False", "Suspended", SUSPENDED)
-    assert condition(status, "Suspended") == ("True", "Suspended", SUSPENDED)
-    assert (status.phase, status.message, status.suspend_time) == ("Suspended", SUSPENDED, NOW_TEXT)
 
 
 def test_a_resumed_job_says_so_and_when() -> None:

@@ -76,16 +76,6 @@ def test_a_target_is_carried_out_without_a_restart_and_recorded_once_with_its_re
     assert status.scale_records == (RECORD,)
 
 
-def test_the_highest_indices_go_first() -> None:
-    builder = running(auto(), 4, (), targets={"trainer": 1}, targets_beside={"trainer": 2})
-    job = builder.build()
-    plan = decide(
-        job,
-        everything(job, *(make_pod(job, "trainer", i).running() for i in range(4)), make_pod(job, "pserver").running()),
-    )
-    assert deleted(plan) == ["digits-trainer-1", "digits-trainer-2", "digits-trainer-3"]
-
-
 TARGET: dict[str, Any] = {"targets": {"trainer": 4}, "targets_beside": {"trainer": 2}}
 REASONS = {
     "kubectl scale on a role of the autoscaler's": (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from redis import exceptions
@@ -80,22 +79,6 @@ def test_a_redis_that_is_away_is_transient_for_every_call() -> None:
         with pytest.raises(Transient, match="cannot be reached") as caught:
             call()
         assert "secret" not in str(caught.value)
-
-
-def test_a_full_redis_is_transient(tmp_path: Path) -> None:
-    with Valkey(tmp_path, options=("--maxmemory", "1kb", "--maxmemory-policy", "noeviction")) as server:
-        store = open_store(server.url, "t")
-        with pytest.raises(Transient, match="no memory left"):
-            store.queue.add([KEY])
-        store.queue.stats()
-
-
-def test_a_read_only_replica_is_transient(tmp_path: Path) -> None:
-    replica = Valkey(
-        tmp_path, options=("--replicaof", "127.0.0.1", str(free_port()), "--replica-serve-stale-data", "yes")
-    )
-    with replica as server, pytest.raises(Transient, match="read-only replica"):
-        open_store(server.url, "t").queue.add([KEY])
 
 
 def test_a_wrong_password_is_terminal_and_not_told(real_redis: RealRedis) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tjworker.store import scripts
-from tjworker.store.keys import BY_NAME, KEYS, markdown
+from tjworker.store.keys import BY_NAME, markdown
 
 ROOT = Path(__file__).resolve().parents[4]
 FOLDER = ROOT / "tjworker" / "store" / "scripts"
@@ -17,18 +17,6 @@ FOLDER = ROOT / "tjworker" / "store" / "scripts"
 def test_the_page_on_redis_keys_is_the_one_that_keys_py_makes() -> None:
     page = (ROOT / "docs" / "redis.md").read_text()
     assert page == "\n".join(markdown()) + "\n", "run: python -m tjworker.store.keys > docs/redis.md"
-
-
-def test_no_two_keys_share_a_name_or_a_place() -> None:
-    assert len(BY_NAME) == len({key.pattern for key in KEYS}) == len(KEYS)
-
-
-def test_a_key_of_one_job_is_its_stem_and_the_job() -> None:
-    assert (
-        BY_NAME["lock"].of("tj", "aitrainingjobs.elasticdeeplearning.ai/default/a")
-        == "tj:lock:aitrainingjobs.elasticdeeplearning.ai/default/a"
-    )
-    assert BY_NAME["dirty"].of("tj") == "tj:queue:dirty"
 
 
 def test_every_script_of_the_folder_is_listed() -> None:

@@ -7,12 +7,11 @@ from collections import Counter
 
 import pytest
 
-from benchmarks.support.valkey import Valkey
 from tests.conftest import RealRedis
 from tests.integration.store.driver import A, B, a_job
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, Fenced, JobKey, Terminal
-from tjworker.store.connect import client, open_store
+from tjworker.store.connect import open_store
 from tjworker.store.work_queue import ON_NEWS, AtOnce, OnNews, PassEnding, Written
 
 
@@ -37,18 +36,6 @@ def test_as_many_keys_as_lack_a_task_get_one_and_the_oldest_first(real_redis: Re
             redis.zadd(f"{real_redis.prefix}:queue:dirty", {key: now - 40 - age})
         redis.lpush(real_redis.prefix, *["message"] * 3)
     assert store.queue.resync(lost_after_seconds=30, everything=False) == keys[: 2 * KEYS_PER_TASK]
-
-
-def test_passes_end_together_after_redis_forgot_the_scripts(own_valkey: Valkey) -> None:
-    store = open_store(own_valkey.url, "t")
-    store.queue.add([A, B])
-    taken = store.queue.acquire_views(A, "worker", 30, KEYS_PER_TASK)
-    client(own_valkey.url).script_flush()
-    done = store.queue.finish_all(
-        [PassEnding(claim, next_pass=AtOnce() if claim.key == B else ON_NEWS) for claim, _ in taken.views]
-    )
-    assert [each.publish for each in done] == [False, True]
-    assert store.queue.stats().running == 0
 
 
 @pytest.mark.parametrize("others", [[], [B]], ids=["taken alone", "taken with another"])
@@ -105,16 +92,6 @@ def test_a_key_of_a_dead_holder_is_counted_once(real_redis: RealRedis) -> None:
     assert store.queue.resync(lost_after_seconds=0, everything=False) == [A]
 
 
-def test_a_key_that_runs_and_is_dirty_needs_no_task(real_redis: RealRedis) -> None:
-    store = open_store(real_redis.url, real_redis.prefix)
-    store.queue.add([A, B])
-    assert store.queue.acquire(A, "worker", 30)
-    store.queue.add([A])
-    with real_redis.client() as redis:
-        redis.lpush(real_redis.prefix, b"the task of B")
-    assert store.queue.resync(lost_after_seconds=0, everything=False) == []
-
-
 def test_a_key_never_has_two_holders_whatever_the_threads_do(redis_url: str, real_redis: RealRedis) -> None:
     keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(5)]
     inside: Counter[JobKey] = Counter()
@@ -162,13 +139,3 @@ def test_two_operators_with_two_prefixes_share_nothing(real_redis: RealRedis) ->
     two.projection.apply(1, [a_job(5)])
     with pytest.raises(Fenced):
         one.projection.apply(5, [])
-
-
-def test_a_key_is_acquired_with_its_view_after_redis_forgot_the_scripts(own_valkey: Valkey) -> None:
-    store = open_store(own_valkey.url, "t")
-    store.projection.lead(1)
-    store.projection.apply(1, [a_job(5)])
-    client(own_valkey.url).script_flush()
-    ((_, view),) = store.queue.acquire_views(A, "worker", 30, 16).views
-    assert view == store.projection.view(A)
-    assert store.queue.acquire_views(A, "worker", 30, 16).views == ()

@@ -99,17 +99,6 @@ def test_a_job_that_is_nested_too_deep_to_be_kept_is_kept_as_unreadable(depth: i
     assert (job.uid, job.resource_version) == (JOB["metadata"]["uid"], 7)
 
 
-def test_an_ended_job_is_woken_when_the_time_of_its_tensorboard_is_over() -> None:
-    """After Redis was empty, nobody else knows."""
-    job = deepcopy(JOB)
-    ended = {"phase": "Succeed", "completionTime": "2026-01-02T00:00:00Z", "observedGeneration": 3}
-    job["status"] = ended | {"tensorboardUntil": "2026-01-02T00:00:01Z"}
-    job["spec"]["runPolicy"] = {"ttlSecondsAfterFinished": 3600}
-    projected = project(AITRAININGJOBS, job)
-    assert projected is not None
-    assert projected.expires_at == 1767312001.0
-
-
 def _with_text(size: int, **more: Any) -> dict[str, Any]:
     job = deepcopy(JOB)
     job["metadata"]["annotations"] = {"notes": "x" * size}

@@ -17,17 +17,6 @@ from tjworker.api.resources import PODS
 from watcher.projection import project
 
 
-def test_of_a_long_last_word_the_end_is_kept_because_the_error_stands_there() -> None:
-    """FallbackToLogsOnError makes the last lines of the log a container's termination message."""
-    text = "Traceback (most recent call last):\n" + "x" * 5000 + "\nRuntimeError: CUDA out of memory"
-    entry = {"name": "aitj-main", "state": {"terminated": {"exitCode": 1, "message": text}}}
-    status = {"phase": "Failed", "containerStatuses": [entry]}
-    meta = {"name": "a", "uid": "u", "resourceVersion": "1"}
-    (container,) = pod_record({"status": status}, meta, "").containers
-    assert text.endswith(container.message)
-    assert container.message.endswith("RuntimeError: CUDA out of memory")
-
-
 def test_a_pod_keeps_what_a_decision_needs_and_nothing_else() -> None:
     projected = project(PODS, POD)
     assert projected is not None

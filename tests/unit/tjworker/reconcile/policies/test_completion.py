@@ -9,10 +9,8 @@ import pytest
 from tests.support.builders import make_job, make_pod
 from tests.support.builders.job import JobBuilder
 from tests.support.builders.training_job import make_training_job
-from tests.support.kinds import AITRAININGJOBS
-from tests.unit.tjworker.reconcile.passes import NOW, World, after, created, decide, deleted, everything, status_of
+from tests.unit.tjworker.reconcile.passes import World, after, created, decide, deleted, everything, status_of
 from tjworker.api.observed import Observed, WorkloadRecord
-from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import Plan
 from tjworker.reconcile.plan import Patch
 
@@ -94,28 +92,6 @@ def test_a_success_that_was_written_down_is_never_run_again() -> None:
     assert world.job.status.phase == "Succeed"
 
 
-@dataclass
-class Ttl:
-    after_seconds: float
-    want_deleted: bool
-
-
-TTLS = {"before it has passed the job stays": Ttl(9, False), "after it has passed the job is deleted": Ttl(11, True)}
-
-
-@pytest.mark.parametrize("case", TTLS.values(), ids=TTLS.keys())
-def test_ttl_after_finished(case: Ttl) -> None:
-    world = (
-        World(two().run_policy(ttlSecondsAfterFinished=10).build()).settle().all("running").settle().all("succeeded")
-    )
-    world.settle()
-    completed = from_rfc3339(world.job.status.completion_time)
-    assert completed is not None
-    plan = decide(world.job, now=completed + case.after_seconds)
-    assert ([w.resource for w in plan.writes] == [AITRAININGJOBS]) is case.want_deleted
-    assert (plan.requeue_after_seconds is None) is case.want_deleted
-
-
 def test_every_condition_has_seen_a_spec_edit_because_kubectl_wait_asks_for_it() -> None:
     world = World(two().build()).settle().all("running").settle()
     assert {c.observed_generation for c in world.job.status.conditions} == {world.job.generation}
@@ -137,17 +113,6 @@ def test_an_ended_job_whose_manifest_is_applied_again_says_that_it_has_seen_it_a
     assert {c.observed_generation for c in status.conditions} == {edited.generation}
     assert status.completion_time == ended.status.completion_time
     assert decide(replace(edited, status=status)) == Plan()
-
-
-def test_the_message_of_a_failed_job_says_which_pod_where_and_why_it_did_not_restart() -> None:
-    job = make_job().role("trainer", 1, restart="ExitCode").build()
-    plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-9").failed(exit_code=2)), now=NOW)
-    ending = status_of(plan).ending
-    assert ending is not None
-    assert ending.message == (
-        "pod digits-trainer-0 on node node-9 failed: container aitj-main exited with code 2; "
-        "restartPolicy ExitCode: exit code 2 is not retryable"
-    )
 
 
 def test_an_end_looks_again_once_its_batch_job_is_released_because_nothing_else_may_tell() -> None:

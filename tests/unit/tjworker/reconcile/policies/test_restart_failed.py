@@ -9,7 +9,7 @@ from itertools import permutations
 import pytest
 
 from tests.support.builders import make_job, make_pod
-from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, everything, running, status_of
+from tests.unit.tjworker.reconcile.passes import World, created, decide, everything, status_of
 from tjworker.api.observed import ContainerRecord
 from tjworker.api.timefmt import to_rfc3339
 
@@ -226,16 +226,6 @@ def test_a_new_attempt_of_the_whole_job_waits_for_the_last_pod_of_the_old_one() 
     assert len(created(decide(job2, everything(job2)))) == 3
 
 
-def test_a_failure_is_counted_once_however_often_it_is_seen() -> None:
-    job = make_job().role("trainer", 2, restart="OnFailure", scope="Pod").build()
-    pods = everything(job, make_pod(job, "trainer", 0).running(), make_pod(job, "trainer", 1).failed())
-    first = status_of(decide(job, pods))
-    seen_again = make_job().role("trainer", 2, restart="OnFailure", scope="Pod").status(first).build()
-    plan = decide(seen_again, pods)
-    assert plan.status is None
-    assert deleted(plan) == ["digits-trainer-1"]
-
-
 def test_a_failure_says_pod_node_container_code_and_asks_for_the_log() -> None:
     job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod").build()
     plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-7").failed(exit_code=3)))
@@ -261,31 +251,3 @@ def test_of_two_containers_that_failed_the_one_that_ended_first_is_why() -> None
     )
     failure = status_of(decide(job, everything(job, both))).failures[0]
     assert (failure.container, failure.exit_code, failure.time) == ("aitj-b", 137, "2026-01-01T00:10:00Z")
-
-
-@dataclass
-class Together:
-    codes: tuple[int, int]
-    want_phase: str
-
-
-TOGETHER = {
-    "both retryable: one restart": Together((137, 134), "Running"),
-    "the first permanent: the job fails": Together((1, 134), "Failed"),
-    "the second permanent: the job fails all the same": Together((134, 1), "Failed"),
-}
-
-
-@pytest.mark.parametrize("scope", ["Pod", "Replica", "All"])
-@pytest.mark.parametrize("case", TOGETHER.values(), ids=TOGETHER.keys())
-def test_pods_that_fail_together_end_the_job_when_one_of_them_would(case: Together, scope: str) -> None:
-    world = running(restart="ExitCode", scope=scope)
-    for index, code in enumerate(case.codes):
-        world.set(f"digits-trainer-{index}", "failed", exit_code=code)
-    world.settle().all("running").settle()
-    assert world.job.status.phase == case.want_phase
-    if case.want_phase == "Failed":
-        assert world.job.status.ending is not None
-        assert "code 1; " in world.job.status.ending.message
-        assert world.job.status.restarts == 0
-        assert {f.exit_code for f in world.job.status.failures} == set(case.codes)

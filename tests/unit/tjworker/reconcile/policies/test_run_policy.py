@@ -12,7 +12,6 @@ from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.managed import made_pod, observed_of, running, tolerant, trainers
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
 from tjworker.api.labels import not_queued
-from tjworker.api.model import InvalidJob
 from tjworker.api.observed import ContainerRecord
 
 FAILED = ("failed", "running")
@@ -33,13 +32,6 @@ def test_backoff_limit_counts_trainers_that_were_replaced(limit: int | None, wan
         assert want in ending.message
 
 
-@pytest.mark.parametrize("state", ["evicted", "preempted", "deleting"])
-def test_backoff_limit_is_not_used_up_by_nodes_and_people(state: str) -> None:
-    job = replace(running(tolerant(2), *trainers()), backoff_limit=0)
-    pods = [made_pod("t0", 0, state=state), made_pod("t1", 1, state="running")]
-    assert status_of(decide(job, observed_of(job, pods, active=2))).ending is None
-
-
 @pytest.mark.parametrize(("limit", "want_end"), [(3, True), (4, False)], ids=["used up", "not yet"])
 def test_backoff_limit_is_used_up_by_servers_too(limit: int, want_end: bool) -> None:
     """Two servers were restarted three times between them; then a trainer fails."""
@@ -56,28 +48,6 @@ def test_backoff_limit_is_used_up_by_servers_too(limit: int, want_end: bool) -> 
     status = status_of(decide(job, observed_of(job, [master, *servers, *ONCE], active=2)))
     assert status.restart_counts["pserver"].application == 3
     assert (status.ending is not None) is want_end
-
-
-CLEAN = "paddlepaddle.org/clean-pod-policy"
-
-
-@pytest.mark.parametrize(
-    ("policy", "annotation", "want"),
-    [
-        ("Running", None, "Running"),
-        (None, "None", "None"),
-        ("None", "None", "None"),
-        ("All", "None", "they must agree"),
-    ],
-)
-def test_clean_pod_policy_and_the_annotation_agree(policy: str | None, annotation: str | None, want: str) -> None:
-    built = make_training_job().annotate({} if annotation is None else {CLEAN: annotation})
-    job = (built if policy is None else built.run_policy(cleanPodPolicy=policy)).parse()
-    if isinstance(job, InvalidJob):
-        assert [e.path for e in job.errors] == ["spec.runPolicy.cleanPodPolicy"]
-        assert want in str(job.errors[0])
-    else:
-        assert job.clean_pod_policy == want
 
 
 # -- what is not acted on yet ------------------------------------------------------------------------

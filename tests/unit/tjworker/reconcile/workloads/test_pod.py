@@ -91,33 +91,6 @@ def test_a_pod_that_gets_company_gets_its_service() -> None:
     assert created(decide(two, observe(first)), SERVICES) == ["digits-trainer-0", "digits-trainer-1"]
 
 
-def test_environment_of_every_container() -> None:
-    job = make_job().role("pserver", 2).role("trainer-a", 1, ports=(7164, 7165), template=None)
-    found = env(bodies(job)["digits-trainer-a-0"]["spec"]["containers"][0])
-    assert found == {
-        "TRAININGJOB_NAME": "digits",
-        "TRAININGJOB_NAMESPACE": "default",
-        "TRAININGJOB_REPLICA_NAME": "trainer-a",
-        "TRAININGJOB_REPLICA_TYPE": "trainer-a",
-        "TRAININGJOB_REPLICA_INDEX": "0",
-        "TRAININGJOB_REPLICA_RESTARTCOUNT": "0",
-        "TRAININGJOB_SERVICE": "digits-trainer-a-0",
-        "TRAININGJOB_PORTS": "7164,7165",
-        "PSERVER_INSTANCES": "digits-pserver-0,digits-pserver-1",
-        "PSERVER_INSTANCES_NUM": "2",
-        "PSERVER_PORTS": "7164",
-        "PSERVER_PORTS_NUM": "1",
-        "PSERVER_HOSTS": "digits-pserver-0:7164,digits-pserver-1:7164",
-        "PSERVER_HOSTS_NUM": "2",
-        "TRAINER_A_INSTANCES": "digits-trainer-a-0",
-        "TRAINER_A_INSTANCES_NUM": "1",
-        "TRAINER_A_PORTS": "7164,7165",
-        "TRAINER_A_PORTS_NUM": "2",
-        "TRAINER_A_HOSTS": "digits-trainer-a-0:7164,digits-trainer-a-0:7165",
-        "TRAINER_A_HOSTS_NUM": "2",
-    }
-
-
 def test_kubelet_never_restarts_a_replica_behind_the_operators_back() -> None:
     job = make_job().role("trainer", 1, template=template(restartPolicy="Always"))
     assert bodies(job)["digits-trainer-0"]["spec"]["restartPolicy"] == "Never"
