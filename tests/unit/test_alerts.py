@@ -5,16 +5,13 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.alerts.faults import WAVES
-from tests.alerts.prometheus import find
 from tests.integration.manifests import kubectl
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
@@ -337,49 +334,6 @@ def test_the_fault_of_another_operator_is_told_by_its_own_rules_alone(name: str)
 @pytest.mark.parametrize("name", ["TjNoLeader", "TjNoWorker", "TjBeatStands"])
 def test_an_operator_that_shows_nothing_is_missed_beside_another(name: str) -> None:
     assert list(fired(name, within("tj-other", HEALTHY))) == [frozenset({HERE})]
-
-
-PROMTOOL = find("promtool")
-DEAD = {"TjNoLeader": "critical", "TjNoWorker": "critical", "TjBeatStands": "warning"}
-
-
-@pytest.mark.skipif(PROMTOOL is None, reason="needs promtool: on the PATH, or unpacked by `make test-alerts`")
-def test_prometheus_itself_tells_a_dead_operator_from_the_live_one_beside_it(tmp_path: Path) -> None:
-    """The rules as they are, `for` included, for a quarter of an hour."""
-    document = yaml.safe_load((MONITORING / "rules.yaml").read_text(encoding="utf-8"))
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump(document["spec"]), encoding="utf-8")
-    live = {
-        'tj_watcher_leading{namespace="NAME",pod="a"}': "1x60",
-        'tj_watcher_leading{namespace="NAME",pod="b"}': "0x60",
-        'tj_pass_duration_seconds_count{namespace="NAME",result="done"}': "0+1x60",
-        'tj_beat_last_tick_timestamp_seconds{namespace="NAME"}': "0+15x60",
-    }
-
-    def case(live_ones: Sequence[str], fires: bool) -> dict[str, Any]:
-        def wanted(name: str) -> list[dict[str, Any]]:
-            labels = {"severity": DEAD[name], "namespace": "tj-system"}
-            return [{"exp_labels": labels, "exp_annotations": RULES[name]["annotations"]}] if fires else []
-
-        return {
-            "interval": "15s",
-            "input_series": [
-                {"series": series.replace("NAME", one), "values": values}
-                for one in live_ones
-                for series, values in live.items()
-            ],
-            "alert_rule_test": [
-                *({"eval_time": "14m", "alertname": name, "exp_alerts": wanted(name)} for name in DEAD),
-                {"eval_time": "14m", "alertname": "TjTwoLeaders", "exp_alerts": []},
-            ],
-        }
-
-    cases = [case(["tj-system", "tj-other"], fires=False), case(["tj-other"], fires=True)]
-    text = yaml.safe_dump({"rule_files": ["rules.yml"], "evaluation_interval": "15s", "tests": cases})
-    (tmp_path / "test.yml").write_text(text, encoding="utf-8")
-    done = subprocess.run(
-        [str(PROMTOOL), "test", "rules", "test.yml"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_rules_of_another_namespace_are_made_as_the_page_says() -> None:

@@ -8,19 +8,13 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks import ceiling, loads, player
+from benchmarks import ceiling, player
 from benchmarks.audit import AuditLog
 from benchmarks.peer.jobs import PYTORCHJOBS
-from benchmarks.wire import Server
-from tests.support.kinds import AITRAININGJOBS
-from tjworker.api.kinds import parse
-from tjworker.api.model import TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import PODS
 from watcher.projection import project
-
-POD = {"spec": {"nodeName": "n", "containers": [{"name": "aitj-train", "image": "i"}]}}
 
 
 def line(user: str, verb: str, resource: str, subresource: str = "") -> bytes:
@@ -84,37 +78,6 @@ PEER_PHASES = {
 def test_a_job_of_the_peer_is_in_a_phase_when_one_of_ours_would_be(sentence: str) -> None:
     raw, want = PEER_PHASES[sentence]
     assert PYTORCHJOBS.phase(raw) == want
-
-
-def test_the_jobs_of_the_loads_are_accepted_and_their_pods_have_a_node() -> None:
-    raw = loads.job("a", 4, run_seconds=1.0)
-    raw["metadata"] |= {
-        "uid": "u",
-        "resourceVersion": "1",
-        "generation": 1,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-    }
-    job = parse(AITRAININGJOBS, raw)
-    assert isinstance(job, TrainingJob)
-    assert [(role.name, role.replicas) for role in job.roles] == [("trainer", 4)]
-    template = raw["spec"]["replicaSpecs"]["trainer"]["template"]
-    assert template["spec"]["nodeName"]
-    assert template["metadata"]["annotations"] == {player.RUN_SECONDS: "1.0"}
-
-
-@pytest.mark.parametrize(
-    ("sentence", "status", "deletes"),
-    [
-        ("one that runs waits for its kubelet to let it go", player.running(POD, "10.0.0.1"), 1),
-        ("one that has ended is removed by the API server itself", player.ended(POD, "2026-01-01T00:00:00Z"), 0),
-        ("one that was never started waits, too", {}, 1),
-    ],
-)
-def test_the_player_lets_a_pod_go_that_is_being_deleted(sentence: str, status: dict[str, Any], deletes: int) -> None:
-    meta = {"name": "a", "namespace": "default", "uid": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"}
-    plays = player.Player(Server("127.0.0.1", 1), "player")
-    plays._see("MODIFIED", {**POD, "metadata": meta, "status": status})
-    assert plays._work.qsize() == deletes, sentence
 
 
 def test_what_the_player_writes_is_a_running_and_then_a_succeeded_pod_to_the_watcher() -> None:

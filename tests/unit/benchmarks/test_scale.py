@@ -1,5 +1,6 @@
-"""The benchmarks of size: what they feed the operator with, and the tables that they print. Those that need an API
-server are run by hand; memory in Redis is measured here as well, since it is exact."""
+"""The benchmarks of size: what they feed the operator with. Those that need an API server are run by hand; memory in
+Redis is measured here as well, since it is exact.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Redis: the PATH before the wheel; a configuration that keeps what was queued; passwords never shown."""
+"""The Redis of a local stack keeps what was queued, and shows no password."""
 
 from __future__ import annotations
 

@@ -133,6 +133,3 @@ def test_writes_of_one_pass_are_under_way_at_once() -> None:
     room.api.request = request  # type: ignore[method-assign]
     assert room.apply(*(room.pod(f"a{n}") for n in range(4)), status=status_of(room)).creates == 4
     assert room.names() == ["a0", "a1", "a2", "a3"]
-
-
-# -- what Flower shows -----------------------------------------------------------------------------

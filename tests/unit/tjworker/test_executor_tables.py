@@ -3,7 +3,6 @@ remembers, and whether the pass goes on. The rule is said once more here, in a f
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -12,11 +11,11 @@ import pytest
 from tests.support.builders import make_job
 from tests.support.memory_store import MemoryStore
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
-from tjworker.api.status import FAILED_CREATE, Condition, Failure, JobStatus
+from tjworker.api.status import FAILED_CREATE, Condition, JobStatus
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, OperatorError, Terminal, Transient
-from tjworker.executor import DEFERRED_STATUS_SECONDS, LOG_TAILS_A_PASS, LOG_TAILS_SECONDS, Executor, Outcome
+from tjworker.executor import DEFERRED_STATUS_SECONDS, Executor, Outcome
 from tjworker.lease import Lease
-from tjworker.reconcile.plan import Create, Delete, LogTail, Patch, Plan, Write
+from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
 from tjworker.settings import Settings
 
 JOB = make_job().role("trainer", 2).build()
@@ -303,24 +302,3 @@ def test_a_job_that_is_refused_makes_one_write_at_a_time(sentence: str) -> None:
     desk.kube.said = [Transient("exceeded quota", status=403)] * 4
     desk.apply(*(create(f"p{n}") for n in range(9)), status=status)
     assert sum(one.startswith("create") for one in desk.kube.asked) == width
-
-
-# -- logs ------------------------------------------------------------------------------------------
-def failure(pod: str, time: str, **more: Any) -> Failure:
-    fields = {"role": "trainer", "index": 0, "pod": pod, "container": "main", "time": time, "reason": "Error"}
-    return Failure.model_validate(fields | {"message": "", "cause": "Application"} | more)
-
-
-def test_each_log_goes_to_its_own_failure_and_the_time_is_shared() -> None:
-    old = failure("a", "2026-01-01T00:00:00Z")
-    kept = failure("b", "2026-01-01T00:00:01Z", log_tail="it was read before")
-    new = failure("a", "2026-01-01T00:00:02Z")
-    side = failure("a", "2026-01-01T00:00:02Z", container="side")
-    job = replace(JOB, status=JOB.status.model_copy(update={"failures": (kept, old)}))
-    status = job.status.model_copy(update={"failures": (new, side, kept, old)})
-    wanted = tuple(LogTail(pod, name) for pod, name in (("a", "main"), ("a", "side"), ("b", "main"), ("c", "main")))
-    desk = Desk()
-    done = desk.executor.apply(job, Plan(status=status, log_tails=wanted), desk.lease)
-    want = ["the end of a main", "the end of a side", "it was read before", ""]
-    assert [one.log_tail for one in done.job.status.failures] == want
-    assert desk.kube.timeouts == [LOG_TAILS_SECONDS / LOG_TAILS_A_PASS] * LOG_TAILS_A_PASS

@@ -1,8 +1,4 @@
-"""What each setting is when nobody says anything, what it may be, and what is made of it.
-
-The table is not made from `tjworker/settings.py`: a default that changes without a reason, or a bound that lets a
-value through that no process can work with, is seen here, and changed here with its reason in CHANGELOG.md.
-"""
+"""What settings must keep to among themselves, and what is made of the operator's own namespace."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from pydantic import ValidationError
 from tjworker import settings
 from tjworker.settings import Settings, turn_seconds
 
-KEY, OTHER = "k" * 32, "o" * 40
+KEY = "k" * 32
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Which cluster this is: asked once for all reflectors, and '' where it may not be asked."""
+"""Which cluster this is: '' where it may not be asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delayed keys are queued and published when their time has come."""
+"""A finished job is queued when its TTL has passed."""
 
 from __future__ import annotations
 

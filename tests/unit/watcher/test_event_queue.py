@@ -1,4 +1,4 @@
-"""The events between the reflectors and the writer: what a busy moment gathers, and what ends the gathering."""
+"""The events between reflectors and writer: what wakes the writer, and how a full queue holds the reflectors back."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
@@ -218,28 +217,6 @@ def test_a_job_that_a_restore_of_etcd_brings_back_lives_in_the_history(sentence:
     assert (summary.phase, summary.ended_at, summary.deleted_at) == ("Running", "", "")
     world.job("MODIFIED", "Failed")
     assert world.story.moments[-1].phase == "Failed"
-
-
-def test_an_entry_that_meets_a_bug_of_the_store_costs_the_others_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = world.store.put
-
-    def put(entries: Sequence[Entry], now: float) -> Left:
-        if any(entry.uid == "uid-odd" for entry in entries):
-            raise ZeroDivisionError
-        return answer(entries, now)
-
-    monkeypatch.setattr(world.store, "put", put)
-    odd = job_object("Running")
-    odd["metadata"]["uid"] = "uid-odd"
-    before = counted("written"), lost()
-    world.historian.see(AITRAININGJOBS, "ADDED", odd)
-    world.job("ADDED", "Running")
-    with capture_logs():
-        world.historian.write()
-    assert (counted("written") - before[0], lost() - before[1]) == (1, 1)
-    assert [one.uid for one in world.store.summaries()] == ["uid-digits"]
 
 
 def test_pods_beyond_the_bound_of_a_job_are_counted(world: World) -> None:

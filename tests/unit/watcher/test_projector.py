@@ -1,4 +1,4 @@
-"""A reflector's handler: an object that cannot be projected costs itself alone; a resumed watch knows its cluster."""
+"""A reflector's handler: a resumed watch knows its cluster."""
 
 from __future__ import annotations
 

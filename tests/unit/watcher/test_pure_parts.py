@@ -1,5 +1,5 @@
 """The watcher's pure parts against small models of what they promise: random streams of pages and events, progress
-beside sweeps, timers of finished jobs, an outage, and the queue between threads.
+beside sweeps, and the queue between threads.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -15,9 +15,6 @@ from tests.support.scripted_api import pod as raw_pod
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.watcher.writing import pod
 from tjworker.api.resources import PODS
-from tjworker.base import JobKey
-from tjworker.store.projection import Change
-from watcher.delay_queue import DelayQueue
 from watcher.event_queue import EventQueue, Forbidden, ListEnd, WatchEvents
 from watcher.isolation import Skipped
 from watcher.known_objects import KnownObjects
@@ -132,41 +129,6 @@ def test_when_every_list_is_in(what: str) -> None:
         progress.note(listing(source, 7))
     assert progress.complete is want
     assert progress.unserved == {source.partition("/")[2] for source in refused - listed}
-
-
-# -- timers of finished jobs -----------------------------------------------------------------------
-class Queue:
-    """In the place of the work queue: what it was asked for."""
-
-    def __init__(self, clock: list[float]) -> None:
-        self._clock = clock
-        self.timers: list[tuple[str, float]] = []
-        self.added: list[list[str]] = []
-        self.limits: list[int] = []
-
-    def time(self) -> float:
-        return self._clock[0]
-
-    def add_after(self, key: JobKey, seconds: float) -> None:
-        self.timers.append((key, seconds))
-
-    def add(self, keys: Sequence[JobKey]) -> list[JobKey]:
-        self.added.append(list(keys))
-        return list(keys)
-
-    def take_due(self, limit: int) -> list[JobKey]:
-        self.limits.append(limit)
-        return []
-
-
-def finished(name: str, expires_at: float | None) -> Projected:
-    change = Change(JobKey(f"x/default/{name}"), PODS, name, 1, b"{}", is_job=True)
-    return Projected(change, expires_at=expires_at)
-
-
-def timers(clock: list[float]) -> tuple[Queue, DelayQueue]:
-    queue = Queue(clock)
-    return queue, DelayQueue(cast(Any, queue), cast(Any, lambda call: call()))
 
 
 def in_threads(count: int, call: Callable[[int], None]) -> list[threading.Thread]:

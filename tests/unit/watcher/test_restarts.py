@@ -75,7 +75,6 @@ class History:
         self.token = 1
         self.watcher: InProcessWatcher | None = None
         self.snapshots: list[Any] = []
-        self.followed = 0
         """Looks of resumed watches in all of it."""
         self.bench.settle()
 
@@ -143,7 +142,6 @@ class History:
         assert self.watcher is not None
         try:
             self.watcher.pump()
-            self.followed += len(self.watcher.resumed_watches)
             self.watcher.lists = self.watcher.lists or self.rng.random() < 0.05
         except Died:
             self.watcher = None

@@ -1,6 +1,4 @@
-"""How long the watcher waits for what, and what it keeps meanwhile: Redis that is away, repairs, a leadership and its
-Lease, and the pods that a node's change wakes. Each in virtual time.
-"""
+"""How often the watcher repairs, and how long a leader leads: each in virtual time."""
 
 from __future__ import annotations
 

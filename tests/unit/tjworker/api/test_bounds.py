@@ -12,7 +12,6 @@ from tjworker.api.indices import format_indices, group_indices, ungroup_indices
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import InvalidJob
 from tjworker.api.node_records import node_record
-from tjworker.api.node_requests import pod_requests
 
 EVERY_SET = [frozenset(s) for s in chain.from_iterable(combinations(range(7), n) for n in range(8))]
 
@@ -59,21 +58,3 @@ def test_a_node_that_does_not_say_whether_it_is_ready_is_silent(word: str, want:
     conditions = [{"type": "Ready", "status": word}] if word else []
     meta = {"name": "a", "uid": "u", "resourceVersion": "1"}
     assert node_record({"metadata": meta, "status": {"conditions": conditions}}).ready == want
-
-
-@pytest.mark.parametrize(
-    ("resources", "overhead", "want"),
-    [
-        ({"requests": {"cpu": "1"}}, {}, (1000, 0)),
-        ({"requests": {"cpu": "1"}}, {"cpu": "250m"}, (1250, 0)),
-        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, {"cpu": "250m"}, (1250, 2250)),
-        ({"limits": {"cpu": "2"}}, {"cpu": "250m"}, (2250, 2250)),
-        ({}, {"cpu": "250m"}, (250, 0)),
-    ],
-)
-def test_the_overhead_of_a_pod_is_requested_and_limits_what_has_limits(
-    resources: dict[str, dict[str, str]], overhead: dict[str, str], want: tuple[int, int]
-) -> None:
-    spec = {"containers": [{"name": "a", "resources": resources}], "overhead": overhead}
-    found = pod_requests(spec)
-    assert (found.cpu_milli, found.cpu_limit_milli) == want

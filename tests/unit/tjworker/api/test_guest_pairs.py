@@ -16,10 +16,10 @@ from tests.unit.tjworker.api.guest_cases import Json, manifest, role
 from tjworker.api.model import Enough, TrainingJob
 from tjworker.base import GroupResource
 
-PYTORCH, PADDLE = GroupResource("pytorchjobs.kubeflow.org"), GroupResource("paddlejobs.kubeflow.org")
+PYTORCH = GroupResource("pytorchjobs.kubeflow.org")
 MPI = GroupResource("mpijobs.kubeflow.org")
 XDL, MARS = GroupResource("xdljobs.training.kubedl.io"), GroupResource("marsjobs.training.kubedl.io")
-KUBEDL_MPI, KUBEDL_PYTORCH = (GroupResource(f"{name}.training.kubedl.io") for name in ("mpijobs", "pytorchjobs"))
+KUBEDL_MPI = GroupResource("mpijobs.training.kubedl.io")
 Roles = Mapping[str, Json]
 ONE = {"Worker": role(3)}
 MPI_ROLES = {"Launcher": role(), "Worker": role(2)}

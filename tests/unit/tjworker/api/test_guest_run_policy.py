@@ -110,6 +110,6 @@ GANG: tuple[tuple[str, str, tuple[tuple[Any, Any], ...]], ...] = (
     ("min_resources", "minResources", ((None, {}), ({}, {}), ({"cpu": "0"}, {"cpu": "0"}))),
     ("schedule_timeout_seconds", "scheduleTimeoutSeconds", ((None, None), (0, 0), (1, 1), (LARGE, LARGE))),
 )
-"""Field of the gang's policy, name in Kubeflow's manifests, and (given, held)."""
+"""Field of the gang's policy, name in Kubeflow's manifests, and (given, held). `tj convert` is judged by these."""
 OF_KUBEDL = {"queue": "queue", "priority_class": "priorityClassName"}
 """Its name in KubeDL's, where they have it."""

@@ -1,5 +1,6 @@
-"""What the users of other operators' kinds read in a status, moment by moment of a life: conditions with their reasons
-and times, counts of pods, times of the job. As training-operator (`pkg/util/status.go`) and KubeDL write them.
+"""What the users of other operators' kinds read in a status, moment by moment of a life: conditions with their reasons,
+and what becomes of a job that another operator has had. As training-operator (`pkg/util/status.go`) and KubeDL write
+them.
 """
 
 from __future__ import annotations
@@ -109,27 +110,6 @@ def test_the_conditions_of_each_moment(kind: GroupResource) -> None:
         assert all(c["lastUpdateTime"] == c["lastTransitionTime"] for c in told)
 
 
-@pytest.mark.parametrize("kind", GUESTS)
-def test_why_a_job_has_failed_is_ours_to_say_and_so_is_what_is_not_acted_on(kind: GroupResource) -> None:
-    assert said(kind, "Failed", CREATED, ("Failed", "True", 2, "PodFailed")) == "Failed: said"
-    job = read(kind, {name: role(n) for name, n in GUESTS[kind].items()})
-    accepted = "the job is accepted; not acted on: spec.queue"
-    created = Condition(type="Created", status="True", last_transition_time=at(1), reason="Accepted", message=accepted)
-    (told,) = KNOWN_KINDS[kind].written_status(job, JobStatus(conditions=(created,)))["conditions"]
-    assert told["message"].endswith(" is created. not acted on: spec.queue")
-
-
-def said(kind: GroupResource, type_: str, *ours: Ours) -> str:
-    """The message of that condition."""
-    created = status_of(ours)
-    plain = tuple(
-        c.model_copy(update={"message": "the job is accepted"}) if c.type == "Created" else c
-        for c in created.conditions
-    )
-    told = written(kind, created.model_copy(update={"conditions": plain}))["conditions"]
-    return next(str(c["message"]) for c in told if c["type"] == type_)
-
-
 ROLE_AT_THE_END: dict[str, tuple[str, bool, Json]] = {
     # phase, whether the role is one whose pods an MPIJob's operators no longer count -> what stands there
     "it runs": ("Running", False, {"active": 2, "succeeded": 1}),
@@ -152,25 +132,6 @@ def test_the_workers_of_kubeflows_mpijob_are_not_counted_once_it_has_ended(sente
         counts = {role_name: ReplicaStatus(desired=4, active=2, succeeded=1)}
         told = written(kind, status_of((), phase=phase, replica_statuses=counts))["replicaStatuses"]
         assert {name: value for name, value in told[role_name].items() if name != "selector"} == want, kind
-
-
-@pytest.mark.parametrize("kind", GUESTS)
-def test_the_counts_of_each_role(kind: GroupResource) -> None:
-    """Zeros are left out, as Go leaves them out; a role of which nothing is known is left out, too."""
-    of_kubeflow = KIND_OF[kind].group == "kubeflow.org"
-    first, *others = GUESTS[kind]
-    counts = ReplicaStatus(desired=9, pending=8, scheduled=7, active=1, succeeded=2, failed=3, evicted=4, restarting=5)
-    told = written(kind, status_of((), replica_statuses={first: counts}))["replicaStatuses"]
-    assert told.keys() == {first}
-    numbers = {name: value for name, value in told[first].items() if name != "selector"}
-    assert numbers == {"active": 1, "succeeded": 2, "failed": 3} | ({} if of_kubeflow else {"evicted": 4})
-    if of_kubeflow:
-        assert f"training.kubeflow.org/replica-type={first.lower()}" in told[first]["selector"]
-        assert "training.kubeflow.org/job-name=digits" in told[first]["selector"]
-    for other in others:
-        told = written(kind, status_of((), replica_statuses={other: ReplicaStatus(desired=2)}))["replicaStatuses"]
-        assert {name: value for name, value in told[other].items() if name != "selector"} == {}
-    assert "replicaStatuses" not in written(kind, status_of(()))
 
 
 @dataclass(frozen=True)

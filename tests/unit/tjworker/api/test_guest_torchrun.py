@@ -1,5 +1,5 @@
-"""Each field of an elasticPolicy, alone and in pairs, as torchrun finds it in the environment of every pod: the fields'
-meanings are those of docs/api-kinds.md, the variables torchrun's (PET_<OPTION>).
+"""Each field of an elasticPolicy as torchrun finds it in the environment of every pod: the fields' meanings are those
+of docs/api-kinds.md, the variables torchrun's (PET_<OPTION>).
 """
 
 from __future__ import annotations
@@ -158,24 +158,3 @@ KUBEDL_FIELDS: tuple[tuple[Json, Env], ...] = (
 def test_what_kubedls_policy_tells_torchrun(policy: Json, change: Env, bounds: Json, nodes: str) -> None:
     want = {pod: {**env, **change} for pod, env in with_a_master({**OF_KUBEDL, "PET_NNODES": nodes}, host=M).items()}
     assert kubedls(**bounds, **policy) == want
-
-
-TOLD: tuple[tuple[GroupResource, Json, tuple[str, ...]], ...] = (
-    (KUBEFLOW, {**ELASTIC, "rdzvBackend": "etcd", "rdzvId": "a"}, ()),
-    (KUBEFLOW, {**ELASTIC, "rdzvPort": 1}, ("rdzvPort (rdzvHost is not set: the first pod has the port of its",)),
-    (KUBEFLOW, {**ELASTIC, "rdzvPort": 1, "rdzvHost": ""}, ("rdzvPort (rdzvHost is not set",)),
-    (KUBEFLOW, {**ELASTIC, "rdzvPort": 1, "rdzvHost": "a"}, ()),
-    (KUBEFLOW, {**FIXED, "rdzvBackend": "etcd", "rdzvId": "a"}, ()),
-    (KUBEFLOW, {**FIXED, "rdzvBackend": "etcd", "rdzvHost": "a"}, ()),
-    (KUBEDL, {**ELASTIC, "rdzvBackend": "etcd"}, ()),
-    (KUBEDL, {**FIXED, "rdzvBackend": "etcd"}, ()),
-    (KUBEDL, {**FIXED, "rdzvBackend": "etcd", "rdzvEndpoint": "a:1"}, ()),
-)
-
-
-@pytest.mark.parametrize(("kind", "policy", "want"), TOLD, ids=str)
-def test_a_field_that_does_nothing_is_told(kind: GroupResource, policy: Json, want: tuple[str, ...]) -> None:
-    more = {"enableElastic": True} if kind == KUBEDL else {}
-    found = read(kind, {"Master": role(), "Worker": role(3)}, elasticPolicy=policy, **more).ignored
-    assert len(found) == len(want), found
-    assert all(path.startswith(f"spec.elasticPolicy.{words}") for path, words in zip(found, want, strict=True)), found

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,9 +11,9 @@ import pytest
 from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, refusal_of, role
 from tjworker.api import crd
 from tjworker.api.kinds import KNOWN_KINDS, kubedl
-from tjworker.api.model import Enough, MPILaunch, TrainingJob
+from tjworker.api.model import Enough, MPILaunch
 
-TF, PYTORCH, XGB, XDL, MARS, MPI, ELASTICDL = (kind.resource for kind in kubedl.JOB_KINDS)
+TF, PYTORCH, _, XDL, MARS, MPI, ELASTICDL = (kind.resource for kind in kubedl.JOB_KINDS)
 
 
 CASES: dict[str, Case] = {
@@ -233,7 +232,3 @@ def test_a_whole_manifest_of_v1alpha1_is_told_what_to_write() -> None:
 def test_what_is_refused(name: str) -> None:
     kind, raw, want = REFUSED[name]
     assert want in refusal_of(kind, raw), name
-
-
-def environment(job: TrainingJob, role_name: str) -> Mapping[str, str]:
-    return {e["name"]: e["value"] for e in job.role(role_name).template["spec"]["containers"][0].get("env", ())}

@@ -15,7 +15,6 @@ from tjworker.base import GroupResource
 
 XGB, JAX = GroupResource("xgboostjobs.kubeflow.org"), GroupResource("jaxjobs.kubeflow.org")
 PYTORCH, TF = GroupResource("pytorchjobs.kubeflow.org"), GroupResource("tfjobs.kubeflow.org")
-PADDLE = GroupResource("paddlejobs.kubeflow.org")
 
 
 CASES: dict[str, Case] = {

@@ -1,4 +1,4 @@
-"""What kinds and annotations add to in a template: no kind takes it in a shape that is no Pod's."""
+"""In the template of a pod null is as if it were left out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The lines and sums of a status that printer columns read, by phase; what of it is not written; and the block of ports
-of a job on the host network."""
+"""The line of a status that waits for a pod to go, and the block of ports of a job on the host network."""
 
 from __future__ import annotations
 

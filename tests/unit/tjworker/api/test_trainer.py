@@ -15,7 +15,7 @@ from tests.support.trainer import CLAIM, RUNTIMES, Json, read, read_job, replica
 from tjworker.api.kinds.trainer.patches import merged
 from tjworker.api.kinds.trainer.status import write_status
 from tjworker.api.model import After, InvalidJob, TrainingJob
-from tjworker.api.status import Condition, JobStatus, Phase, ReplicaStatus
+from tjworker.api.status import JobStatus, Phase, ReplicaStatus
 from tjworker.reconcile.workloads.podbody import pod_body
 
 INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -293,11 +293,6 @@ def test_initializers_get_what_the_job_says_and_train_in_no_world() -> None:
     )
 
 
-def patch(spec: Json, **template: Any) -> Json:
-    jobs = [{"name": "node", "template": {"spec": {"template": {"spec": spec, **template}}}}]
-    return {"manager": "a.io/x", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
-
-
 def named(*names: str, **more: Any) -> list[Json]:
     return [{"name": name, **more} for name in names]
 
@@ -359,8 +354,6 @@ def test_a_runtime_nested_too_deep_for_a_status_is_refused(levels: int, is_refus
     assert not (is_refused and made.status.snapshot)
 
 
-AT = "2026-01-01T00:00:00Z"
-FAILED = Condition(type="Failed", status="True", reason="ReplicaFailed", message="it failed", last_transition_time=AT)
 CHILDREN: dict[str, tuple[Phase, dict[str, int], str]] = {
     "none of its pods is made yet": ("Pending", {"pending": 2}, "active"),
     "one runs and one waits": ("Creating", {"active": 1, "pending": 1}, "active"),

@@ -1,4 +1,4 @@
-"""A TrainingJob's own rules against what they stand for: the shell's words, and quantities that can be counted."""
+"""A TrainingJob's own rule of words against the shell that it stands for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Whose a job or an object is: other operators' controllers, labels of children, and numbers as Kubernetes writes
-them."""
+"""Whose a job or an object is: other operators' controllers, and labels of children."""
 
 from __future__ import annotations
 

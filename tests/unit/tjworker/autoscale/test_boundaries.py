@@ -1,5 +1,4 @@
-"""The last number that still fits and the first that does not, of everything that the autoscaler compares; and that a
-cluster as decided is the cluster as it will be seen."""
+"""The last number that still fits and the first that does not."""
 
 from __future__ import annotations
 
@@ -74,6 +73,3 @@ def test_the_last_room_is_given_and_none_beyond_and_that_is_what_is_said(what: s
         moves = decide([state], {"a": node.build()}, told, NOW, RULES).moves
         assert [(m.from_, m.to) for m in moves] == ([(1, 2)] if fits else [])
         assert (why(state, (node,), told, RULES) == ROOM) is fits
-
-
-# -- the cluster as it will be -----------------------------------------------------------------------

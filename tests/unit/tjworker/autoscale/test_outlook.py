@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod
+from tests.support.builders import NodeBuilder, PodBuilder, make_node
 from tests.unit.tjworker.autoscale.test_decide import GB, NOW, an_elastic, recorded, running, used
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.status import Attempts, Condition, RoleAttempts
@@ -17,8 +17,8 @@ from tjworker.api.waiting_pods import WaitingPods
 from tjworker.autoscale import AutoscaleRules, Decision, JobState, decide
 
 RULES = AutoscaleRules(max_load_desired=1.0)
-OLD, FRESH = "2026-01-01T00:59:30Z", "2026-01-01T00:59:31Z"
-"""A cool-down before NOW, and a second less."""
+OLD = "2026-01-01T00:59:30Z"
+"""A cool-down before NOW."""
 
 
 def decided(
@@ -234,24 +234,6 @@ def test_a_job_gives_way_to_pods_that_could_have_its_room(case: Waits) -> None:
     assert moves(found).get("digits", (6, 6)) == (6, case.want)
     for move in found.moves:
         assert (move.cause, move.reason.startswith(f"autoscaler: {case.why}")) == ("need", True), move.reason
-
-
-def waiting_job(name: str, cpu: str, replicas: int = 1) -> tuple[JobState, WaitingPods]:
-    """A job whose replicas have just been made and wait for a node, and the same as the watcher tells it."""
-    job = an_elastic(replicas, least=1, name=name, phase="Pending", resources={"requests": {"cpu": cpu}}).build()
-    pods = tuple(make_pod(job, "trainer", i).unschedulable().but(created_at=FRESH).build() for i in range(replicas))
-    entry = WaitingPods(
-        NodeRequests(int(cpu) * 1000, pods=1), replicas, f"default/{pods[0].name}", 0, job.uid, "trainer"
-    )
-    return JobState(job, pods), entry
-
-
-def test_an_elastic_job_that_can_never_fit_shrinks_nobody_and_one_that_can_does() -> None:
-    for cpu, want in (("500", {}), ("4", {"digits": (6, 4)})):
-        state, entry = waiting_job("newcomer", cpu)
-        found = decided([FULL, state], (EIGHT,), {"a": used(6)}, (entry,))
-        assert moves(found) == want
-        assert all("room is needed for default/newcomer-trainer-0 (" in move.reason for move in found.moves)
 
 
 # -- constraints of elastic roles --------------------------------------------------------------------

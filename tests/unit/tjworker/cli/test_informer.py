@@ -30,11 +30,9 @@ class World:
     cluster: LocalCluster = field(default_factory=lambda: LocalCluster(nodes=0))
     broken: threading.Event = field(default_factory=threading.Event)
     told: list[tuple[str, str]] = field(default_factory=list)
-    tries: int = 0
 
     def api(self) -> KubeClient:
         def fault(method: str, path: str, after: bool) -> None:
-            self.tries += 1
             if self.broken.is_set():
                 raise Transient("connection refused")
 

@@ -32,7 +32,6 @@ from tjworker.cli.jobs import (
     find_job,
     list_jobs,
     main_container,
-    parsed,
     scaling,
     suspending,
 )
@@ -289,25 +288,3 @@ def test_how_a_trainjob_is_scaled(made: Json, role: str | None, replicas: int, w
     else:
         asked = scaling(found, role, replicas)
         assert (asked.patch, asked.subresource) == (want, "")
-
-
-REFUSED = "spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed has no replicated job with the label x"
-TOLD: dict[str, tuple[Json, str]] = {
-    "one that waits for its runtime": (
-        {},
-        "digits waits: spec.runtimeRef.name: ClusterTrainingRuntime torch-distributed does not exist; create it, and"
-        " the job starts",
-    ),
-    "one that was refused says why, and not that its runtime is missing": (
-        {"phase": "Failed", "refused": "Spec", "message": REFUSED},
-        f"the spec of digits cannot be used: {REFUSED}",
-    ),
-}
-
-
-@pytest.mark.parametrize("sentence", TOLD)
-def test_what_is_told_of_a_trainjob_without_its_runtime(sentence: str) -> None:
-    status, says = TOLD[sentence]
-    with pytest.raises(UserError) as told:
-        parsed(FoundJob(TRAINJOBS, {**train_job(trainer={}), "status": {"operator": status}}))
-    assert str(told.value) == says

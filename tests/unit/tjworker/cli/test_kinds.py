@@ -159,27 +159,6 @@ def test_a_job_that_would_wait_for_ever_is_not_made(case: Off, a_cluster: Server
     assert there == (404 if case.says else 200), "nothing is made before everything is checked"
 
 
-@pytest.mark.parametrize(
-    ("operator", "says"),
-    [
-        (LOCAL, OFF),
-        (None, f"note: PyTorchJob (kubeflow.org) is served where it is on: {HOW}"),
-        ({"TJ_KINDS": "all"}, ""),
-    ],
-    ids=["of a local stack without it", "nothing is known of an operator", "it is on"],
-)
-def test_validate_notes_a_kind_that_is_off(
-    operator: dict[str, str] | None, says: str, typed_at: TypedAt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tjworker.cli.cluster.operator_settings", lambda _: operator)
-    file = tmp_path / "job.yaml"
-    file.write_text(yaml.safe_dump(guest_job(GroupResource(PYTORCH))))
-    done = typed_at.tj("validate", str(file))
-    assert done.exit_code == 0
-    assert says in done.stderr
-    assert ("switched off" in done.stderr or "where it is on" in done.stderr) == bool(says)
-
-
 UNTAKEN = "The operator has not taken it up yet. `tj doctor` says whether it runs."
 
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.support.builders import JobBuilder, make_job
-from tests.support.guests import guest_job, parsed
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import (
-    Condition,
-    JobStatus,
-    Metric,
-    ReplicaStatus,
-    RestartCounts,
-    ScaleRecord,
-    SpeedRow,
-    TrainerStatus,
-)
-from tjworker.base import GroupResource
+from tjworker.api.status import Condition, Metric, ReplicaStatus, RestartCounts, ScaleRecord, SpeedRow, TrainerStatus
 from tjworker.cli.happenings import Happening
 from tjworker.cli.narrative import Around, Section, describe, why_pod_waits
 
@@ -293,24 +282,3 @@ PODS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("raw", "want"), PODS.values(), ids=list(PODS))
 def test_why_a_pod_waits(raw: dict[str, Any], want: str) -> None:
     assert why_pod_waits(raw) == want
-
-
-MPI = GroupResource("mpijobs.kubeflow.org")
-USED_UP: dict[str, tuple[dict[str, int], list[str]]] = {
-    "the launcher has failed twice": ({"Launcher": 2}, ["backoffLimit: 2 of 6 used"]),
-    "so has a worker, which its batch Job knew nothing of": (
-        {"Launcher": 2, "Worker": 3},
-        ["backoffLimit: 2 of 6 used"],
-    ),
-    "a worker alone has failed": ({"Worker": 3}, []),
-}
-
-
-@pytest.mark.parametrize(("failures", "want"), USED_UP.values(), ids=USED_UP.keys())
-def test_the_limit_of_an_mpijob_is_used_up_by_its_launcher_alone(failures: dict[str, int], want: list[str]) -> None:
-    """As reconcile counts: the launcher of v2beta1 is a batch Job's in mpi-operator, and the limit is that Job's."""
-    raw = guest_job(MPI, backoffLimit=6)
-    counts = {role: RestartCounts(application=n) for role, n in failures.items()}
-    job = replace(parsed(MPI, raw), status=JobStatus(phase="Running", restart_counts=counts))
-    lines = [line for section in describe(raw, job, [], [], NOW) for line in section.lines]
-    assert [line for line in lines if line.startswith("backoffLimit")] == want

@@ -153,29 +153,3 @@ PODS: dict[str, PodCase] = {
 def test_pods(case: PodCase) -> None:
     metadata = {"name": "a", "deletionTimestamp": "2026-01-02T03:04:05Z"} if case.deleted else {"name": "a"}
     assert rows.pod_phase({"metadata": metadata, "status": case.status}) == case.want
-
-
-def a_pod(**fields: Any) -> dict[str, Any]:
-    metadata = {"name": "digits-trainer-0", "creationTimestamp": "2026-01-02T03:03:35Z", "labels": fields.get("labels")}
-    spec = {"containers": [{"name": "aitj-a"}, {"name": "sidecar"}], "nodeName": fields.get("node")}
-    statuses = [{"name": name, "ready": ready} for name, ready in fields.get("ready", {}).items()]
-    return {"metadata": metadata, "spec": spec, "status": {"phase": "Running", "containerStatuses": statuses}}
-
-
-POD_ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "no container has a status yet": (a_pod(), ("Running", "0/2", "0", "<none>", "30s")),
-    "one of two is ready, the other has no status": (
-        a_pod(ready={"aitj-a": True}, node="node-1"),
-        ("Running", "1/2", "0", "node-1", "30s"),
-    ),
-    "one of two is ready": (
-        a_pod(ready={"aitj-a": True, "sidecar": False}, node="node-1"),
-        ("Running", "1/2", "0", "node-1", "30s"),
-    ),
-}
-
-
-@pytest.mark.parametrize(("pod", "want"), POD_ROWS.values(), ids=list(POD_ROWS))
-def test_a_pods_row(pod: dict[str, Any], want: tuple[str, ...]) -> None:
-    assert rows.pod_row(pod, NOW) == ("digits-trainer-0", *want)
-    assert len(rows.POD_HEADER) == len(want) + 1

@@ -1,4 +1,4 @@
-"""What the end of a pass asks of the work queue, and what it tells; and of which job a pod is the first."""
+"""What the end of a pass asks of the work queue; and of which job a pod is the first."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tjworker.base import JobKey, OperatorError, Transient
 from tjworker.executor import PASS_SECONDS
 from tjworker.settings import Settings
 
-SLOW, GOOD = (JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/{name}") for name in ("slow", "good"))
+GOOD = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/good")
 PAGE_SECONDS = 6.0
 REQUEST_SECONDS = Settings().request_timeout_seconds
 

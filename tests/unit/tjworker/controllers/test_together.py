@@ -253,6 +253,3 @@ def test_a_view_that_cannot_be_read_fails_its_own_pass_alone() -> None:
     room.world.store.queue.acquire_views = acquire_views  # type: ignore[method-assign]
     assert room.states() == {"good-a": "failed", "good-b": "done", "good-c": "done"}
     assert room.world.store.queue.stats().running == 0
-
-
-# -- what Flower shows --------------------------------------------------------------------------------

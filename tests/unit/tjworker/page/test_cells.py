@@ -1,4 +1,4 @@
-"""Every cell of every table of the page: whole rows, compared as the template takes them."""
+"""Rows, links and pages of the job list, compared as the template takes them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ from typing import Any
 
 import pytest
 
-from tjworker.api import labels
-from tjworker.api.node_requests import WAITING, NodeRequests
-from tjworker.api.observed import NodeRecord
 from tjworker.base import GroupResource, JobKey
-from tjworker.cli.happenings import Happening
-from tjworker.history.records import GONE_AT, Summary
+from tjworker.history.records import Summary
 from tjworker.page import views
 from tjworker.page.board import Board, JobRow, PodRow
 from tjworker.page.views import ROWS_A_PAGE, Filters
-from tjworker.store.work_queue import QueueStats
 
 KIND = GroupResource("aitrainingjobs.elasticdeeplearning.ai")
 NOW = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
@@ -40,7 +35,6 @@ JOB = JobRow(
 ENDED = Summary(
     str(KIND), "team-a", "digits", "uid-1", "AITrainingJob", "Failed", A_DAY_AGO, TWO_HOURS_AGO, AN_HOUR_AGO, 2, "why"
 )
-STATS = QueueStats(queued=1, delayed=2, running=3, oldest_seconds=4.5, unfinished=5, failing=6)
 MAY = [(KIND, "team-a")]
 
 
@@ -70,70 +64,6 @@ def test_a_job_in_the_list() -> None:
         (f"{link}new", "new", "team-a", "AITrainingJob", "New", "quiet", "", 0, None, "\u2013", ""),
     ]
     assert rows == [dict(zip((*names, "message"), (*row, "3 of 4 run"), strict=True)) for row in want]
-
-
-NODE = NodeRecord(
-    "node-a", "u", 1, ready="True", allocatable={"cpu": "4", "memory": "8G", "pods": "110", "nvidia.com/gpu": "2"}
-)
-ASKED = NodeRequests(cpu_milli=1500, memory_bytes=2_000_000_000, pods=3, extended=(("nvidia.com/gpu", 1),))
-
-
-QUEUE = [
-    ("Unfinished jobs", "5"),
-    ("Queued", "1, the oldest for 4.5 s"),
-    ("Being reconciled", "3"),
-    ("Delayed", "2"),
-    ("Failing", "6"),
-]
-
-
-def test_figures_count_nodes_that_take_pods_and_pods_without_a_node() -> None:
-    nodes = {
-        "a": NODE,
-        "b": NODE,
-        "c": replace(NODE, unschedulable=True),
-        "d": replace(NODE, ready="False"),
-        "e": replace(NODE, ready="Unknown"),
-    }
-    quiet = board(nodes=nodes, requests={"a": ASKED}, queue=STATS)
-    assert views.figures(quiet) == [("Nodes that take pods", "2 of 5"), ("Pods without a node", "0"), *QUEUE]
-    waits = replace(quiet, requests={WAITING: ASKED})
-    assert views.figures(waits)[1] == ("Pods without a node", "3, for 1.5 CPUs")
-
-
-def pod(phase: str = "Running", gone: str = "", node: str = "node-a") -> dict[str, Any]:
-    meta = {"name": "digits-0", "creationTimestamp": AN_HOUR_AGO, "labels": {labels.RESTART_ATTEMPT: "2"}}
-    ready = [{"name": "aitj-a", "ready": phase == "Running"}]
-    return {
-        "metadata": meta | ({GONE_AT: gone} if gone else {}),
-        "spec": {"nodeName": node, "containers": [{"name": "aitj-a"}]},
-        "status": {"phase": phase, "containerStatuses": ready},
-    }
-
-
-def test_an_event() -> None:
-    seen = [
-        Happening(A_DAY_AGO, AN_HOUR_AGO, 3, "Warning", "BackOff", "pod/digits-0", "again"),
-        Happening(AN_HOUR_AGO, AN_HOUR_AGO, 1, "Normal", "Created", "job/digits", "made"),
-    ]
-    assert views.event_rows(seen, NOW) == [
-        {
-            "when": "60m",
-            "type": "Normal",
-            "tone": "quiet",
-            "reason": "Created",
-            "object": "job/digits",
-            "message": "made",
-        },
-        {
-            "when": "60m (x3 over 24h)",
-            "type": "Warning",
-            "tone": "warn",
-            "reason": "BackOff",
-            "object": "pod/digits-0",
-            "message": "again",
-        },
-    ]
 
 
 QUERIES: dict[str, tuple[Filters, dict[str, object], str]] = {

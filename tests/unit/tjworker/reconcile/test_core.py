@@ -1,4 +1,4 @@
-"""The list of steps: a policy is one function and one row, and what it decides is carried out by what is there."""
+"""The list of steps: the first that ends the job is the last one asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disruption, a deletion and a success come to the same whenever they are seen."""
+"""A disruption comes to the same whenever it is seen."""
 
 from __future__ import annotations
 

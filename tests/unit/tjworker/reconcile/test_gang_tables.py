@@ -1,4 +1,4 @@
-"""What each gang scheduler is told, field by field; and which size of a PodGroup a pass leaves alone."""
+"""Which size of a PodGroup a pass leaves alone."""
 
 from __future__ import annotations
 

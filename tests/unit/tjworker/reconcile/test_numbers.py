@@ -1,5 +1,6 @@
 """The numbers of a status: each state of a replica in the column that counts it, alive and at an end; the scale
-subresource's; the records of scaling."""
+subresource's.
+"""
 
 from __future__ import annotations
 

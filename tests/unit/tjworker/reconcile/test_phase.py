@@ -57,44 +57,6 @@ def test_a_whole_life_takes_four_status_writes_and_two_events() -> None:
     assert len(world.created) == 4
 
 
-@dataclass
-class Waits:
-    pod: str
-    want: str
-
-
-def waiting(job: TrainingJob) -> dict[str, PodBuilder]:
-    new = make_pod(job, "trainer", 0)
-    return {
-        "unschedulable": new.unschedulable("0/3 nodes are available: 3 Insufficient nvidia.com/gpu."),
-        "image": new.on("node-a").creating("ImagePullBackOff", 'Back-off pulling image "nope"'),
-        "starting": new.on("node-a").creating(),
-    }
-
-
-WAITS = {
-    "no node: the scheduler's own words": Waits(
-        "unschedulable",
-        "pod digits-trainer-0 (and 1 more) has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
-    ),
-    "an image that cannot be pulled: container, node and reason": Waits(
-        "image",
-        "pod digits-trainer-0 (and 1 more) on node node-a cannot start container aitj-main: "
-        'ImagePullBackOff Back-off pulling image "nope"',
-    ),
-    "just starting": Waits("starting", "pod digits-trainer-0 (and 1 more) is starting on node node-a"),
-}
-
-
-@pytest.mark.parametrize("case", WAITS.values(), ids=WAITS.keys())
-def test_a_job_that_does_not_run_says_which_pod_and_why(case: Waits) -> None:
-    job = make_job().role("trainer", 2).build()
-    pods = [waiting(job)[case.pod], make_pod(job, "trainer", 1).creating()]
-    condition = status_of(decide(job, everything(job, *pods))).condition("Running")
-    assert condition is not None
-    assert (condition.status, condition.message) == ("False", case.want)
-
-
 def test_scaling_below_what_has_succeeded_completes_the_job() -> None:
     world = World(make_job().role("trainer", 3).build()).settle().all("running").settle()
     world.set("digits-trainer-0", "succeeded").set("digits-trainer-1", "succeeded").settle()

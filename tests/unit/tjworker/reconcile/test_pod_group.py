@@ -127,18 +127,6 @@ def test_a_pass_over_a_gang(sentence: str, gang: str) -> None:
         assert told == ("digits" if resizes else case.want_group)
 
 
-SIZES: dict[str, tuple[JobBuilder, int]] = {
-    "all replicas of all roles": (make_job().role("trainer", 3).role("ps", 2), 5),
-    "of an elastic role its minimum": (make_job().role("trainer", 6, minReplicas=2, maxReplicas=8).role("ps", 1), 3),
-    "minAvailable": (trainers(4).run_policy(schedulingPolicy={"minAvailable": 3}), 3),
-    "minAvailable of an elastic job": (
-        trainers(4, minReplicas=1, maxReplicas=8).run_policy(schedulingPolicy={"minAvailable": 2}),
-        2,
-    ),
-    "never less than one": (trainers(1, minReplicas=0, maxReplicas=8), 1),
-}
-
-
 def test_the_launcher_of_an_mpi_job_is_not_waited_for() -> None:
     """It is made when the workers are ready, and they start together."""
     job = make_job().spec(frameworkType="mpi").role("launcher", 1).role("worker", 4).build()

@@ -68,10 +68,6 @@ def test_scaling_the_trainers_to_none_is_no_success(policy: str) -> None:
     assert (world.job.status.phase, len(world.pods)) == ("Running", 3)
 
 
-def plain(replicas: int) -> JobBuilder:
-    return make_job().role("trainer", replicas, restart="OnFailure", scope="All")
-
-
 def test_a_role_that_is_elastic_no_more_leaves_nothing_to_the_scale_subresource() -> None:
     """An HPA would go on to count pods by a selector of then."""
     world = World(make_job().role("worker", 2, least=1, most=4).build()).settle().all("running").settle()

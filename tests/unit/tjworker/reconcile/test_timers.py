@@ -1,20 +1,20 @@
 """Every timer of a job: a second before it is over nothing happens, and the job is looked at again when it is over; in
-that very second it happens. And of two timers the sooner one wakes the job."""
+that very second it happens.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from tests.support.builders import make_job, make_node, make_pod, make_service, observe
 from tests.support.builders.job import JobBuilder
-from tests.unit.tjworker.reconcile.passes import NOW, ago, children_needed, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.passes import ago, children_needed, decide, deleted, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed
 from tjworker.api.status import Attempts, JobStatus, RoleAttempts
-from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.plan import Plan
 
 BOARD_OF = "kubedl.io/tensorboard-config"
@@ -156,33 +156,6 @@ def test_it_happens_in_its_second_and_not_one_earlier(timer: Timer) -> None:
     assert before.requeue_after_seconds == 1, "the job is looked at again when it is over"
     assert timer.over(_plan(timer, left=0))
     assert timer.over(_plan(timer, left=-100)), "and later, whoever was away meanwhile"
-
-
-@pytest.mark.parametrize("left", [2, 7])
-@pytest.mark.parametrize("timer", [t for s, t in TIMERS.items() if "does not go" not in s])
-def test_the_sooner_of_two_timers_wakes_the_job(timer: Timer, left: int) -> None:
-    began = ago(timer.seconds - 3)
-    job = _with_another(timer.job(began).build(), left)
-    assert decide(job, timer.world(job, began)).requeue_after_seconds == min(left, 3)
-
-
-def _with_another(job: TrainingJob, left: int) -> TrainingJob:
-    """With a timer that it has not got yet, which is over in so many seconds."""
-    status = job.status
-    if status.ended and job.ttl_seconds_after_finished is None:
-        return replace(job, ttl_seconds_after_finished=_since(status.completion_time) + left)
-    if status.ended:
-        return replace(job, status=status.model_copy(update={"tensorboard_until": ago(-left)}))
-    if job.active_deadline_seconds is None:
-        return replace(job, active_deadline_seconds=_since(status.start_time) + left - status.suspended_seconds)
-    suspended = status.suspended_seconds - status.suspended_seconds_before_running
-    return replace(job, time_limit_seconds=_since(status.start_running_time) + left - suspended)
-
-
-def _since(text: str | None) -> int:
-    began = from_rfc3339(text)
-    assert began is not None
-    return int(NOW - began)
 
 
 @pytest.mark.parametrize(("ttl", "board", "want"), [(50, 70, 50), (70, 50, 50), (None, 50, 50), (50, None, 50)])

@@ -1,4 +1,4 @@
-"""Logs: the same facts as JSON and as text, from our loggers and from libraries."""
+"""Logs: one line of JSON, without secrets of local variables, which no terminal obeys."""
 
 from __future__ import annotations
 

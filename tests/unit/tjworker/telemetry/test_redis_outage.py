@@ -1,4 +1,4 @@
-"""An outage of Redis is one line, and its end another; what Celery's loggers say meanwhile is dropped."""
+"""An outage of Redis is one line, and its end another."""
 
 from __future__ import annotations
 

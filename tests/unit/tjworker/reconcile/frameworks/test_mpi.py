@@ -9,8 +9,6 @@ from tests.unit.tjworker.reconcile.passes import World, condition
 from tjworker.api.model import TrainingJob
 from tjworker.reconcile.workloads.podbody import pod_body
 
-GPUS = {"spec": {"containers": [{"name": "mpi", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "4"}}}]}}
-
 
 def mpi(workers: int = 2, **worker: Any) -> TrainingJob:
     launcher = make_job().spec(frameworkType="mpi").role("launcher", ports=())

@@ -1,4 +1,6 @@
-"""When a job ends, how, and what is cleaned up on the way."""
+"""When a job ends where its policies compete or a role is empty (docs/lifecycle.md's tables: test_lifecycle_page.py),
+and what holds on the way to an end.
+"""
 
 from __future__ import annotations
 

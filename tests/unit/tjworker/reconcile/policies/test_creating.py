@@ -1,4 +1,4 @@
-"""A container that cannot be created: the message of its restart."""
+"""A container that cannot be created: from when its time counts, and when it is forgotten."""
 
 from __future__ import annotations
 

@@ -20,9 +20,7 @@ from tjworker.base import GroupResource
 
 Json = dict[str, Any]
 PT, TF, XGB, MPI = (GroupResource(f"{one}jobs.kubeflow.org") for one in ("pytorch", "tf", "xgboost", "mpi"))
-PT2, TF2, XGB2, MARS, MPI2, XDL = (
-    GroupResource(f"{one}jobs.training.kubedl.io") for one in ("pytorch", "tf", "xgboost", "mars", "mpi", "xdl")
-)
+PT2, TF2, MARS, MPI2 = (GroupResource(f"{one}jobs.training.kubedl.io") for one in ("pytorch", "tf", "mars", "mpi"))
 Containers = Mapping[str, int | None]
 """Name -> the exit code, None while it runs. A name that begins with `init-` is an init container."""
 

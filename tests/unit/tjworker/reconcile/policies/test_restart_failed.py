@@ -14,13 +14,6 @@ from tjworker.api.observed import ContainerRecord
 from tjworker.api.timefmt import to_rfc3339
 
 
-@dataclass
-class ExitCode:
-    codes: str | None
-    exit_code: int
-    want_restart: bool
-
-
 def test_a_sidecar_that_does_not_count_decides_nothing() -> None:
     job = make_job().role("trainer", 1, restart="ExitCode", scope="Pod", containers=("sidecar", "aitj-main")).build()
     pod = make_pod(job, "trainer", 0).failed(exit_code=137, container="aitj-main")

@@ -1,5 +1,6 @@
-"""When a role is done and when a job is, over every combination of what replicas do and of the policies, against the
-rules of docs/lifecycle.md ("When a job ends") said once more, one sentence a line."""
+"""What ends a role or a job beside the tables of docs/lifecycle.md: evictions of KubeDL's MPIJobs, successes that count
+together, and failures that are restarted.
+"""
 
 from __future__ import annotations
 

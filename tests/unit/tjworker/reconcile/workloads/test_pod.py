@@ -19,10 +19,6 @@ def bodies(builder: JobBuilder, resource: str = PODS) -> dict[str, Any]:
     return {w.name: w.body for w in plan.writes if isinstance(w, Create) and w.resource == resource}
 
 
-def env(container: dict[str, Any]) -> dict[str, str]:
-    return {e["name"]: e.get("value", "") for e in container["env"]}
-
-
 def template(**spec: Any) -> dict[str, Any]:
     container = {"name": "aitj-main", "image": "x", "ports": [{"name": "aitj-7164", "containerPort": 7164}]}
     return {"spec": {"containers": [container]} | spec}

@@ -98,30 +98,6 @@ def test_the_template_goes_before_the_job_and_the_gang_scheduler(sentence: str) 
             assert found == want, who
 
 
-THEIRS = {
-    "volcano": {"metadata": {"annotations": {"scheduling.k8s.io/group-name": "theirs"}}},
-    "scheduler-plugins": {"metadata": {"labels": {"scheduling.x-k8s.io/pod-group": "theirs"}}},
-    "kubernetes": {"spec": {"schedulingGroup": {"podGroupName": "theirs"}}},
-}
-
-
-@pytest.mark.parametrize("name", GANGS)
-def test_the_pod_group_that_a_template_names_goes_before_the_operators(name: str) -> None:
-    def named(template: Json) -> object:
-        job = _job(Said(lambda _: None, template), by_template=True, by_job=False, by_gang=False)
-        pod = pod_body(job, job.roles[0], 0, 0, {}, Membership(GANGS[name], "digits", ""))
-        (part, values), *_ = THEIRS[name].items()
-        return {key: pod[part].get(key) for key in values} if part == "spec" else _groups(pod)
-
-    def _groups(pod: Json) -> object:
-        (kind, values), *_ = THEIRS[name]["metadata"].items()
-        return {"metadata": {kind: {key: pod["metadata"].get(kind, {}).get(key) for key in values}}}
-
-    theirs = THEIRS[name]
-    assert named(theirs) in (theirs, theirs.get("spec"))
-    assert "digits" in str(named({}))
-
-
 INHERITED = (
     "team",
     "app.kubernetes.io/name",
