@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -117,3 +118,12 @@ def test_a_limit_that_runs_out_as_its_block_ends_stays_within_it() -> None:
             raised += 1
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
     assert 0 < raised < 400
+
+
+def test_a_thread_that_is_not_the_main_one_has_no_limit() -> None:
+    def run() -> str:
+        with time_limit(0.001):
+            return "done"
+
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(run).result() == "done"

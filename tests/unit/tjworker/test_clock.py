@@ -124,6 +124,13 @@ def test_an_api_server_that_is_away_or_busy_is_not_asked_with_each_claim() -> No
     assert (away.asked, busy.asked) == (6, 1)
 
 
+@pytest.mark.parametrize("header", ["", "yesterday", "Thu, 99 Foo 2026 00:00:00 GMT"])
+def test_a_date_that_cannot_be_read_changes_nothing(header: str) -> None:
+    machine = Machine().hears(redis_ahead=0)
+    machine.clock.see_date(header)
+    assert machine.clock() == near(TRUE)
+
+
 def test_a_wrong_clock_is_logged_and_counted_once_and_again_after_ten_minutes() -> None:
     counted: list[str] = []
     machine = Machine(wall_ahead=300, wrong=counted.append)

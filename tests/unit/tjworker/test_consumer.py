@@ -100,6 +100,11 @@ def test_a_timer_that_went_with_its_connection_is_set_again(world: World) -> Non
     assert world.sent == [3]
 
 
+def test_workers_run_it() -> None:
+    app = make_app(Settings())
+    assert app.Worker(pool="solo").consumer_cls == "tjworker.consumer:Consumer"
+
+
 def starting(app: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """A consumer that has been started but for Celery's part, and its step that asks the other workers."""
     monkeypatch.setattr(CeleryConsumer, "start", lambda self: None)

@@ -18,6 +18,7 @@ from tjworker.kube.port import HttpResponse
 from tjworker.lease import Lease
 from tjworker.reconcile.plan import Write
 from tjworker.settings import Settings
+from tjworker.stragglers import MOST, Stragglers
 from tjworker.threads import Threads
 
 T = TypeVar("T")
@@ -168,3 +169,11 @@ def test_the_failures_of_one_job_move_nothing_of_another() -> None:
     waits.api.asked.clear()
     room.executor._write_all(Outcome(room.job), [room.pod("b"), room.kill("c", "uid")], room.lease)
     assert waits.api.asked == ["POST pods", "DELETE pods/c"]
+
+
+def test_a_process_remembers_so_many_failures_and_no_more() -> None:
+    names = Stragglers()
+    for number in range(MOST + 1):
+        names.note(number, failed=True)
+    assert names.last([MOST, -1], lambda number: number) == [-1, MOST]
+    assert names.last([0, -1], lambda number: number) == [0, -1], "an old one is forgotten"

@@ -135,3 +135,8 @@ def test_a_command_that_is_too_long_is_not_read(worker: Worker, monkeypatch: pyt
     with socket.create_connection(("127.0.0.1", worker.port), timeout=60) as line, line.makefile("rb") as answer:
         line.sendall(b"x" * mpi_agent.MAC_BYTES + (mpi_agent.MOST_BYTES + 1).to_bytes(4, "big"))
         assert len(answer.read()) == mpi_agent.NONCE_BYTES, "its nonce, and the end"
+
+
+def test_the_launcher_says_that_a_command_is_too_long(capsys: pytest.CaptureFixture[str]) -> None:
+    assert mpi_agent.main(["worker-0", "x" * (mpi_agent.MOST_BYTES + 1)]) == 255
+    assert "the command for worker-0 has 131072 bytes" in capsys.readouterr().err

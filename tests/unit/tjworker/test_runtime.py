@@ -3,6 +3,7 @@ says."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -90,3 +91,16 @@ def test_each_pool_of_celery_runs_tasks_on_a_runtime(pool: str, own_valkey: Valk
         worker.wait(PATIENCE_SECONDS)
     assert worker.returncode == 0
     assert "Traceback" not in (tmp_path / "log").read_text()
+
+
+def test_without_a_record_key_there_is_no_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "config"
+    cluster = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    user = {"name": "u", "user": {"token": "t"}}
+    parts = {"clusters": [cluster], "contexts": [context], "users": [user], "current-context": "c"}
+    kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **parts}))
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    with pytest.raises(Terminal, match=r"TJ_RECORD_KEYS is not set.*openssl rand -hex 32"):
+        connect(Settings())
+    connect(Settings(record_keys="k" * 32))

@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.builders.cluster import make_node
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
 from tests.unit.watcher.writing import job
+from tjworker.api.node_requests import WAITING, NodeRequests, encode_node_requests
+from tjworker.api.records_json import encode
 from tjworker.base import JobKey, Transient
 from watcher.books import Jobs
 from watcher.gauges import Gauges
@@ -61,6 +64,29 @@ def test_so_many_jobs_as_the_setting_says_have_series_of_their_own_live_ones_fir
         "s_left_out{}": 1,
     }
     assert of_jobs(3)["_restarts_total{AITrainingJob,default,done}"] == 9
+
+
+def test_the_clusters_load_counts_usable_nodes_and_what_waits_for_them() -> None:
+    store = MemoryStore()
+    store.projection.lead(1)
+    ready, cordoned = make_node("a", cpu="4", **{"nvidia.com/gpu": "2"}).build(), make_node("b", cpu="8").build()
+    nodes = {"a": encode(ready), "b": encode(replace(cordoned, unschedulable=True))}
+    store.projection.apply_nodes(1, nodes)
+    asked = {
+        "a": NodeRequests(cpu_milli=1500, pods=1, extended=(("nvidia.com/gpu", 1),)),
+        "b": NodeRequests(cpu_milli=4000, pods=1),
+        WAITING: NodeRequests(cpu_milli=500, pods=1),
+    }
+    store.projection.apply_node_requests(1, {node: encode_node_requests(its) for node, its in asked.items()})
+    assert "tj_cluster_requested{cpu,core}" not in shown(store), "half a list would look like an empty cluster"
+    store.projection.mark_synced(1)
+    found = shown(store)
+    assert (found["tj_cluster_nodes{true}"], found["tj_cluster_nodes{false}"]) == (1, 1)
+    assert (found["tj_cluster_allocatable{cpu,core}"], found["tj_cluster_requested{cpu,core}"]) == (4, 2)
+    units = {name.partition("{")[2] for name in found if name.startswith(("tj_cluster_all", "tj_cluster_req"))}
+    assert units == {"cpu,core}", "memory,byte}", "pods,integer}", "nvidia.com/gpu,integer}"}
+    gpus = "tj_cluster_allocatable{nvidia.com/gpu,integer}", "tj_cluster_requested{nvidia.com/gpu,integer}"
+    assert [found[gpu] for gpu in gpus] == [2, 1]
 
 
 class Away:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
@@ -219,6 +220,36 @@ def test_a_job_that_a_restore_of_etcd_brings_back_lives_in_the_history(sentence:
     assert world.story.moments[-1].phase == "Failed"
 
 
+def test_an_object_of_a_list_that_cannot_be_read_costs_the_others_nothing(world: World) -> None:
+    world.job("ADDED", "Running")
+    odd: list[Any] = [{"metadata": "none"}, {"metadata": {"namespace": "a", "uid": "u"}, "status": 7}]
+    with capture_logs():
+        world.page(*odd, job_object("Running"))
+    assert not world.story.summary.deleted_at
+
+
+def test_an_entry_that_meets_a_bug_of_the_store_costs_the_others_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = world.store.put
+
+    def put(entries: Sequence[Entry], now: float) -> Left:
+        if any(entry.uid == "uid-odd" for entry in entries):
+            raise ZeroDivisionError
+        return answer(entries, now)
+
+    monkeypatch.setattr(world.store, "put", put)
+    odd = job_object("Running")
+    odd["metadata"]["uid"] = "uid-odd"
+    before = counted("written"), lost()
+    world.historian.see(AITRAININGJOBS, "ADDED", odd)
+    world.job("ADDED", "Running")
+    with capture_logs():
+        world.historian.write()
+    assert (counted("written") - before[0], lost() - before[1]) == (1, 1)
+    assert [one.uid for one in world.store.summaries()] == ["uid-digits"]
+
+
 def test_pods_beyond_the_bound_of_a_job_are_counted(world: World) -> None:
     before = counted("cut")
     world.job("ADDED", "Running")
@@ -226,6 +257,19 @@ def test_pods_beyond_the_bound_of_a_job_are_counted(world: World) -> None:
         world.pod("DELETED", f"p{number}")
     assert len(world.story.pods) == MOST_PODS
     assert counted("cut") - before == 3
+
+
+def test_while_the_store_is_away_phases_wait_within_a_bound(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_WAITING_MOMENTS", 3)
+    world.store.away = True
+    before = lost()
+    for number in range(6):
+        world.job("MODIFIED" if number else "ADDED", ("Running", "Restarting")[number % 2])
+        world.now += 1
+        world.historian.write()
+    world.store.away = False
+    assert [moment.phase for moment in world.story.moments] == ["Running", "Restarting", "Running"]
+    assert lost() - before == 3
 
 
 def test_news_that_comes_while_a_write_fails_goes_over_what_was_to_be_written(

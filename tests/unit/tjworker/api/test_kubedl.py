@@ -4,14 +4,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, refusal_of, role
+from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, read, refusal_of, role
 from tjworker.api import crd
 from tjworker.api.kinds import KNOWN_KINDS, kubedl
-from tjworker.api.model import Enough, MPILaunch
+from tjworker.api.model import Enough, MPILaunch, TrainingJob
 
 TF, PYTORCH, _, XDL, MARS, MPI, ELASTICDL = (kind.resource for kind in kubedl.JOB_KINDS)
 
@@ -232,3 +233,12 @@ def test_a_whole_manifest_of_v1alpha1_is_told_what_to_write() -> None:
 def test_what_is_refused(name: str) -> None:
     kind, raw, want = REFUSED[name]
     assert want in refusal_of(kind, raw), name
+
+
+def environment(job: TrainingJob, role_name: str) -> Mapping[str, str]:
+    return {e["name"]: e["value"] for e in job.role(role_name).template["spec"]["containers"][0].get("env", ())}
+
+
+def test_jobs_that_share_a_zookeeper_have_a_folder_each_there() -> None:
+    zk = {"env": [{"name": "ZK_ADDR", "value": "zfs://zk:2181/xdl/"}, {"name": "A", "value": "b"}]}
+    assert environment(read(XDL, {"Worker": role(1, zk)}), "Worker") == {"ZK_ADDR": "zfs://zk:2181/xdl/u", "A": "b"}

@@ -47,10 +47,15 @@ REFUSED: dict[str, tuple[Json, str]] = {
         resources({GPU: 1}, {}),
         f"{C}.resources.requests.{GPU}: 1: needs the same in limits.{GPU}",
     ),
+    "more GPUs as a limit": (resources({GPU: 1}, {GPU: 2}), f"{C}.resources.requests.{GPU}: 1: must equal limits"),
     "half a GPU": (resources({}, {GPU: "500m"}), f"{C}.resources.limits.{GPU}: 500m: must be a whole number"),
     "huge pages without a limit": (
         resources({"hugepages-2Mi": "2Mi", "cpu": 1}, {}),
         f"{C}.resources.requests.hugepages-2Mi: 2Mi: needs the same",
+    ),
+    "huge pages alone": (
+        resources({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi"}),
+        f"{C}.resources: hugepages need a request or a limit of cpu or memory",
     ),
     "a resource that containers have not": (
         resources({"gpu": 1}, {}),
@@ -119,9 +124,14 @@ REFUSED: dict[str, tuple[Json, str]] = {
         container(readinessProbe={"httpGet": {"port": "80"}}),
         "httpGet.port: '80' is text, which names a port: write the number without quotes",
     ),
+    "a probe back in time": (probe(initialDelaySeconds=-1), f"{C}.livenessProbe.initialDelaySeconds: -1: must not be"),
     "a liveness that must succeed twice": (
         probe(successThreshold=2),
         f"{C}.livenessProbe.successThreshold: 2: must be 1",
+    ),
+    "a probe of an init container": (
+        init(readinessProbe={"tcpSocket": {"port": 1}}),
+        "t.spec.initContainers[0].readinessProbe: an init container runs to its end",
     ),
     "a hook that does nothing": (container(lifecycle={"preStop": {}}), f"{C}.lifecycle.preStop: needs exec"),
     "privileged without its escalation": (
@@ -130,6 +140,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     ),
     "a deadline of nothing": (pod(activeDeadlineSeconds=0), "t.spec.activeDeadlineSeconds: 0: must be from 1"),
     "a key of a node selector": (pod(nodeSelector={"-gpu": "a"}), "t.spec.nodeSelector.-gpu: '-gpu'"),
+    "a value of a node selector": (pod(nodeSelector={"gpu": "a b"}), "t.spec.nodeSelector.gpu: 'a b'"),
     "a domain of an annotation": (
         {"metadata": {"annotations": {"a_b/c": "x"}}},
         "t.metadata.annotations.a_b/c: 'a_b/c'",

@@ -246,6 +246,14 @@ REFUSED_TUNES: dict[str, tuple[str, Json, list[str]]] = {
         {"numNodes": 2},
         ["spec.trainer.numNodes: 2: must be 1 for the model llama3_2/3B; create the job again"],
     ),
+    "LoRA on several nodes": (
+        "torchtune-llama3.3-70b",
+        {"numNodes": 2, "args": [LORA]},
+        [
+            "spec.trainer.numNodes: 2: LoRA fine-tuning is not supported for multi-node training in torchtune;"
+            " create the job again with 1"
+        ],
+    ),
     "QLoRA of a Qwen": (
         "torchtune-qwen2.5-1.5b",
         {"numProcPerNode": 1, "args": [LORA, QLORA]},
@@ -258,6 +266,11 @@ REFUSED_TUNES: dict[str, tuple[str, Json, list[str]]] = {
             "spec.trainer: QLoRA of the model llama3_2/1B runs on one device: create the job again with"
             " numProcPerNode 1, or with one gpu"
         ],
+    ),
+    "a folder that is the runtime's": (
+        "torchtune-llama3.2-1b",
+        {"args": ["epochs=1", "output_dir=/mine"]},
+        ["spec.trainer.args[1]: output_dir is managed by the runtime; create the job again without it"],
     ),
     "a reserved variable": (
         "torchtune-llama3.2-1b",
@@ -336,6 +349,14 @@ def test_a_replicated_job_that_is_no_object_is_refused(odd: Any) -> None:
     made = read(train_job(), runtime(odd, replicated("node", step="trainer")))
     assert isinstance(made, InvalidJob)
     assert "spec.template.spec.replicatedJobs[0].name: required value" in str(made.errors[0])
+
+
+def test_a_runtime_too_large_for_a_status_is_refused() -> None:
+    of = copy.deepcopy(RUNTIMES["plain"])
+    of["spec"]["template"]["metadata"] = {"annotations": {f"a{i}": "x" * 200_000 for i in range(2)}}
+    made = read(train_job(), of)
+    assert isinstance(made, InvalidJob)
+    assert "has more than 256 KiB" in str(made.errors[0])
 
 
 @pytest.mark.parametrize(("levels", "is_refused"), [(190, False), (240, True), (1000, True)])

@@ -12,7 +12,7 @@ from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.status import write_status
 from tjworker.api.model import After, GangPolicy, InvalidJob, LabelsOfGuest, Role, TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
-from tjworker.api.status import Condition, Failure, JobStatus
+from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
 
 MIN, MAX = "elasticdeeplearning.ai/min-nodes", "elasticdeeplearning.ai/max-nodes"
 AUTOSCALE, NUM = "elasticdeeplearning.ai/autoscale", "elasticdeeplearning.ai/num-nodes"
@@ -192,6 +192,13 @@ def test_bounds_count_at_their_edge() -> None:
     )
 
 
+@pytest.mark.parametrize(("most", "fits"), [("1000", True), ("1001", False)])
+def test_the_longest_pod_name_counts_the_most_nodes(most: str, fits: bool) -> None:
+    raw = elastic(most=most)
+    raw["metadata"]["name"] = "d" * 52  # and -node-0-999: 63 characters
+    assert isinstance(read(raw), TrainingJob) is fits
+
+
 TRAINERS: dict[str, tuple[Json, str]] = {
     "it is complete there": ({"conditions": [{"type": "Complete", "status": "True"}]}, "Succeed"),
     "it failed there": ({"conditions": [{"type": "Failed", "status": "True"}]}, "Failed"),
@@ -268,6 +275,28 @@ def test_the_conditions_of_a_job(sentence: str) -> None:
     told = write_status(read_job(train_job()), status).get("conditions", [])
     assert [(c["type"], c["status"], c["reason"], c["message"]) for c in told] == want
     assert {(c["observedGeneration"], c["lastTransitionTime"]) for c in told} <= {(2, AT)}
+
+
+def test_child_jobs_of_a_step_are_counted_together_and_one_that_is_held_back_is_not_active() -> None:
+    of = runtime({**replicated("data"), "replicas": 2}, replicated("node", step="trainer", after={"data": "Complete"}))
+    job = read_job(train_job(), of)
+
+    def told(**statuses: ReplicaStatus) -> dict[str, str]:
+        named = {name.replace("_", "-"): counts for name, counts in statuses.items()}
+        rows = write_status(job, JobStatus(phase="Running", replica_statuses=named))["jobsStatus"]
+        return {
+            row["name"]: " ".join(f"{n} {name}" for name, n in sorted(row.items()) if name != "name" and n)
+            for row in rows
+        }
+
+    one = ReplicaStatus(desired=1, pending=1)
+    runs, done = ReplicaStatus(desired=1, active=1), ReplicaStatus(desired=1, succeeded=1)
+    assert told(data_0=runs, data_1=one, node_0=one) == {"data": "2 active 1 ready", "node": ""}
+    assert told(data_0=done, data_1=runs, node_0=one) == {"data": "1 active 1 ready 1 succeeded", "node": ""}
+    assert told(data_0=done, data_1=done, node_0=one) == {"data": "2 succeeded", "node": "1 active"}
+    assert told(data_0=done, data_1=runs, node_0=runs)["node"] == "1 active 1 ready", "its pods run: it was not held"
+    placed = ReplicaStatus(desired=1, scheduled=1)
+    assert told(data_0=placed, data_1=placed, node_0=one)["data"] == "2 active"
 
 
 def test_what_the_job_sets_goes_before_what_the_runtime_has() -> None:

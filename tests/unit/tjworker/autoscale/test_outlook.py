@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.builders import NodeBuilder, PodBuilder, make_node
+from tests.support.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.unit.tjworker.autoscale.test_decide import GB, NOW, an_elastic, recorded, running, used
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.status import Attempts, Condition, RoleAttempts
@@ -168,6 +168,23 @@ def test_replicas_that_are_refused_hold_no_room_from_others(least: int) -> None:
     found = moves(decided([digits, NEEDY], (make_node("a", cpu="8", memory="64G"),), {"a": used(3)}))
     assert found["other"] == (1, 6)
     assert found.get("digits") == ((4, 2) if least == 1 else None)
+
+
+@pytest.mark.parametrize(
+    ("status", "failed", "want"),
+    [("False", False, (4, 2)), ("True", False, None), ("False", True, None)],
+    ids=["nothing else explains it", "all of it ran a moment ago", "one has failed: the batch Job waits by itself"],
+)
+def test_a_batch_job_says_by_events_alone_that_it_can_make_no_pod(
+    status: str, failed: bool, want: tuple[int, int] | None
+) -> None:
+    builder = an_elastic(4, phase="Scaling", **waits_for("Scaling", OLD, status))
+    state = running(builder, 2)
+    role = state.job.role("trainer")
+    job = replace_role(state, workload="Job")
+    pods = state.pods + ((make_pod(job, role.name, 7).failed().build(),) if failed else ())
+    found = decided([JobState(job, pods)], (make_node("a", cpu="64", memory="640G"),), {"a": used(2)})
+    assert moves(found).get("digits") == want
 
 
 def replace_role(state: JobState, **fields: Any) -> Any:

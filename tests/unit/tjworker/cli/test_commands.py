@@ -16,6 +16,7 @@ from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.api.resources import EVENTS
 from tjworker.api.status import Failure
+from tjworker.cli import jobs, logstream
 from tjworker.cli.main import tj
 
 DIGITS = make_job("digits").workers(2)
@@ -136,6 +137,11 @@ def test_a_shell_completes(typed: list[str], incomplete: str, want: list[str], t
     assert [item.value for item in found] == want
 
 
+def test_a_cluster_that_is_away_completes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert ShellComplete(tj, {}, "tj", "_TJ_COMPLETE").get_completions(["describe"], "") == []
+
+
 def test_names_are_as_kubectl_takes_them(typed_at: TypedAt) -> None:
     typed_at.add(DIGITS, make_training_job("edl"))
     assert typed_at.tj("get", "-o", "name").stdout.splitlines() == [
@@ -233,6 +239,25 @@ def test_what_is_left_of_logs_when_the_pods_are_gone(left: Left, typed_at: Typed
     assert left.says in done.stderr
 
 
+NO_LINES = {
+    "nothing was written": ((), "no lines; `tj describe digits` says how its pods do"),
+    "no container ran before in its pod": (("--previous",), "a replica that fails gets a new pod, and `tj describe"),
+}
+
+
+@pytest.mark.parametrize(("args", "says"), NO_LINES.values(), ids=list(NO_LINES))
+def test_logs_without_a_line_say_so(
+    args: tuple[str, ...], says: str, typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logstream, "read_log", lambda *_: ())
+    monkeypatch.setattr(logstream, "targets", lambda *_: [logstream.Target("trainer-0", "p", "uid", "c", True, 0)])
+    monkeypatch.setattr(jobs, "job_pods", lambda *_: [{}])
+    typed_at.add(DIGITS)
+    done = typed_at.tj("logs", "digits", *args)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert says in done.stderr
+
+
 def test_describe_speaks_of_the_job_its_roles_and_its_warnings(typed_at: TypedAt) -> None:
     typed_at.add(DIGITS.status(phase="Pending", message="pod digits-trainer-0 has no node"))
     typed_at.make(EVENTS, event({"kind": "Pod", "name": "digits-trainer-0"}, 1, type="Warning"))
@@ -246,6 +271,12 @@ def test_describe_speaks_of_the_job_its_roles_and_its_warnings(typed_at: TypedAt
         "pod/digits-trainer-0, Reason1: message 1",
     ):
         assert part in done.stdout
+
+
+def test_describe_looks_at_the_whole_cluster_for_a_job_that_could_have_more(typed_at: TypedAt) -> None:
+    typed_at.add(make_job("el").workers(2, least=1, most=5, edl="Auto").status(phase="Running"))
+    done = typed_at.tj("describe", "el")
+    assert "trainer: has 2 and could have 5: no node is ready and schedulable" in done.stdout, done.output
 
 
 def test_a_job_that_cannot_be_used_is_described_with_its_errors(typed_at: TypedAt) -> None:

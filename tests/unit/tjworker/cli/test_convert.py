@@ -55,6 +55,10 @@ CASES: dict[str, Case] = {
         want_kinds=("PersistentVolumeClaim", "AITrainingJob"),
         want_says=("-, document 1 (line 2): PersistentVolumeClaim (v1) is not a job: printed as it is",),
     ),
+    "a list is what it lists": Case(
+        yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": [yaml.safe_load(JAXJOB)] * 2}),
+        want_kinds=("AITrainingJob", "AITrainingJob"),
+    ),
     "a PyTorchJob as a TrainJob": Case(
         TORCHRUN,
         ("--to", "TrainJob"),

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from tests.support.builders import make_job
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.paths import ROOT
 from tests.unit.tjworker.cli.conftest import TypedAt, _Run
+from tjstack.overview import job_table
+from tjstack.reporter import Reporter
 from tjworker.api.resources import EVENTS
 from tjworker.api.status import Condition, Failure
 from tjworker.base import printable
@@ -114,6 +117,22 @@ def test_a_log_is_tamed_on_a_terminal_and_whole_in_a_file(
     assert (TITLE in said) is want_raw
     assert "\x07" not in said or want_raw
     assert "loss" in said
+
+
+def test_the_table_and_the_lines_of_tj_up_too(capsys: pytest.CaptureFixture[str]) -> None:
+    from tjworker.cli.rows import utc_now
+
+    job = {"metadata": {"name": "digits", "namespace": "default"}, "status": {"phase": "Running", "message": EVIL}}
+    console = Console(file=io.StringIO(), width=200, force_terminal=True, color_system=None)
+    console.print(job_table([job], utc_now()))
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    Reporter(plain=True).say(EVIL)
+    for text in (shown, capsys.readouterr().out):
+        assert "gnp.exe" in text
+        assert not (OBEYED - {"\x1b"}) & set(text)
+        assert "\x1b]" not in text
+        assert "\x1b[2J" not in text
 
 
 def test_nothing_of_tj_is_said_but_through_the_console() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.support.inprocess import InProcessTransport
 from localcluster.cluster import LocalCluster
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.resources import PODS
 from tjworker.base import Transient
 from tjworker.cli import informer as informer_module
@@ -30,9 +30,11 @@ class World:
     cluster: LocalCluster = field(default_factory=lambda: LocalCluster(nodes=0))
     broken: threading.Event = field(default_factory=threading.Event)
     told: list[tuple[str, str]] = field(default_factory=list)
+    tries: int = 0
 
     def api(self) -> KubeClient:
         def fault(method: str, path: str, after: bool) -> None:
+            self.tries += 1
             if self.broken.is_set():
                 raise Transient("connection refused")
 
@@ -101,6 +103,24 @@ def test_what_changed_while_the_server_was_away_is_told_when_it_is_back(world: W
         change for change in sorted(world.told) if change != ("MODIFIED", "goes")
     ]  # when it went on from where it was
     assert told == [("ADDED", "comes"), ("DELETED", "goes")], "and nothing is told of what stayed"
+
+
+def test_a_server_that_is_away_is_told_of_once_and_that_it_is_back(world: World) -> None:
+    outages: list[str] = []
+    with Informer(world.api(), PODS, on_outage=outages.append) as informer:
+        assert informer.synced.wait(PATIENCE_SECONDS)
+        assert outages == [], "nothing is told of a server that answers"
+        world.broken.set()
+        stream = informer.reflector._stream
+        assert stream is not None
+        stream.close()
+        until("the outage is told of", lambda: len(outages) == 1)
+        world.tries = 0
+        until("it is tried again", lambda: world.tries > 2)
+        world.broken.clear()
+        world.create("first")
+        until("it is shown", lambda: world.names(informer) == {"first"})
+    assert ["connection refused" in outages[0], *outages[1:]] == [True, ""]
 
 
 def test_a_watch_that_is_being_opened_when_the_informer_is_left_is_closed(world: World) -> None:

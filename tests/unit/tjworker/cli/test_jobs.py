@@ -101,10 +101,21 @@ CASES: dict[str, Case] = {
     "the trainers of an AITrainingJob": Case(
         make_job().role("trainer", 2), None, Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale")
     ),
+    "another of its roles": Case(
+        make_job().role("trainer", 2).role("pserver", 1),
+        "pserver",
+        Scaling("pserver", 1, {"spec": {"replicaSpecs": {"pserver": {"replicas": 5}}}}, ""),
+    ),
     "the trainers of a TrainingJob": Case(
         make_training_job(least=2, most=6, fault_tolerant=True),
         None,
         Scaling("trainer", 2, {"spec": {"replicas": 5}}, "scale"),
+    ),
+    "its parameter servers are not scaled": Case(
+        make_training_job(), "pserver", "role pserver of digits is not scaled: of a TrainingJob only trainer is"
+    ),
+    "a role that it does not have": Case(
+        make_training_job(), "master", "digits has no role master; it has: pserver, trainer"
     ),
     "no role that scales by default": Case(
         make_job().role("worker"),

@@ -25,7 +25,7 @@ from tjworker.api.kinds import GUEST_KINDS, KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 from tjworker.cli.checks import kinds as kind_checks
 from tjworker.cli.checks.check import State
-from tjworker.cli.cluster import open_cluster
+from tjworker.cli.cluster import open_cluster, operator_settings
 from tjworker.cli.kinds import installed_kinds
 
 PYTORCH, TF, OF_KUBEDL = "pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org", "tfjobs.training.kubedl.io"
@@ -216,3 +216,40 @@ def test_doctor_names_what_is_off_and_what_is_on_by_half(case: Examined, a_clust
     for one, (_, _, part) in zip(found, case.want, strict=True):
         assert part in one.detail
         assert one.state == "ok" or "tj up --kinds" in one.advice
+
+
+# -- whose settings ----------------------------------------------------------------------------------
+SETTINGS: dict[str, tuple[str | None, dict[str, str], Mapping[str, str] | None]] = {
+    "a local stack's lie beside its kubeconfig": ("TJ_KINDS=all\nPATH=/bin\n", {}, {"TJ_KINDS": "all"}),
+    "and go before the shell's, which it does not read": (
+        "TJ_LOG_LEVEL=1\n",
+        {"TJ_KINDS": "all"},
+        {"TJ_LOG_LEVEL": "1"},
+    ),
+    "in the operator's own pod they are the environment's": (
+        None,
+        {"TJ_LOG_LEVEL": "1", "KUBERNETES_SERVICE_HOST": "10.0.0.1"},
+        {"TJ_LOG_LEVEL": "1"},
+    ),
+    "a shell that names the kinds speaks of the operator": (None, {"TJ_KINDS": ""}, {"TJ_KINDS": ""}),
+    "any other shell says nothing of it": (None, {"TJ_REDIS_URL": "redis://h"}, None),
+}
+
+
+@pytest.mark.parametrize(("beside", "shell", "want"), SETTINGS.values(), ids=SETTINGS.keys())
+def test_what_is_known_of_the_operators_settings(
+    beside: str | None,
+    shell: dict[str, str],
+    want: Mapping[str, str] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if beside is not None:
+        (tmp_path / "env").write_text(beside)
+    for name in ("TJ_KINDS", "TJ_LOG_LEVEL", "TJ_REDIS_URL", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in shell.items():
+        monkeypatch.setenv(name, value)
+    found = operator_settings(tmp_path / "kubeconfig")
+    assert found is None if want is None else found is not None and want.items() <= found.items()
+    assert found is None or all(name.startswith("TJ_") for name in found)

@@ -160,6 +160,13 @@ def test_without_the_local_stack(case: Case, missing: str, tmp_path: Path, monke
         assert part in done.stdout
 
 
+def test_a_broken_local_stack_is_not_taken_for_a_missing_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tjstack.up", raising=False)
+    monkeypatch.setitem(sys.modules, "tjstack.options", None)
+    with pytest.raises(ModuleNotFoundError, match=r"tjstack\.options"):
+        main.run(["up"])
+
+
 def test_a_stop_while_python_still_reads_our_packages_is_no_traceback(tmp_path: Path) -> None:
     (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")  # Ctrl-C in the middle of the first import
     done = tj("up", cwd=tmp_path, env={"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"})

@@ -42,6 +42,7 @@ WRONG: dict[str, tuple[Any, str]] = {
         "kind: AITrainingJob (elasticdeeplearning.ai/v9) is not a supported job kind; did you mean AITrainingJob"
         " (elasticdeeplearning.ai/v1)?",
     ),
+    "no name": (GOOD | {"metadata": {}}, "metadata.name: is missing"),
     "a name that Kubernetes does not take": (
         GOOD | {"metadata": {"name": "My_job"}},
         "metadata.name: 'My_job': use lower-case letters",
@@ -58,6 +59,14 @@ WRONG: dict[str, tuple[Any, str]] = {
     "a number where a string stands": (
         container(env=[{"name": "A", "value": 1}]),
         f"{TEMPLATE}.spec.containers[0].env[0].value: 1 is not a string; write it in quotes: '1'",
+    ),
+    "a string where a list stands": (
+        container(args="train"),
+        f"{TEMPLATE}.spec.containers[0].args: 'train' is not a list",
+    ),
+    "a truth value where a number stands": (
+        container(livenessProbe={"periodSeconds": True}),
+        f"{TEMPLATE}.spec.containers[0].livenessProbe.periodSeconds: True is not a whole number",
     ),
     "what is not a quantity": (
         container(resources={"limits": {"memory": "lots"}}),

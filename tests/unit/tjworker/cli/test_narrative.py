@@ -10,7 +10,18 @@ import pytest
 
 from tests.support.builders import JobBuilder, make_job
 from tjworker.api.model import TrainingJob
-from tjworker.api.status import Condition, Metric, ReplicaStatus, RestartCounts, ScaleRecord, SpeedRow, TrainerStatus
+from tjworker.api.status import (
+    Attempts,
+    Condition,
+    Ending,
+    Metric,
+    ReplicaStatus,
+    RestartCounts,
+    RoleAttempts,
+    ScaleRecord,
+    SpeedRow,
+    TrainerStatus,
+)
 from tjworker.cli.happenings import Happening
 from tjworker.cli.narrative import Around, Section, describe, why_pod_waits
 
@@ -152,6 +163,19 @@ CASES: dict[str, Case] = {
             )
             for index in range(2)
         ),
+    ),
+    "a replica that rests has the time of its next try": Case(
+        DIGITS.status(
+            phase="Restarting", attempts=Attempts(roles={"trainer": RoleAttempts(resting={ago(-40): "1", ago(5): "0"})})
+        ),
+        "Waits for",
+        ("trainer 1: the next try comes at 01:00:40 UTC, in 40s, for the earlier ones have failed",),
+    ),
+    "an end that is decided waits for the pods": Case(
+        DIGITS.status(phase="Terminating", ending=Ending(phase="Timeout", reason="r", message="too long", time=ago(1))),
+        "Waits for",
+        ("its pods to go; then it ends in Timeout: too long", "digits-trainer-0: is being deleted"),
+        ({"metadata": {"name": "digits-trainer-0", "deletionTimestamp": ago(1)}, "status": {"phase": "Running"}},),
     ),
     "restarts by cause, and the limit that counts one of them": Case(
         make_job("digits")

@@ -123,6 +123,17 @@ def test_a_pod_that_was_deleted_has_the_same_mark_while_it_is_there_and_in_the_h
     assert "0 of 2 run" in typed_at.tj("describe", "digits").stdout
 
 
+def test_a_pod_that_was_scaled_away_shortly_before_the_deletion_is_not_counted(
+    store: MemoryHistory, typed_at: TypedAt
+) -> None:
+    asked = {"trainer-0": "2026-11-24T10:05:02Z", "trainer-1": "2026-11-24T10:04:50Z"}
+    pods = [a_pod(killed=True) for _ in asked]
+    for pod, (name, at) in zip(pods, asked.items(), strict=True):
+        pod["metadata"] |= {"name": f"digits-{name}", "uid": name, "deletionTimestamp": at}
+    keep(store, *pods, deleted_at="2026-11-24T10:05:08Z", phase="Running")
+    assert "trainer: 1 of 2 run" in typed_at.tj("describe", "digits").stdout
+
+
 RAN = {"trainer": ReplicaStatus(active=1)}
 
 

@@ -124,6 +124,17 @@ def test_what_cannot_be_read_is_one_line_that_names_the_file(name: str, typed_at
     assert "Traceback" not in done.stderr
 
 
+def test_a_plot_is_drawn_the_same_each_time(typed_at: TypedAt, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    drawn = []
+    for name in ("a.svg", "b.svg"):
+        done = typed_at.tj("simulate", str(EXAMPLE), "--policy", "off", "--plot", str(tmp_path / name))
+        assert done.exit_code == 0, done.stderr
+        drawn.append((tmp_path / name).read_bytes())
+    assert drawn[0] == drawn[1]
+    assert drawn[0].startswith(b"<?xml")
+
+
 def live(typed_at: TypedAt) -> None:
     """Two jobs on a node of eight CPUs: one runs with two trainers, and has told how it stands; one waits whole."""
     allocatable = {"cpu": "8", "memory": "32Gi", "pods": "110"}
@@ -182,3 +193,13 @@ def test_from_cluster_plays_on_from_the_live_jobs_and_changes_nothing(typed_at: 
         assert told["ended_at_seconds"] == 3600
         assert isinstance(told["now"], list)
     assert typed_at.api.list_page(RESOURCE, "default", limit=10).items == before
+
+
+def test_from_cluster_shows_the_next_moves_and_the_table(typed_at: TypedAt) -> None:
+    live(typed_at)
+    done = typed_at.tj("simulate", "--from-cluster", "--policy", "fair", "--until", "60")
+    assert done.exit_code == 0, done.stderr
+    first, *_, head, row = done.stdout.splitlines()
+    assert first.startswith("fair, next run: ")
+    assert head.startswith("POLICY")
+    assert row.startswith("fair ")

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.scenarios.elastic import elastic, wants
+from tests.scenarios.elastic import FULL, elastic, wants
 from tests.scenarios.test_autoscaler import ElasticWorld
 from tjworker.autoscale import POLICIES
 from tjworker.autoscale.problem import Problem, RoleId, ScalePlan
@@ -87,6 +87,17 @@ def test_a_node_that_cannot_be_read_costs_that_node_alone(world: ElasticWorld, m
         world.store.projection, "cluster", lambda: type(cluster)(nodes, cluster.node_requests, synced=cluster.synced)
     )
     assert world.autoscaler.run().endswith("2 jobs moved, 1 failed")
+
+
+def test_a_quantity_beyond_all_measure_costs_its_job_alone() -> None:
+    world = ElasticWorld()
+    absurd = elastic("aaa", 1, 1, 10)
+    absurd["spec"]["replicaSpecs"]["trainer"]["template"]["spec"]["containers"][0]["resources"] = {
+        "requests": {"cpu": "1e400"}
+    }
+    world.apply(absurd).apply(elastic("zzz", 1, 1, 10)).run()
+    world.until("the other fills the cluster", lambda: wants(world, "zzz") == FULL)
+    assert wants(world, "aaa") == 1
 
 
 def test_an_api_server_that_is_away_fails_the_task(world: ElasticWorld, monkeypatch: pytest.MonkeyPatch) -> None:

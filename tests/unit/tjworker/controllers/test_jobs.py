@@ -99,6 +99,7 @@ def test_what_an_error_leads_to(case: Case) -> None:
 UNWRITTEN: dict[str, dict[str, Any]] = {
     "everything": {},
     "a create, for want of quota": {"create_error": Transient("quota", status=403), "creates_blocked": True},
+    "a create, and a pod was made before": {"invalid_child": Invalid("no"), "made_pods": True},
     "a delete, for want of an answer": {"delete_error": Transient("no answer")},
     "what stands beside the job": {"optional_error": Transient("quota", status=403)},
 }

@@ -48,6 +48,20 @@ def test_a_tick_that_comes_a_little_early_is_not_lost(name: str, early: float) -
         world.clock.now_seconds += PERIOD_SECONDS * (1 - early)
 
 
+@pytest.mark.parametrize("name", TASKS)
+def test_of_two_beats_the_second_does_nothing(name: str) -> None:
+    make, refused = TASKS[name]
+    world = World(
+        autoscale_seconds=PERIOD_SECONDS, collect_orphans_seconds=PERIOD_SECONDS, resync_seconds=PERIOD_SECONDS
+    )
+    first, second = make(world), make(world)
+    for _ in range(3):
+        assert first() != refused
+        world.clock.now_seconds += PERIOD_SECONDS / 2
+        assert second() == refused
+        world.clock.now_seconds += PERIOD_SECONDS / 2
+
+
 def test_no_write_of_a_run_begins_when_another_beat_may_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs that write at once would share out the same room twice."""
     world = World(nodes=10, autoscale_seconds=PERIOD_SECONDS)

@@ -94,6 +94,9 @@ CASES: dict[str, Case] = {
         job(task("master"), task(), plugins={"pytorch": ["--master=master", "--worker=worker", "--port=23456"]}),
         want_job={"framework": "pytorch"},
     ),
+    "whose tasks have other names": Case(
+        job(task("boss"), task(), plugins={"pytorch": ["--master=boss"]}), want_left=("spec.plugins.pytorch",)
+    ),
     "ssh is not ours": Case(job(plugins={"ssh": []}), want_left=("spec.plugins.ssh",)),
 }
 

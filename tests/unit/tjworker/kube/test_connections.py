@@ -103,6 +103,16 @@ def test_an_authority_that_was_rotated_in_its_file_counts_for_the_next_connectio
                 transport.request("GET", "/version")
 
 
+def test_a_connection_for_which_no_tls_can_be_set_up_is_closed_at_once(server: Server, secure: Secure) -> None:
+    """Not when the error is forgotten, which holds on to all that it passed through."""
+    transport = secure.transport(server.url.replace("http", "https"), **{"certificate-authority": str(secure.ca)})
+    secure.ca.unlink()
+    with pytest.raises(Transient) as failed:
+        transport.request("GET", "/version")
+    until("it is closed", lambda: server.closed == 1)
+    assert "FileNotFoundError" in failed.value.message
+
+
 # -- proxies ---------------------------------------------------------------------------------------
 def test_through_a_proxy_the_whole_url_is_asked_for(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

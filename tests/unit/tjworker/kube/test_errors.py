@@ -41,6 +41,9 @@ CASES: dict[str, Case] = {
         headers={"retry-after": "2"},
         want_wait=2,
     ),
+    "A Retry-After that is a date names no wait.": Case(
+        503, Transient, headers={"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}, want_wait=None
+    ),
     "An internal error may pass.": Case(500, Transient, "InternalError", "etcdserver: request timed out"),
     "A gateway's page is no Status and may pass.": Case(502, Transient, body=b"<html>Bad Gateway</html>"),
     "What the server does not implement is a bug of ours.": Case(501, Terminal),

@@ -100,6 +100,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
         "no answer of HTTP/1.1",
     ),
     "no status": (b"HTTP/1.1 OK\r\n\r\n", "Invalid status code"),
+    "an unknown status": (b"HTTP/1.1 000 ?\r\n\r\n", "status 0"),
     "a header without a name": (OK + b": 5\r\n\r\n", "Invalid header token"),
     "a header over two lines": (OK + b"A: b\r\n c\r\n\r\n", "Unexpected whitespace"),
     "a name with a space": (OK + b"Content-Length : 5\r\n\r\nhello", "Invalid header field"),

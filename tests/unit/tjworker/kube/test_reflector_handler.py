@@ -132,3 +132,12 @@ def test_a_reflector_with_a_start_version(name: str) -> None:
     assert handler.told[: len(want)] == want
     assert bench.server.count("list") == 0
     assert reflector.stopped is ("ends" in name)
+
+
+def test_a_handler_that_is_closed_ends_the_reflector() -> None:
+    bench = Bench()
+    bench.server.world.put("a")
+    bench.events.close()
+    with pytest.raises(Closed):
+        bench.reflector.step()
+    assert bench.reflector.stopped

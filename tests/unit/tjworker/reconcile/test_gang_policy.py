@@ -190,6 +190,13 @@ def test_after_any_edit_the_group_is_as_if_it_were_made_of_the_edited_job(gang: 
         assert spec == group_of(gang, asking(after, priority_class))["spec"], (before, after)
 
 
+@pytest.mark.parametrize("noted", ["lots", "[]", "7", '{"minResources": 7}', '{"queue": "research"'])
+def test_whatever_stands_in_the_annotation_it_is_put_right(noted: str) -> None:
+    (patch,) = edited("volcano", {}, {"queue": "vision"}, asked=noted)
+    assert isinstance(patch, Patch)
+    assert patch.body["spec"]["queue"] == "vision"
+
+
 UNREADABLE: Mapping[str, Any] = {
     "a number in words": {"schedulingPolicy": {"minAvailable": "many"}},
     "a number out of its bounds": {"schedulingPolicy": {"minAvailable": -1}},

@@ -11,10 +11,11 @@ import pytest
 from tests.support.builders import PodBuilder, make_job, make_pod, make_training_job, observe
 from tests.support.builders.job import JobBuilder
 from tests.support.guests import guest_job, parsed
-from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, created, decide
+from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, created, decide, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodGroupRecord
 from tjworker.api.podgroups import GROUP_ANNOTATION, GROUP_LABEL
+from tjworker.api.status import Ending
 from tjworker.base import GroupResource
 from tjworker.reconcile.gangs import GANGS
 from tjworker.reconcile.plan import Create, Delete, Plan, Write
@@ -178,6 +179,22 @@ def test_a_pod_group_of_the_users_own_counts_and_none_is_made(where: str) -> Non
     bodies = [w.body for w in plan.writes if isinstance(w, Create) and w.resource == "pods"]
     assert [body["spec"]["schedulingGroup"] for body in bodies] == [{"podGroupName": "theirs"}] * 2
     assert not [w for w in plan.writes if "podgroups" in w.resource]
+
+
+@pytest.mark.parametrize("policy", ["All", "Running", "None"])
+def test_the_group_goes_at_every_end(policy: str) -> None:
+    job = trainers(1).build()
+    ending = Ending(phase="Failed", reason="X", message="x", time=NOW_TEXT)
+    ends = replace(
+        job,
+        clean_pod_policy=policy,  # type: ignore[arg-type]
+        status=job.status.model_copy(update={"phase": "Terminating", "start_time": NOW_TEXT, "ending": ending}),
+    )
+    first = decide(ends, seen("kubernetes", ends, [group(ends, 1)], []), rules=rules("kubernetes"))
+    assert words(first.writes) == [f"-{GROUP}"]
+    assert first.status is None or first.status.phase == "Terminating"
+    going = seen("kubernetes", ends, [group(ends, 1, deleted_at=NOW_TEXT)], [])
+    assert status_of(decide(ends, going, rules=rules("kubernetes"))).phase == "Failed", "held by pods that stay"
 
 
 @pytest.mark.parametrize("gang", GANGS)

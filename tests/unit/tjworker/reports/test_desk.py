@@ -19,7 +19,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import Conflict, GroupResource, JobName
 from tjworker.kube.errors import NOT_FOUND
 from tjworker.reports import desk as module
-from tjworker.reports.desk import REPORT_SECONDS, TRIES, WRITE_SECONDS, Desk, Verdict, _merge_patch
+from tjworker.reports.desk import FORGET_SECONDS, REPORT_SECONDS, TRIES, WRITE_SECONDS, Desk, Verdict, _merge_patch
 
 Json = dict[str, Any]
 NAME = JobName(AITRAININGJOBS, "default", "digits")
@@ -203,6 +203,16 @@ def test_a_percentage_that_waits_while_the_job_restarts_is_dropped(first: str) -
         assert cluster.told["metrics"] == [{"name": "loss", "value": "0.1"}]
     assert cluster.report(2 * WRITE_SECONDS, progressPercentage=60) == ACCEPTED
     assert cluster.told["progressPercentage"] == 60
+
+
+def test_a_job_that_reports_no_more_is_forgotten_after_a_while() -> None:
+    cluster = Cluster()
+    cluster.report(0, progressPercentage=1)
+    cluster.looks(FORGET_SECONDS)
+    assert cluster.desk._books
+    cluster.looks(FORGET_SECONDS + 1)
+    assert not cluster.desk._books
+    assert cluster.report(FORGET_SECONDS + 2, progressPercentage=0) == 422, "the status remembers"
 
 
 PATCHES: dict[str, tuple[Json, Json, Json]] = {

@@ -11,8 +11,16 @@ from tjworker.api.progress import Progress
 from tjworker.autoscale import POLICIES
 from tjworker.autoscale.problem import Problem, ScalePlan
 from tjworker.simulate import Scenario, SimulationOutcome, simulate
-from tjworker.simulate.scenario import Amounts, NodeEvent, Placement, SimulatedJob, SimulatedNode, SimulatedService
-from tjworker.simulate.speed import Layout, Rate, Table
+from tjworker.simulate.scenario import (
+    Amounts,
+    NodeEvent,
+    Placement,
+    Rigid,
+    SimulatedJob,
+    SimulatedNode,
+    SimulatedService,
+)
+from tjworker.simulate.speed import LINEAR, Layout, Rate, Table
 
 ONE = Amounts(1000)
 TWO_NODES = (SimulatedNode("a", Amounts(4000, 1 << 34)), SimulatedNode("b", Amounts(4000, 1 << 34)))
@@ -115,6 +123,18 @@ def test_a_scheduler_that_packs_puts_a_job_on_one_node_and_kubernetes_default_sp
 ) -> None:
     scenario = Scenario(TWO_NODES, (rigid("x", 0, 4, 40, speed=Together()),), placement=placement, **QUICK)  # type: ignore[arg-type]
     assert simulate(scenario, "off").jobs[0].ended_at == ended
+
+
+def test_tiresias_prefers_jobs_with_little_service() -> None:
+    """x has had its 16 GPU-hours after 8 hours on 2 GPUs; at the next tick y takes them."""
+    gpus = Amounts(1000, gpus=1)
+    jobs = [
+        replace(rigid(name, at, 2, hours * 2 * 3600), asks=gpus, rigid=Rigid(2, LINEAR))
+        for name, at, hours in (("x", 0, 10), ("y", 3600, 1))
+    ]
+    scenario = Scenario((SimulatedNode("a", Amounts(4000, gpus=2)),), jobs, **{**QUICK, "tick_seconds": 600.0})  # type: ignore[arg-type]
+    outcome = simulate(scenario, "tiresias")
+    assert {job.name: job.ended_at for job in outcome.jobs} == {"x": 11 * 3600, "y": 9 * 3600}
 
 
 def test_a_policy_sees_reports_and_nothing_else_of_the_true_speed() -> None:

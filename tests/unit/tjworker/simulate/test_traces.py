@@ -133,3 +133,9 @@ def test_a_model_that_cannot_be_read_is_named_by_its_file_and_column(name: str, 
         read_trace(path, NODES, application(tmp_path / "models", **files))
     assert want in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_a_sound_model_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(POLLUX, encoding="utf-8")
+    assert [job.name for job in read_trace(path, NODES, application(tmp_path / "models")).jobs] == ["x"]

@@ -26,9 +26,11 @@ class Case:
 
 CASES = {
     "refused": Case(exceptions.ConnectionError("Error 111 connecting to h:1."), Transient, "cannot be reached"),
+    "silent": Case(exceptions.TimeoutError("Timeout reading from socket"), Transient, "does not answer"),
     "starting": Case(
         exceptions.BusyLoadingError("Redis is loading the dataset in memory"), Transient, "is still loading"
     ),
+    "a replica": Case(exceptions.ReadOnlyError("You can't write"), Transient, "read-only replica"),
     "a replica, inside a script": Case(exceptions.ResponseError("READONLY script: 1a2b"), Transient, "read-only"),
     "full": Case(exceptions.OutOfMemoryError("command not allowed"), Transient, "no memory left"),
     "full, inside a script": Case(

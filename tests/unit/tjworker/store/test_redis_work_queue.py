@@ -7,11 +7,12 @@ from collections import Counter
 
 import pytest
 
+from benchmarks.support.valkey import Valkey
 from tests.conftest import RealRedis
 from tests.integration.store.driver import A, B, a_job
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, Fenced, JobKey, Terminal
-from tjworker.store.connect import open_store
+from tjworker.store.connect import client, open_store
 from tjworker.store.work_queue import ON_NEWS, AtOnce, OnNews, PassEnding, Written
 
 
@@ -36,6 +37,18 @@ def test_as_many_keys_as_lack_a_task_get_one_and_the_oldest_first(real_redis: Re
             redis.zadd(f"{real_redis.prefix}:queue:dirty", {key: now - 40 - age})
         redis.lpush(real_redis.prefix, *["message"] * 3)
     assert store.queue.resync(lost_after_seconds=30, everything=False) == keys[: 2 * KEYS_PER_TASK]
+
+
+def test_passes_end_together_after_redis_forgot_the_scripts(own_valkey: Valkey) -> None:
+    store = open_store(own_valkey.url, "t")
+    store.queue.add([A, B])
+    taken = store.queue.acquire_views(A, "worker", 30, KEYS_PER_TASK)
+    client(own_valkey.url).script_flush()
+    done = store.queue.finish_all(
+        [PassEnding(claim, next_pass=AtOnce() if claim.key == B else ON_NEWS) for claim, _ in taken.views]
+    )
+    assert [each.publish for each in done] == [False, True]
+    assert store.queue.stats().running == 0
 
 
 @pytest.mark.parametrize("others", [[], [B]], ids=["taken alone", "taken with another"])

@@ -14,7 +14,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api.model import InvalidJob
 from tjworker.api.status import JobStatus
 from tjworker.base import Conflict, JobName, OperatorError, Terminal, Transient
-from tjworker.telemetry.events import BURST, REFILL_SECONDS, SIMILAR_MESSAGES, EventRecorder
+from tjworker.telemetry.events import BURST, REFILL_SECONDS, SIMILAR_MESSAGES, SIMILAR_SECONDS, EventRecorder
 
 
 def job(name: str = "digits", uid: str = "u1") -> InvalidJob:
@@ -88,6 +88,10 @@ CASES: dict[str, Case] = {
                 ("R", f"(combined from similar events): m {SIMILAR_MESSAGES + 2}", 3),
             ]
         ),
+    ),
+    "Similar ones over a long time stay apart.": Case(
+        repeat(SIMILAR_MESSAGES + 1, every_seconds=SIMILAR_SECONDS),
+        [("R", f"m {n}", 1) for n in sorted(range(SIMILAR_MESSAGES + 1), key=str)],
     ),
     "An object that talks without end is cut short.": Case(
         repeat(BURST + 50, message="again"), [("R", "again", BURST)]

@@ -60,6 +60,19 @@ def test_what_is_shown_can_be_parsed() -> None:
     assert "_created" not in text
 
 
+def test_what_is_read_becomes_families_with_all_their_samples() -> None:
+    samples = [
+        (metrics.QUEUE, {"state": "queued"}, 3),
+        (metrics.LEADING, {}, 1),
+        (metrics.QUEUE, {"state": "running"}, 1),
+    ]
+    found = {f.name: [(s.labels, s.value) for s in f.samples] for f in metrics.counted(samples)}
+    assert found == {
+        "tj_queue_keys": [({"state": "queued"}, 3), ({"state": "running"}, 1)],
+        "tj_watcher_leading": [({}, 1)],
+    }
+
+
 def value(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 

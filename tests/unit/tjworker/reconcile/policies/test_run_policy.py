@@ -12,6 +12,7 @@ from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.managed import made_pod, observed_of, running, tolerant, trainers
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
 from tjworker.api.labels import not_queued
+from tjworker.api.model import InvalidJob
 from tjworker.api.observed import ContainerRecord
 
 FAILED = ("failed", "running")
@@ -48,6 +49,28 @@ def test_backoff_limit_is_used_up_by_servers_too(limit: int, want_end: bool) -> 
     status = status_of(decide(job, observed_of(job, [master, *servers, *ONCE], active=2)))
     assert status.restart_counts["pserver"].application == 3
     assert (status.ending is not None) is want_end
+
+
+CLEAN = "paddlepaddle.org/clean-pod-policy"
+
+
+@pytest.mark.parametrize(
+    ("policy", "annotation", "want"),
+    [
+        ("Running", None, "Running"),
+        (None, "None", "None"),
+        ("None", "None", "None"),
+        ("All", "None", "they must agree"),
+    ],
+)
+def test_clean_pod_policy_and_the_annotation_agree(policy: str | None, annotation: str | None, want: str) -> None:
+    built = make_training_job().annotate({} if annotation is None else {CLEAN: annotation})
+    job = (built if policy is None else built.run_policy(cleanPodPolicy=policy)).parse()
+    if isinstance(job, InvalidJob):
+        assert [e.path for e in job.errors] == ["spec.runPolicy.cleanPodPolicy"]
+        assert want in str(job.errors[0])
+    else:
+        assert job.clean_pod_policy == want
 
 
 # -- what is not acted on yet ------------------------------------------------------------------------
