@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import weakref
 from collections.abc import Iterator
 
 import pytest
@@ -19,11 +18,6 @@ def collector_as_it_was() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-class Ring:
-    def __init__(self) -> None:
-        self.itself = self
-
-
 def test_it_does_not_look_at_what_a_pass_makes_and_gives_up() -> None:
     settle()
     looked: list[str] = []
@@ -36,13 +30,3 @@ def test_it_does_not_look_at_what_a_pass_makes_and_gives_up() -> None:
         assert [{}]
     gc.callbacks.remove(told)
     assert looked == []
-
-
-def test_what_was_given_up_before_is_not_kept_for_ever() -> None:
-    gc.disable()
-    try:
-        lost = weakref.ref(Ring())
-        settle()
-    finally:
-        gc.enable()
-    assert lost() is None

@@ -21,16 +21,6 @@ from tjworker.reconcile.plan import Event
 # -- the order, and what proves that the view was fresh --------------------------------------------
 
 
-def test_the_status_goes_first_then_the_writes_in_their_order_then_the_events() -> None:
-    room = Room()
-    done = room.apply(
-        room.pod("b"), room.pod("a"), status=status_of(room), events=(Event("Normal", "Pending", "made up"),)
-    )
-    assert room.api.asked == ["PUT aitrainingjobs/digits/status", "POST pods", "POST pods", "POST events"]
-    assert (done.status_writes, done.creates, done.deletes, done.patches) == (1, 2, 0, 0)
-    assert (room.world.phase(), room.names()) == ("Pending", ["a", "b"])
-
-
 def test_what_was_written_is_told_to_the_lease_as_the_least_that_later_views_must_show() -> None:
     room = Room()
     room.apply(room.pod("a"), status=status_of(room))

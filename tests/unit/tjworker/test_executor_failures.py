@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.unit.tjworker.executing import Room, refusal, status_of
@@ -56,18 +54,6 @@ def test_a_quota_that_is_used_up_costs_one_request_however_many_pods_are_missing
     room.api.instead["POST pods"] = refusal(403, "Forbidden", 'pods "a" is forbidden: exceeded quota: gpus')
     room.apply(*(room.pod(name) for name in "abcd"))
     assert room.api.asked.count("POST pods") == 1
-
-
-def test_what_stands_beside_the_job_never_comes_before_what_was_kept_back() -> None:
-    """Else it would take the quota that the job waits for."""
-    room = Room()
-    room.api.instead["POST pods"] = refusal(403, "Forbidden")
-    board = replace(room.pod("board"), optional=True)
-    room.apply(room.pod("a"), board)
-    room.api.instead.clear()
-    room.apply(room.pod("a"), board)
-    uids = {name: int(room.world.get(PODS, name)["metadata"]["resourceVersion"]) for name in ("a", "board")}
-    assert uids["a"] < uids["board"]
 
 
 def test_what_was_written_beside_a_refused_create_is_accounted_for() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from threading import Event
 from typing import Any, TypeVar
 
 import pytest
 
 from tests.unit.tjworker.executing import Api, Room, refusal, status_of
-from tjworker.base import Fenced, JobKey, Transient
+from tjworker.base import Fenced, Transient
 from tjworker.executor import PASS_SECONDS, Outcome
 from tjworker.kube.port import HttpResponse
 from tjworker.lease import Lease
@@ -111,20 +110,6 @@ def test_a_delete_that_gets_no_answer_keeps_no_other_for_more_than_one_pass() ->
     assert room.names() == ["a"]
 
 
-def test_what_failed_is_in_its_place_again_once_it_has_been_done() -> None:
-    waits = Waits({})
-    room = waits.room
-    room.apply(*(room.pod(name) for name in "ab"))
-    waits.api.instead["DELETE pods/a"] = AWAY
-    patches = [room.kill(name, grace_seconds=0) for name in "ab"]
-    waits.turn(*patches)
-    waits.api.instead.clear()
-    waits.turn(*patches[:1])
-    waits.api.asked.clear()
-    waits.turn(*patches)
-    assert [asked for asked in waits.api.asked if asked.startswith("DELETE")] == ["DELETE pods/a", "DELETE pods/b"]
-
-
 class Late(Threads):
     """A machine that sleeps before the second write of a batch begins."""
 
@@ -156,19 +141,6 @@ def test_threads_are_begun_only_while_some_are_free_and_all_are_free_in_the_end(
     again = [threads.begin(lambda: True) for _ in range(3)]
     assert None not in again
     assert Threads(1, "test").begin(lambda: True) is None, "the caller is the one"
-
-
-def test_the_failures_of_one_job_move_nothing_of_another() -> None:
-    waits = Waits({})
-    room = waits.room
-    waits.api.instead["POST pods"] = AWAY
-    waits.turn(room.pod("a"))
-    other = replace(room.claim, key=JobKey(room.claim.key.replace("digits", "other")))
-    room.lease = Lease(room.world.store.queue, other, 1000.0, room.world.clock)
-    waits.api.instead.clear()
-    waits.api.asked.clear()
-    room.executor._write_all(Outcome(room.job), [room.pod("b"), room.kill("c", "uid")], room.lease)
-    assert waits.api.asked == ["POST pods", "DELETE pods/c"]
 
 
 def test_a_process_remembers_so_many_failures_and_no_more() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS
-from tests.unit.watcher.writing import Bench, gone, job, job_named, pod
+from tests.unit.watcher.writing import Bench, gone, job, pod
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
 from tjworker.store.projection import Change
 from watcher.books import Jobs, Overlap
-from watcher.event_queue import ListEnd, ProjectedPage, WatchEvents
+from watcher.event_queue import ProjectedPage, WatchEvents
 from watcher.projection import Projected
 
 
@@ -88,16 +88,3 @@ def test_a_watch_that_begins_before_its_list_does_not_take_back_what_a_page_has_
     bench.step()
     counted = {phase: count for (_, phase), count in bench.writer.jobs.counts().items() if count}
     assert counted == {"Failed": 1}
-
-
-def test_the_pages_of_a_list_are_compared_until_it_is_in() -> None:
-    overlap = Overlap()
-    overlap.begin(ProjectedPage(AITRAININGJOBS, (job(90),), 100))
-    old, new = WatchEvents(AITRAININGJOBS, (), 80, resumed=True), WatchEvents(AITRAININGJOBS, (), 95, resumed=True)
-    assert overlap.is_stale(old, job(80).change)
-    assert not overlap.is_stale(new, job(95).change)
-    assert not overlap.is_stale(old, job_named("another", 80).change), "no page has shown that one"
-    overlap.end(ProjectedPage(AITRAININGJOBS, (), 100))
-    assert overlap.is_stale(old, job(80).change), "more pages come"
-    overlap.end(ListEnd(AITRAININGJOBS, 100))
-    assert not overlap.is_stale(old, job(80).change)

@@ -6,14 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.unit.watcher.writing import pod
 from tjworker.api.node_requests import NodeRequests
 from tjworker.api.resources import PODS
 from tjworker.kube.reflector import Closed
-from watcher.event_queue import Batch, EventQueue, Forbidden, ListEnd, NotInstalled, ProjectedPage, WatchEvents
+from watcher.event_queue import Batch, EventQueue, WatchEvents
 
 FOR_EVER = 3600.0
 
@@ -54,36 +52,6 @@ def test_what_comes_while_it_gathers_is_taken_together() -> None:
 def one(position: int, **more: Any) -> WatchEvents:
     """Of a watch, without changes: another one's pods."""
     return WatchEvents(PODS, position=position, **more)
-
-
-QUIET: dict[str, tuple[Batch, bool]] = {
-    "a position": (one(7), True),
-    "a sum": (one(7, requests={"node-0": NodeRequests(pods=1)}), True),
-    "of a resumed watch": (one(7, resumed=True), True),
-    "a change": (WatchEvents(PODS, (pod(7),), 7), False),
-    "a page of a list": (ProjectedPage(PODS, (pod(7),), 7), False),
-    "the end of a list": (ListEnd(PODS, 7), False),
-    "a list that is forbidden": (Forbidden(PODS), False),
-    "a resource that is not installed": (NotInstalled(PODS), False),
-}
-
-
-@pytest.mark.parametrize("sentence", QUIET)
-def test_what_wakes_the_writer(sentence: str) -> None:
-    batch, quiet = QUIET[sentence]
-    events = EventQueue(10)
-    got: list[Batch] = []
-    thread = threading.Thread(target=lambda: got.extend(events.take(FOR_EVER)), daemon=True)
-    thread.start()
-    waiters: Any = events._filled
-    until("it waits", lambda: waiters._waiters)
-    events.put(batch)
-    assert bool(waiters._waiters) is quiet
-    if quiet:
-        assert not got, "it waits on"
-        events.put(news("nodes"))
-    thread.join(PATIENCE_SECONDS)
-    assert got == ([batch, news("nodes")] if quiet else [batch])
 
 
 def test_quiet_batches_of_one_source_become_one() -> None:

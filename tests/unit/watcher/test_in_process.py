@@ -191,16 +191,6 @@ def test_an_emptied_redis_is_filled_again() -> None:
     assert bench.published == [KEY]
 
 
-def test_a_crd_that_is_installed_later_is_found() -> None:
-    bench = Bench(crd=False)
-    bench.settle()
-    assert bench.watcher.writer.synced
-    bench.install()
-    bench.kube.create(AITRAININGJOBS, "default", JOB)
-    bench.settle()
-    assert bench.observed()[0] is not None
-
-
 def test_history_that_is_compacted_away_makes_a_list_with_a_difference() -> None:
     bench = Bench()
     made = bench.kube.create(AITRAININGJOBS, "default", JOB)

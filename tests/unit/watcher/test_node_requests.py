@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import orjson
 import pytest
 
 from benchmarks.support.inprocess import InProcessWatcher
@@ -16,7 +15,7 @@ from tests.support.memory_store import MemoryStore
 from tests.support.seeds import the_seed
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests, decode_node_requests, pod_requests
 from tjworker.api.placement import may_go_to
-from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, encode_waiting_pods, is_waiting_name
+from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiting_name
 from tjworker.settings import Settings
 from watcher.node_requests import RequestBook
 
@@ -71,34 +70,6 @@ def test_pods_that_wait_and_are_alike_stand_together_under_the_name_of_the_first
     assert waiting(book) == [WaitingPods(ONE, 2, "default/b")]
     book.put(("default", "b"), a_pod(), 2)
     assert waiting(book) == [WaitingPods(ONE, 1, "default/c")]
-
-
-DIFFERENT: dict[str, tuple[tuple[str, str], Json]] = {
-    "another namespace": (("other", "p"), {}),
-    "another priority": (("default", "p"), {"priority": 5}),
-    "another node selector": (("default", "p"), {"nodeSelector": {"disk": "ssd"}}),
-}
-
-
-@pytest.mark.parametrize(("identity", "spec"), DIFFERENT.values(), ids=DIFFERENT.keys())
-def test_pods_that_differ_in_what_decides_about_their_room_stand_apart(identity: tuple[str, str], spec: Json) -> None:
-    book = RequestBook()
-    book.put(("default", "first"), a_pod("", phase="Pending"), 1)
-    other = a_pod("", phase="Pending")
-    book.put(identity, {**other, "spec": {**other["spec"], **spec}}, 1)
-    found = waiting(book)
-    assert sorted(one.pods for one in found) == [1, 1]
-    for one in found:
-        assert decode_waiting_pods(encode_waiting_pods(one)) == one
-        *sums, extended = orjson.loads(encode_waiting_pods(one))
-        newer = [
-            *sums,
-            {name: [*value, "later"] if isinstance(value, list) else value for name, value in extended.items()},
-            7,
-        ]
-        assert decode_waiting_pods(orjson.dumps(newer)) == one, "a later version appends"
-        older = decode_node_requests(encode_waiting_pods(one))
-        assert (older.cpu_milli, older.pods) == (1000, 1), "an older worker knows no such node"
 
 
 def test_a_pod_that_says_too_much_about_where_it_may_go_can_go_nowhere() -> None:

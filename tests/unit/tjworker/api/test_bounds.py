@@ -2,28 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import chain, combinations
 from typing import Any
 
 import pytest
 
 from tests.support.builders import make_job
-from tjworker.api.indices import format_indices, group_indices, ungroup_indices
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import InvalidJob
 from tjworker.api.node_records import node_record
-
-EVERY_SET = [frozenset(s) for s in chain.from_iterable(combinations(range(7), n) for n in range(8))]
-
-
-def test_a_run_of_indices_is_one_range_and_a_lone_one_is_itself() -> None:
-    for indices in EVERY_SET:
-        runs = sum(i - 1 not in indices for i in indices)
-        lone = sum(i - 1 not in indices and i + 1 not in indices for i in indices)
-        parts = [part for part in format_indices(indices).split(",") if part]
-        assert (len(parts), sum("-" not in part for part in parts)) == (runs, lone)
-        assert group_indices(dict.fromkeys(indices, "x")) == ({"x": format_indices(indices)} if indices else {})
-        assert ungroup_indices({"x": format_indices(indices)}, 7) == dict.fromkeys(indices, "x")
 
 
 @pytest.mark.parametrize("replicas", [MAX_PODS - 1, MAX_PODS, MAX_PODS + 1])

@@ -92,15 +92,6 @@ PAIRS: dict[str, Pair] = {
         (("None", ()), ("All", ()), ("Running", ()), ("All", ())),
         spec(manifestVersion="v1"),
     ),
-    "and an empty one is none": Pair(
-        MPI,
-        MPI_ROLES,
-        spec(runPolicy={"cleanPodPolicy": ""}),
-        spec(cleanPodPolicy="Running"),
-        lambda job: job.clean_pod_policy,
-        ("None", "None", "Running", "Running"),
-        spec(manifestVersion="v1"),
-    ),
     "Kubeflow's MPIJob v2beta1: that of the spec does nothing, and is told": Pair(
         MPI,
         MPI_ROLES,

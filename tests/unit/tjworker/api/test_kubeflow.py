@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.tjworker.api.guest_cases import Case, Json, Refusal, manifest, read, refusal_of, role
+from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, refusal_of, role
 from tjworker.api.kinds import GUEST_KINDS
 from tjworker.api.model import InvalidJob
 from tjworker.base import GroupResource
@@ -92,22 +92,6 @@ REFUSED: dict[str, Refusal] = {
 def test_what_is_refused(name: str) -> None:
     kind, raw, want = REFUSED[name]
     assert want in refusal_of(kind, raw), name
-
-
-WORLDS: dict[str, tuple[Json, str | None, str | None]] = {
-    "a process in each of three pods": ({"Master": role(), "Worker": role(2)}, "1", "3"),
-    "four processes in each": ({"Master": role(), "Worker": role(2)}, "4", "12"),
-    "without a number each role has one pod": ({"Master": role(None), "Worker": role(None)}, "2", "4"),
-    "as many processes as the pod has GPUs: torchrun counts": ({"Master": role(), "Worker": role(2)}, "gpu", None),
-}
-
-
-@pytest.mark.parametrize(("roles", "processes", "want"), WORLDS.values(), ids=WORLDS.keys())
-def test_how_many_processes_torch_waits_for(roles: Json, processes: str, want: str | None) -> None:
-    job = read(PYTORCH, roles, nprocPerNode=processes)
-    for each in job.roles:
-        env = {e["name"]: e["value"] for e in each.template["spec"]["containers"][0]["env"]}
-        assert env.get("WORLD_SIZE") == want
 
 
 @pytest.mark.parametrize("odd", [None, 7, "x", [], {"spec": None}, {"spec": {"tfReplicaSpecs": {"PS": None}}}])

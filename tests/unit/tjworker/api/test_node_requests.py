@@ -63,9 +63,6 @@ CASES = {
     "a limit of the whole pod is its request when there is none": Case(
         {"containers": [c("1")], "resources": {"limits": {"cpu": "4", "memory": "7"}}}, load(4000, 7, 4000, 7)
     ),
-    "a limit is the request where there is none": Case(
-        {"containers": [c("", "10", limits={"cpu": "2", "memory": "30"})]}, load(2000, 10, 2000, 30)
-    ),
     "extended resources": Case(
         {
             "containers": [c("1", limits={GPU: "2"}), c(limits={GPU: 1, "hugepages-2Mi": "4Mi"})],
@@ -81,11 +78,6 @@ CASES = {
         {"containers": [c("2")]},
         load(2000),
         {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
-    ),
-    "a pod that shrinks in place: what it still has": Case(
-        {"containers": [c("1")]},
-        load(2000),
-        {"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
     ),
 }
 

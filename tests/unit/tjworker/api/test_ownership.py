@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
 from tests.support.builders import make_job
 from tjworker.api import labels
-from tjworker.api.observed import Observed, PodRecord, ServiceRecord, WorkloadRecord
-from tjworker.api.ownership import own_pods, own_services
+from tjworker.api.observed import Observed, PodRecord, WorkloadRecord
+from tjworker.api.ownership import own_pods
 
 JOB = make_job().role("trainer", 2).build()
 SET = WorkloadRecord("digits-pserver", "uid-of-set", 7, owner_uid=JOB.uid)
@@ -44,13 +44,3 @@ def test_a_pod_with_the_jobs_labels(case: Case) -> None:
     marks = {labels.JOB_NAME: JOB.name.name, labels.JOB_UID: case.job_uid}
     pod = PodRecord("digits-trainer-0", "uid-1", 5, owner_uid=case.owner_uid, labels=marks)
     assert bool(own_pods(JOB, Observed(pods=(pod,), replicasets=(THEIRS, SET), jobs=(BATCH,)))) == case.want_own
-
-
-def test_services_that_go_are_not_there_any_more() -> None:
-    mine = ServiceRecord("b", "uid-b", 5, owner_uid=JOB.uid)
-    others = (
-        replace(mine, name="a"),
-        replace(mine, name="c", owner_uid="x"),
-        replace(mine, name="d", deleted_at="2026-01-01"),
-    )
-    assert [s.name for s in own_services(JOB, Observed(services=(mine, *others)))] == ["a", "b"]

@@ -85,19 +85,10 @@ CASES: dict[str, Case] = {
         lambda j: (j.roles[0].elastic, j.roles[0].min_replicas, j.roles[0].max_replicas, j.roles[0].edl_policy),
         (True, 1, 6, "Auto"),
     ),
-    "a role with equal bounds is not elastic": Case(
-        make_job().role("trainer", 2, least=2, most=2), lambda j: j.roles[0].elastic, False
-    ),
     "the scale subresource moves the trainers": Case(plain(), lambda j: j.scale_role, "trainer"),
     "a job without trainers has no role to scale": Case(make_job().role("worker"), lambda j: j.scale_role, None),
-    "trainers whose number is fixed leave that to the role that is elastic": Case(
-        make_job().role("trainer", 2, edl="Never").role("worker", 1, most=3), lambda j: j.scale_role, "worker"
-    ),
     "of two roles that are elastic none is scaled by default": Case(
         make_job().role("a", 1, most=3).role("b", 1, most=3), lambda j: j.scale_role, None
-    ),
-    "nor one whose number is fixed, whatever its bounds": Case(
-        make_job().role("trainer", 1, most=3, edl="Never"), lambda j: j.scale_role, None
     ),
     "spec.replicas wins over the role's own": Case(
         make_job().role("Worker", 1, most=3).role("ps", 2).spec(replicas=3),
@@ -120,9 +111,6 @@ CASES: dict[str, Case] = {
         plain().annotate({"Preempted": "by hand"}).labels(team="a"),
         lambda j: (j.annotations, j.labels),
         ({"Preempted": "by hand"}, {"team": "a"}),
-    ),
-    "annotations that are no strings are left out": Case(
-        plain().metadata(annotations={"Failed": {"x": 1}, "a": "b"}), lambda j: j.annotations, {"a": "b"}
     ),
 }
 

@@ -8,8 +8,6 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.support.guests import GUESTS, KIND_OF, guest_job
-from tjworker.api import labels
-from tjworker.api.kinds import KNOWN_KINDS, kind_of_labels
 from tjworker.api.model import InvalidJob
 from tjworker.base import GroupResource
 
@@ -34,18 +32,6 @@ def test_which_jobs_another_controller_has(kind: GroupResource, manager: str) ->
     guest = KIND_OF[kind].guest
     assert guest is not None
     assert guest.is_for_another(raw) == (of_another and KIND_OF[kind].group == "kubeflow.org")
-
-
-@pytest.mark.parametrize("resource", KNOWN_KINDS)
-def test_the_kind_of_a_child(resource: GroupResource) -> None:
-    kind = KNOWN_KINDS[resource]
-    told = {labels.GROUP_NAME: kind.group, labels.JOB_KIND: kind.kind}
-    alone = sum(other.group == kind.group for other in KNOWN_KINDS.values()) == 1
-    assert kind_of_labels(told) == resource
-    assert kind_of_labels({labels.GROUP_NAME: kind.group}) == (resource if alone else None), "of an earlier version"
-    assert kind_of_labels(told | {labels.JOB_KIND: "Other"}) is None
-    assert kind_of_labels(told | {labels.GROUP_NAME: "other"}) is None
-    assert kind_of_labels({labels.JOB_KIND: kind.kind}) is None
 
 
 @pytest.mark.parametrize(("replicas", "most", "fits"), [(600, None, True), (700, None, False), (1, 700, False)])

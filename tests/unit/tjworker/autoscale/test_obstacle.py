@@ -48,12 +48,6 @@ CASES: dict[str, Case] = {
         "one more asks for 1 CPU, and 0.5 of 8 are left to it: the autoscaler fills 100% of the CPUs",
         {"a": used(7.5)},
     ),
-    "they are full as far as it fills them": Case(
-        running(an_elastic(7)),
-        "one more asks for 1 CPU, and 0.2 of 8 are left to it: the autoscaler fills 90% of the CPUs",
-        {"a": used(7)},
-        rules=AutoscaleRules(max_load_desired=0.9),
-    ),
     "the memory is full": Case(
         running(GREEDY, 1),
         "one more asks for 60 GB of memory, and 4 GB of 64 GB are left",

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.builders import make_job, make_node, make_pod
 from tests.support.seeds import the_seed
-from tests.unit.tjworker.autoscale.test_decide import an_elastic, running, used
 from tjworker.api.node_requests import WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord
 from tjworker.api.quantity import milli, whole
@@ -124,43 +123,3 @@ def test_what_one_kind_of_gpu_lacks_is_no_debt_of_the_others() -> None:
     resource = cluster_resource({"a": node}, {"a": asked}, KINDS)
     assert resource.nodes.gpu_free == {"a": 2}
     assert (resource.nodes.others_free[KINDS[1]], resource.nodes.others_free[KINDS[0]]) == ({"a": 2}, {"a": -2})
-
-
-def _sized(cpus: int) -> dict[str, dict[str, str]]:
-    return {"requests": {"cpu": str(cpus), "memory": "1G"}}
-
-
-SPOKEN_FOR: dict[str, tuple[int, int, dict[str, NodeRequests], dict[str, int]]] = {
-    "nobody wants it": (1, 1, {}, {"other": 3}),
-    "a replica that waits for a node will have it": (2, 2, {WAITING: used(3)}, {}),
-    "a replica that is still to be made will have it": (2, 1, {}, {}),
-    "a replica that is deleted before it has a node asks for none, and leaves none to others": (
-        1,
-        2,
-        {WAITING: used(3)},
-        {"other": 2},
-    ),
-}
-
-
-@pytest.mark.parametrize(("wanted", "made", "waiting", "want"), SPOKEN_FOR.values(), ids=SPOKEN_FOR.keys())
-def test_room_on_a_node_is_given_once(
-    wanted: int, made: int, waiting: dict[str, NodeRequests], want: dict[str, int]
-) -> None:
-    """The big job's second replica fits on node a alone, into 3 of its 4 free CPUs. The whole cluster then has 2 left,
-    as many as the other job's next replica takes: 1 on a, and 1 on b."""
-    job = an_elastic(wanted, least=0, most=wanted, name="big", resources=_sized(3)).build()
-    # The second has just been made: it is not taken back yet.
-    pods = [
-        make_pod(job, "trainer", 0).on("a").running(),
-        make_pod(job, "trainer", 1).but(created_at="2026-01-01T00:59:59Z"),
-    ]
-    if wanted < made:
-        pods[1] = pods[1].deleting("2026-01-01T00:59:59Z")
-    big = JobState(job, tuple(pod.build() for pod in pods[:made]))
-    other = running(an_elastic(1, most=4, name="other", resources=_sized(2)), node="c")
-    nodes = {name: make_node(name, cpu=cpus).build() for name, cpus in (("a", "7"), ("b", "1"), ("c", "2"))}
-    moves = decide(
-        [big, other], nodes, {"a": used(3), "c": used(2), **waiting}, NOW, AutoscaleRules(max_load_desired=1.0)
-    ).moves
-    assert {move.state.job.name.name: move.to for move in moves} == want

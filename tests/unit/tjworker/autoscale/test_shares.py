@@ -11,7 +11,7 @@ from tests.support.autoscaling import NOW, pose_jobs
 from tjworker.api.progress import Progress, SpeedSample
 from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes
 from tjworker.autoscale.fitting import check_plan
-from tjworker.autoscale.problem import Demand, ElasticRole, Owner, Problem
+from tjworker.autoscale.problem import ElasticRole, Owner, Problem
 
 NODES = ("a", "b", "c", "d")
 SPEED = pytest.mark.parametrize("policy", ["throughput", "goodput"])
@@ -93,18 +93,6 @@ def test_goodput_gives_more_to_the_job_that_ends_sooner() -> None:
     roles = [known(problem.roles[0], speeds, 100_000), known(problem.roles[1], speeds, 2_000)]
     found = counts("goodput", replace(problem, roles=roles))
     assert found["short"] > found["long"] >= 1
-
-
-@pytest.mark.parametrize("policy", ["fair", "throughput", "goodput"])
-def test_a_pod_that_waits_gets_a_node_although_the_sums_have_room_for_it(policy: str) -> None:
-    """Each node has one CPU left, and it asks for two."""
-    problem = cluster(a_job("a", 12, "aaabbbcccddd", most=12))
-    problem = replace(problem, demand=[Demand("default/web", 1, cpu_milli=2000)])
-    problem.resource.cpu_request_milli += 2000
-    plan = POLICIES[policy].plan(problem)
-    assert list(plan.targets.values()) == [11]
-    (role,) = problem.roles
-    assert "room is needed for default/web" in POLICIES[policy].explain(problem, plan, role).text
 
 
 @SPEED

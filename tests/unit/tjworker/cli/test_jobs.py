@@ -16,7 +16,7 @@ from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder, make_job, make_training_job
 from tests.support.crds import crd_of
 from tests.support.guests import guest_job
-from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
+from tests.support.kinds import TRAININGJOBS
 from tests.support.trainer import RESOURCE as TRAINJOBS
 from tests.support.trainer import RUNTIMES, Json, train_job
 from tjworker.api.kinds import KINDS
@@ -31,7 +31,6 @@ from tjworker.cli.jobs import (
     check_replica,
     find_job,
     list_jobs,
-    main_container,
     scaling,
     suspending,
 )
@@ -207,17 +206,6 @@ def test_a_number_with_which_the_job_could_not_be_used_is_refused(case: tuple[st
     assert str(refused.value) == want
 
 
-@pytest.mark.parametrize(
-    ("resource", "want"),
-    [("pytorchjobs.kubeflow.org", "pytorch"), ("tfjobs.kubeflow.org", "tensorflow"), (AITRAININGJOBS, None)],
-)
-def test_the_container_whose_log_is_a_pods_log(resource: str, want: str | None) -> None:
-    """training-operator: DefaultContainerName of each kind. Kinds of our own go by the prefix `aitj-`."""
-    of = GroupResource(resource)
-    raw = make_job().role("trainer").object() if of == AITRAININGJOBS else guest_job(of)
-    assert main_container(FoundJob(of, raw)) == want
-
-
 SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
     "a job that runs": (make_job().role("trainer"), True, {"spec": {"suspend": True}}),
     "one that waits already": (make_job().role("trainer").spec(suspend=True), True, None),
@@ -253,12 +241,6 @@ REPLICAS: dict[str, tuple[JobBuilder, str | None, int | None, str]] = {
         "trainer",
         3,
         "digits has no replica 3; it has trainer 3, counted from 0",
-    ),
-    "of none of its roles": (
-        make_job().role("ps", 1).role("trainer", 3),
-        None,
-        99,
-        "digits has no replica 99; it has ps 1, trainer 3, counted from 0",
     ),
     "one that a scale-up would make": (make_job().role("trainer", 2, minReplicas=1, maxReplicas=8), "trainer", 7, ""),
     "of a job that cannot be used: it may have pods": (make_training_job(least=2, most=6), "nobody", 99, ""),

@@ -138,17 +138,3 @@ def test_between_two_deaths_every_other_job_gets_its_turn() -> None:
     assert results[0].startswith("2 jobs: ")
     assert results[0].count("Pending, created 1 pod, 1 service") == 2
     assert results[1].startswith("nothing to do"), "the one that died is not tried again"
-
-
-def test_a_pass_that_fails_in_an_orderly_way_is_no_death() -> None:
-    room = Room()
-    room.die(2)
-
-    def fails(*_: Any) -> Any:
-        raise ZeroDivisionError
-
-    room.world.worker._decide = fails  # type: ignore[method-assign, assignment]
-    room.world.worker.reconcile(KEY)
-    assert room.queue().acquire(KEY, "w", 30) is None
-    room.queue().add([KEY])
-    assert room.queue().acquire(KEY, "w", 30).deaths == 0

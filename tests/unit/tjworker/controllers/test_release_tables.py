@@ -10,20 +10,10 @@ import pytest
 from tests.support.builders import make_job, make_pod, observe
 from tjworker.api.observed import Observed, WorkloadRecord
 from tjworker.api.status import RestartCounts
-from tjworker.base import JobKey, Terminal, Transient
+from tjworker.base import JobKey
 from tjworker.controllers.observing import JobObservation
-from tjworker.controllers.optional_objects import OPTIONAL_RETRY_SECONDS, OptionalRetries
-from tjworker.controllers.pass_end import (
-    TERMINAL_RETRY_SECONDS,
-    AwaitWatch,
-    Done,
-    LeaseLost,
-    PassEnd,
-    QueueAgain,
-    RetryWithBackoff,
-)
+from tjworker.controllers.pass_end import AwaitWatch, Done, LeaseLost, PassEnd, QueueAgain, RetryWithBackoff
 from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_ON_EVENT, STALE_RETRY_SECONDS, Releases
-from tjworker.reconcile.plan import Plan
 from tjworker.store.work_queue import (
     NOTHING_WRITTEN,
     AtOnce,
@@ -108,20 +98,6 @@ def test_a_key_that_another_worker_has_is_not_given_back() -> None:
     assert queue.endings == []
 
 
-WAITS: dict[str, tuple[float | None, float | None, str]] = {
-    "the backoff": (8.0, None, "no; next try in 8 s"),
-    "the backoff, which is sooner than its timer": (8.0, 60.0, "no; next try in 8 s"),
-    "none, of a key that is queued already": (None, None, "no; next try in 0 s"),
-}
-
-
-@pytest.mark.parametrize("sentence", WAITS)
-def test_a_failed_pass_tells_when_the_next_try_is(sentence: str) -> None:
-    backoff, timer, want = WAITS[sentence]
-    told = released(RetryWithBackoff("no", timer), Queue(FinishResult(publish=False, backoff_seconds=backoff)))
-    assert told == RetryWithBackoff(want, timer)
-
-
 def test_each_stale_pass_in_a_row_waits_twice_as_long_and_each_key_for_itself() -> None:
     queue = Queue()
     releases = Releases(queue, queue)  # type: ignore[arg-type]
@@ -138,17 +114,6 @@ def test_each_stale_pass_in_a_row_waits_twice_as_long_and_each_key_for_itself() 
     assert wait(OTHER, stale) == OnOwnWrite(STALE_RETRY_SECONDS)
     assert wait(OTHER, RetryWithBackoff("failed")) == WithBackoff()
     assert wait(OTHER, stale) == OnOwnWrite(STALE_RETRY_SECONDS), "one that was not stale ends the row"
-
-
-@pytest.mark.parametrize(
-    ("error", "want"),
-    [
-        (Transient("quota", status=403), OPTIONAL_RETRY_SECONDS),
-        (Terminal("forbidden", status=403), TERMINAL_RETRY_SECONDS),
-    ],
-)
-def test_what_no_later_try_cures_rests_longer(error: Transient | Terminal, want: float) -> None:
-    assert OptionalRetries(lambda: 0.0).note_refusal(KEY, Plan(), error) == want
 
 
 # -- the first pod of a job ------------------------------------------------------------------------

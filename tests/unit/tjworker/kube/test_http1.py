@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import re
 from http.client import HTTPException
 from typing import Any
 
 import pytest
 
-from tests.support.seeds import the_seed
 from tjworker.kube.http1 import MOST_HEAD_BYTES, Answer, request
 
 
@@ -124,21 +122,6 @@ def test_what_is_no_whole_answer_is_refused(case: str) -> None:
     with pytest.raises(HTTPException) as refused:
         read(sent)
     assert re.search(words, f"{refused.value!r} {refused.value}")
-
-
-def test_chunks_come_out_as_they_went_in_however_they_are_cut() -> None:
-    seed = the_seed()
-    dice = random.Random(seed)
-    for _ in range(200):
-        data = [dice.randbytes(dice.choice((1, 2, 15, 16, 17, 300))) for _ in range(dice.randrange(6))]
-        framed = OK + b"Transfer-Encoding: chunked\r\n\r\n"
-        framed += b"".join(b"%X\r\n%s\r\n" % (len(part), part) for part in data) + b"0\r\n\r\n"
-        pieces, at = [], 0
-        while at < len(framed):
-            step = dice.choice((1, 2, 3, 100))
-            pieces.append(framed[at : at + step])
-            at += step
-        assert read(*pieces) == (200, b"".join(data), True), f"TJ_TEST_SEED={seed}"
 
 
 @pytest.mark.parametrize("target", ["", "/a b", "/a\r\nx: y", "/a\n", "/ä", "/\x7f", "/\x00"])

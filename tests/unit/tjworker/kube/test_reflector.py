@@ -27,17 +27,6 @@ from tjworker.kube.port import HttpResponse
 from watcher.event_queue import ListEnd, NotInstalled, ProjectedPage
 
 
-def test_a_restarted_watcher_lists_and_the_sweep_is_told_what_exists() -> None:
-    bench = Bench()
-    bench.server.world.put("a")
-    bench.server.world.put("b")
-    bench.steps(1)
-    bench.restart()
-    bench.reflector.step()
-    existing = [one.existing for one in bench.events.take(0) if isinstance(one, ListEnd) and one.existing is not None]
-    assert [sorted(name for _, name in names) for names in existing] == [["a", "b"]]
-
-
 @dataclass(frozen=True)
 class Case:
     sessions: list[Script]
@@ -222,23 +211,6 @@ def test_a_server_that_is_behind_its_own_watch_is_listed_anew() -> None:
 def silent(server: Server, start: int):  # type: ignore[no-untyped-def]
     server.clock.advance(server.timeout_seconds)
     yield from ()
-
-
-def test_a_list_says_when_it_shows_an_object_older_than_it_was() -> None:
-    bench = Bench()
-    bench.server.world.put("p0", note="lost")
-    bench.step()
-    older = World(rv=5)
-    older.put("p0")
-    older.rv = 900
-    bench.server.world = older
-    bench.server.watches.append(error_event(410, "Expired"))
-    rewound: list[bool] = []
-    for _ in range(2):
-        bench.reflector.step()
-        bench.clock.advance(60)
-        rewound += [one.rewound for one in bench.events.take(0) if isinstance(one, ProjectedPage | ListEnd)]
-    assert rewound == [True]
 
 
 def test_what_goes_while_a_list_is_begun_again_is_gone_though_its_first_page_has_shown_it() -> None:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from tjworker.api.kinds import KINDS
 from tjworker.api.observed import RECORD_TYPES
 from tjworker.api.resources import ALL_POD_GROUPS
-from tjworker.kube.rbac import rules
 from tjworker.kube.resources import RESOURCES, WATCHED, needed, watched
 from tjworker.reconcile.gangs import GANGS
-
-POD_GROUPS = tuple(RESOURCES[name] for name in ALL_POD_GROUPS)
 
 
 def test_every_watched_resource_is_a_job_or_has_a_record() -> None:
@@ -38,13 +35,3 @@ def test_no_secret_is_read_and_no_wildcards() -> None:
         verbs = {verb for verbs in row.verbs.values() for verb in verbs}
         assert not {row.plural, row.group, *verbs} & {"*"}
         assert row.plural != "secrets" or (verbs == {"create"} and not row.watched and row.needed_by)
-
-
-def test_resources_of_one_plural_live_side_by_side() -> None:
-    assert {RESOURCES[row.name].path("team", "a") for row in POD_GROUPS} == {
-        "/apis/scheduling.volcano.sh/v1beta1/namespaces/team/podgroups/a",
-        "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/team/podgroups/a",
-        "/apis/scheduling.k8s.io/v1alpha2/namespaces/team/podgroups/a",
-    }
-    allowed = [(rule["apiGroups"], rule["resources"]) for rule in rules("watcher", POD_GROUPS)]
-    assert allowed == [([row.group], ["podgroups"]) for row in POD_GROUPS]

@@ -13,10 +13,9 @@ import pytest
 from tests.support.builders import make_job
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import RULES, decide, status_of
-from tjworker.api.model import InvalidJob, Role, TrainingJob
+from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import PODS
 from tjworker.reconcile import peers
-from tjworker.reconcile.frameworks import find_framework, xgboost
 from tjworker.reconcile.plan import Create
 from tjworker.reconcile.workloads import pod
 from tjworker.reconcile.workloads.environment import role_environment
@@ -53,20 +52,6 @@ def test_a_pass_makes_the_bodies_that_it_writes(most: int, monkeypatch: pytest.M
     assert len(plan.writes) == most
     assert plan.requeue_after_seconds == 0, "the rest is for the next pass"
     assert len(made) == most + 1, "and one that tells it that there is more"
-
-
-def test_a_list_that_no_variable_can_hold_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    named: list[int] = []
-
-    def host(job: TrainingJob, role: Role, index: int) -> str:
-        named.append(index)
-        return f"{job.name.name}-{role.name}-{index}"
-
-    monkeypatch.setattr(xgboost, "host", host)
-    job = replace(make_job("a-name-of-some-length").role("worker", 10_000).build(), framework="xgboost")
-    told = find_framework(job).environment(job, job.roles[0], 1)
-    assert "WORKER_ADDRS" not in told
-    assert len(named) < 10
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,21 +37,11 @@ WHYS = {
         "(disrupted: EvictionByEvictionAPI)",
         "node",
     ),
-    "no container has a reason, nor has the pod": Why(
-        lambda p: p.but(phase="Failed", containers=()), ("Failed", "", "", None), "pod digits-trainer-0 failed: Failed"
-    ),
     "a command that is not there: the runtime's layers are left out": Why(
         lambda p: p.failed(128, reason="StartError").containers(message=f'{RUNC}exec: "pyhton": {NOT_FOUND}: unknown'),
         ("StartError", f'exec: "pyhton": {NOT_FOUND}', "aitj-main", 128),
         "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 128 "
         f'(exec: "pyhton": {NOT_FOUND})',
-    ),
-    "another container than those that count has failed the pod: it is named": Why(
-        lambda p: p.but(containers=(*p.record.containers, ContainerRecord("logger"))).failed(
-            137, "logger", "OOMKilled"
-        ),
-        ("OOMKilled", "", "logger", 137),
-        "pod digits-trainer-0 on node node-a failed: container logger exited with code 137",
     ),
     "of two failed containers, the one that counts is named, though the other failed first": Why(
         lambda p: (

@@ -40,14 +40,3 @@ def test_no_pod_is_made_before_the_last_of_an_old_attempt_is_gone(case: Case) ->
     made = {w.name: w.body["metadata"]["labels"]["restart-attempt"] for w in plan.writes if w.name in names}  # type: ignore[union-attr]
     own = case.attempts.pods
     assert made == {name: str(case.attempts.all + own.get(name[-1], 0)) for name in names}
-
-
-def test_an_old_attempt_of_one_role_holds_back_the_pods_of_another() -> None:
-    """A new trainer must not meet an old parameter server."""
-    attempts = Attempts(job=1, roles={"ps": RoleAttempts(all=1), "trainer": RoleAttempts(all=1)})
-    job = make_job().role("ps", 1).role("trainer", 1)
-    built = job.status(phase="Restarting", start_time=ago(500), attempts=attempts).build()
-    going = make_pod(built, "ps", 0, 0).running().deleting()
-    services = [make_service(built, role, 0) for role in ("ps", "trainer")]
-    assert created(decide(built, observe(going, *services))) == []
-    assert created(decide(built, observe(*services))) == ["digits-ps-0", "digits-trainer-0"]

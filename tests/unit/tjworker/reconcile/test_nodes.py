@@ -123,16 +123,6 @@ def test_where_nodes_may_not_be_read_none_is_taken_for_gone() -> None:
     assert plan.requeue_after_seconds is None
 
 
-def test_a_pod_that_hangs_in_deletion_on_a_lost_node_is_forced_out() -> None:
-    """Peers' jobs stay Restarting for ever here (trainer#720, #2072)."""
-    job = two()
-    first = decide(job, world(job, make_pod(job, "trainer", 1).on("node-b").running().deleting(ago(50))))
-    assert deleted(first) == []
-    hanging = make_pod(job, "trainer", 1).on("node-b").running().deleting(ago(50))
-    plan = decide(after(job, first), world(job, hanging, make_node("node-b").not_ready(ago(60))))
-    assert (deleted(plan), graces(plan)) == (["digits-trainer-1"], [0])
-
-
 # -- GPUs ------------------------------------------------------------------------------------------
 
 

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 
-from tests.support.builders import make_job, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import NOW, RULES, ago, decide
+from tests.support.builders import make_job, make_pod
+from tests.unit.tjworker.reconcile.passes import NOW, ago
 from tjworker.api.status import JobStatus, ReplicaStatus, RoleAttempts
-from tjworker.reconcile.outcome import accept, finish_plan, gather_seconds, numbers
+from tjworker.reconcile.outcome import finish_plan, gather_seconds, numbers
 from tjworker.reconcile.phase import replica_status
 from tjworker.reconcile.replicas import Replica, RoleView, State
 
@@ -101,27 +101,6 @@ def test_a_target_goes_with_what_it_was_set_beside_and_others_stay(gone: str) ->
     plan = finish_plan(job, JobStatus(**both), "Running", "2026-01-01T00:00:00Z", writes=(), message="")
     assert plan.status is not None
     assert (plan.status.targets, plan.status.targets_beside) == ({"trainer": 3}, {"trainer": 2})
-
-
-@pytest.mark.parametrize("phase", ["Pending", "Creating", "Restarting", "Scaling"])
-def test_what_blocks_a_job_is_told_in_every_phase_in_which_it_waits(phase: Any) -> None:
-    desired = {"trainer": ReplicaStatus(desired=2)}
-    job = make_job().role("trainer", 2).status(phase=phase, start_time=ago(60), replica_statuses=desired).build()
-    services = [make_service(job, "trainer", i) for i in range(2)]
-    waits = make_pod(job, "trainer", 1).unschedulable()
-    plan = decide(job, observe(make_pod(job, "trainer", 0).running(), waits, *services))
-    assert [(e.type, e.reason) for e in plan.events] == [("Warning", "Unschedulable")]
-
-
-def test_a_job_that_the_first_of_its_roles_ends_is_accepted_with_a_warning() -> None:
-    def message(complete: str) -> str:
-        job = make_job().role("trainer", 2).role("ps", completePolicy=complete).spec(completePolicy="Any").build()
-        created = accept(job, ago(0), RULES).condition("Created")
-        assert created is not None
-        return created.message
-
-    assert message("None") == "the job is accepted"
-    assert message("All").startswith("the job is accepted; spec.completePolicy Any: the first of the roles")
 
 
 def test_a_success_gathers_for_a_second_from_the_first_that_nobody_has_told() -> None:

@@ -84,16 +84,6 @@ CASES = {
         ),
     ),
     "its grace is only just over": Case(replace(GOING, deleted_at=ago(59))),
-    "its grace has been over for exactly a minute": Case(
-        replace(GOING, deleted_at=ago(60)),
-        Delete(
-            PODS,
-            "digits-trainer-0",
-            "uid-1",
-            grace_seconds=0,
-            why=f"in deletion since {ago(60)} on node node-b, which is gone",
-        ),
-    ),
     "it is in deletion on a node that is there": Case(replace(GOING, node="node-a")),
     "it is in deletion and never had a node": Case(replace(GOING, node="")),
     "nodes may not be read": Case(GOING, nodes=None),
@@ -248,21 +238,6 @@ READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
         pod(
             ownerReferences=[
                 {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "name": "digits", "uid": "u"}
-            ]
-        ),
-        replace(WHOLE, owner=None, owner_uid=""),
-    ),
-    "the owner is of another group": (
-        PODS,
-        pod(
-            ownerReferences=[
-                {
-                    "apiVersion": "example.com/v1",
-                    "kind": "AITrainingJob",
-                    "name": "digits",
-                    "uid": "u",
-                    "controller": True,
-                }
             ]
         ),
         replace(WHOLE, owner=None, owner_uid=""),

@@ -132,19 +132,6 @@ def test_a_child_that_cannot_be_made_for_now_puts_the_servers_words_into_a_condi
     assert condition.status == "True"
 
 
-def test_a_refused_spec_is_told_once_with_the_time_and_its_words() -> None:
-    job = make_job().role("trainer", 2).spec(restartingExitCode="1,999").parse()
-    assert isinstance(job, InvalidJob)
-    plan = decide(job)
-    status = status_of(plan)
-    assert (status.start_time, status.completion_time, status.last_reconcile_time) == (None, NOW_TEXT, NOW_TEXT)
-    assert [(e.type, e.reason) for e in plan.events] == [("Warning", "InvalidSpec")]
-    assert plan.events[0].message == condition(status, "Failed")[2]
-    assert plan.decisions == (f"refuse the spec: {plan.events[0].message}",)
-    assert status.condition("Failed") is not None
-    assert all(c.observed_generation == job.generation for c in status.conditions)
-
-
 def test_a_job_that_runs_says_what_cannot_be_made_beside_it_until_that_is_there() -> None:
     """Such as the service of a pod: it is Running, and its peers do not find each other."""
     job = make_job().role("trainer", 1).build()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from tests.support.builders import make_job
 from tests.support.builders.job import JobBuilder
-from tests.support.seeds import the_seed
 from tests.unit.tjworker.reconcile.passes import World, ago, condition, running
 from tjworker.api.status import JobStatus
 
@@ -40,18 +37,6 @@ def test_an_index_that_has_succeeded_is_not_run_again_after_scaling_down_and_up(
     scaled(world, 3).settle()
     assert world.created == made
     assert world.job.status.replica_statuses["trainer"].succeeded == 1
-
-
-def test_the_newest_ten_changes_are_recorded_whichever_they_were() -> None:
-    """There and back again, too: what was recorded before is no reason to leave a change out."""
-    draw = random.Random(the_seed())
-    for _ in range(10):
-        world, sizes = running(), [2]
-        for _ in range(12):
-            sizes.append(draw.choice([size for size in (1, 2, 3) if size != sizes[-1]]))
-            scaled(world, sizes[-1]).settle().all("running").settle()
-        found = [(record.from_, record.to) for record in world.job.status.scale_records]
-        assert found == [*pairwise(sizes)][::-1][:10], f"TJ_TEST_SEED={the_seed()}: {sizes}"
 
 
 @pytest.mark.parametrize("policy", ["All", "Any"])
@@ -98,13 +83,3 @@ def test_which_number_counts_is_told(asked: int | None, status: JobStatus, want:
     job = make_job().role("trainer", 2, least=1, most=4, edl="Auto").spec(**spec)
     world = World(job.status(status).build().with_targets()).settle()
     assert condition(world.job.status, "Created") == ("True", "Accepted", want)
-
-
-def test_an_edit_of_the_number_that_does_not_count_is_answered_with_that() -> None:
-    base = make_job().role("trainer", 3, least=1, most=4).spec(replicas=3)
-    world = World(base.build()).settle().all("running").settle()
-    assert condition(world.job.status, "Created")[2] == TOLD
-    world.job = make_job().role("trainer", 2, least=1, most=4).spec(replicas=3).status(world.job.status).build()
-    world.settle()
-    assert NOT_COUNTED in condition(world.job.status, "Created")[2]
-    assert len(world.pods) == 3

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 import pytest
 
 from tests.support.builders import make_job, make_node, make_pod, make_service, observe
 from tests.unit.tjworker.reconcile.passes import RULES, ago, decide, deleted, everything, status_of
-from tjworker.api.model import RestartPolicy
 from tjworker.api.resources import NODES
 
 
@@ -67,14 +64,3 @@ def test_a_pod_that_was_forced_out_and_hangs_on_a_finalizer_is_not_asked_to_go_a
 
     assert plan(ago(35)) == ["digits-trainer-0"]
     assert plan(ago(5)) == []
-
-
-@pytest.mark.parametrize("policy", get_args(RestartPolicy))
-@pytest.mark.parametrize("reason", ["OutOfcpu", "TopologyAffinityError", "UnexpectedAdmissionError"])
-def test_a_pod_that_the_kubelet_turns_away_is_made_again_under_every_policy_and_uses_up_no_limit(
-    reason: str, policy: str
-) -> None:
-    job = make_job().role("trainer", 1, restart=policy, scope="Pod", limit=0).build()
-    status = status_of(decide(job, everything(job, make_pod(job, "trainer", 0).turned_away(reason))))
-    assert status.ending is None
-    assert (status.restart_counts["trainer"].node, status.restart_counts["trainer"].application) == (1, 0)

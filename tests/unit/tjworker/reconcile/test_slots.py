@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -124,19 +123,3 @@ def test_which_pod_has_which_slot(case: Case, turned: bool) -> None:
     assert {r.index: (r.state, r.name) for r in view.replicas} == case.want
     assert sorted(p.name for p in view.surplus) == case.want_surplus
     assert sorted(p.name for p in view.others) == case.want_others
-
-
-OWNERS: dict[str, tuple[dict[str, Any], bool]] = {
-    "it is named after the role, and this job's": ({}, True),
-    "it is that of an earlier job of this name": ({"owner_uid": "uid-of-the-job-before"}, False),
-    "it is this job's, of another role": ({"name": "digits-pserver"}, False),
-}
-
-
-@pytest.mark.parametrize("sentence", OWNERS)
-def test_which_object_keeps_the_pods_of_a_role(sentence: str) -> None:
-    changed, found = OWNERS[sentence]
-    job = tolerant()
-    observed = observed_of(job, [])
-    seen = replace(observed, jobs=tuple(replace(one, **changed) for one in observed.jobs))
-    assert (view_roles(job, seen, (), JobStatus())["trainer"].owner is not None) is found

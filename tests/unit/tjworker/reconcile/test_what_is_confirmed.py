@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 import pytest
 
 from tests.support.builders import PodBuilder, make_job, make_node, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import ago, children_needed, decide, deleted
+from tests.unit.tjworker.reconcile.passes import ago, children_needed, decide
 from tjworker.api.model import TrainingJob
 from tjworker.api.needs import ChildNow
 from tjworker.api.resources import PODS
-from tjworker.api.status import ReplicaStatus, RoleAttempts
+from tjworker.api.status import ReplicaStatus
 from tjworker.reconcile.plan import Plan
 
 SECOND = "pods/digits-trainer-1"
@@ -80,16 +80,3 @@ def test_a_pass_asks_for_what_its_plan_rests_on_and_for_nothing_else(case: Case)
     assert children_needed(again) == ()
     assert replace(plan, needs=()) == again, "it decides the same"
     assert children_needed(_plan(case, "pods/*")) == (), "who has asked for all pods has asked for each"
-
-
-def test_a_pass_that_replaces_nothing_that_counts_asks_for_nothing() -> None:
-    """A pod of an older attempt, as the status has it already."""
-    job = _job(CASES["all run: nothing is asked for"])
-    raised = {"trainer": RoleAttempts(pods={"1": 1})}
-    status = job.status.model_copy(update={"phase": "Restarting"})
-    job = replace(
-        job, status=status.model_copy(update={"attempts": status.attempts.model_copy(update={"roles": raised})})
-    )
-    pods = [make_pod(job, "trainer", i).running() for i in range(3)]
-    plan = decide(job, observe(*pods, *(make_service(job, "trainer", i) for i in range(3))))
-    assert (deleted(plan), children_needed(plan)) == (["digits-trainer-1"], ())

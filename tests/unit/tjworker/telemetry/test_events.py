@@ -139,21 +139,6 @@ def test_a_repeat_keeps_when_it_was_first_said_and_tells_when_it_was_last() -> N
     assert (event["firstTimestamp"], event["lastTimestamp"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z")
 
 
-TOGETHER = {"the reason": {"reason": "S"}, "the type": {"kind": "Warning"}, "the job": {"uid": "u2"}}
-
-
-@pytest.mark.parametrize("other", TOGETHER.values(), ids=TOGETHER.keys())
-def test_what_differs_in_more_than_its_message_is_not_combined(other: dict[str, str]) -> None:
-    """Ten messages of one reason; the eleventh is of another."""
-    cluster = Cluster()
-    recorder = EventRecorder(cluster, clock=Clock(), background=False)
-    for number in range(SIMILAR_MESSAGES):
-        recorder.event(job(), "Normal", "R", f"m {number}")
-    kind, reason = other.get("kind", "Normal"), other.get("reason", "R")
-    recorder.event(job(uid=other.get("uid", "u1")), kind, reason, "m")  # type: ignore[arg-type]
-    assert (reason, "m", 1) in cluster.told
-
-
 def test_an_event_that_has_expired_meanwhile_is_made_anew() -> None:
     cluster = Cluster()
     recorder = EventRecorder(cluster, clock=Clock(), background=False)

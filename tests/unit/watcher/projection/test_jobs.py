@@ -17,26 +17,6 @@ from watcher.projection import project
 from watcher.projection.jobs import TOO_DEEP
 
 
-def test_what_of_its_metadata_a_running_job_keeps() -> None:
-    """What a pass decides by: its names and versions, its age, whether it is going, its labels."""
-    kept = {
-        "name": "digits",
-        "namespace": "default",
-        "uid": "job-uid",
-        "resourceVersion": "7",
-        "generation": 3,
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "deletionTimestamp": "2026-01-01T00:00:09Z",
-        "labels": {"team": "a"},
-    }
-    others = {"managedFields": [{}], "selfLink": "x", "finalizers": ["a/b"], "ownerReferences": [{}], "annotations": {}}
-    projected = project(AITRAININGJOBS, {**JOB, "metadata": {**kept, **others}})
-    assert projected is not None
-    assert projected.change.record is not None
-    assert orjson.loads(projected.change.record)["metadata"] == kept
-    assert (projected.change.job_uid, projected.change.generation) == ("job-uid", 3)
-
-
 @pytest.mark.parametrize("phase", ["Succeed", "Failed", "Timeout", "Preempted", "NodeFail"])
 def test_an_ended_job_keeps_what_its_ttl_needs_and_no_more(phase: str) -> None:
     job = deepcopy(JOB)

@@ -48,18 +48,3 @@ SIGNALS: dict[str, tuple[dict[str, Any], bool]] = {
 def test_what_of_a_node_wakes_its_jobs(name: str) -> None:
     node, want = SIGNALS[name]
     assert (node_signal(node_record(node)) != node_signal(node_record(NODE))) is want
-
-
-WITHOUT_A_TIME = changed("spec.taints", [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])
-UNREACHABLE: dict[str, tuple[dict[str, Any], str]] = {
-    "The taint says since when.": (NODE, "2026-01-01T00:00:40Z"),
-    "If it does not, the readiness does.": (WITHOUT_A_TIME, "2026-01-01T00:00:30Z"),
-    "If neither does, nobody knows.": ({**WITHOUT_A_TIME, "status": {}}, ""),
-    "Another taint says nothing of it.": (changed("spec.taints.0.key", "maintenance"), ""),
-}
-
-
-@pytest.mark.parametrize("name", UNREACHABLE)
-def test_since_when_a_node_is_unreachable(name: str) -> None:
-    node, want = UNREACHABLE[name]
-    assert node_record(node).unreachable_since == want

@@ -9,7 +9,6 @@ from typing import Any, get_args
 import pytest
 
 from tests.support.builders import make_job
-from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.passes import created, decide
 from tjworker.api.model import FrameworkType, GuestFramework, Role, TrainingJob
 from tjworker.api.naming import Port, service_name
@@ -85,16 +84,3 @@ def test_each_replica_has_a_rank_and_the_one_that_others_look_for_has_the_first(
     }
     assert sorted(ranks.values()) == [str(n) for n in range(len(ranks))]
     assert ranks[made.head(job).name, 0] == "0"
-
-
-@pytest.mark.parametrize(
-    "builder", [make_job(), make_job().spec(frameworkType=""), make_job().spec(frameworkType="any")]
-)
-def test_without_a_type_it_is_any_framework(builder: JobBuilder) -> None:
-    job = builder.role("master", 1).role("worker", 1).build()
-    made = pods(job)
-    assert {n: b["metadata"]["labels"].get("job-role") for n, b in made.items()} == {
-        "digits-master-0": "master",
-        "digits-worker-0": None,
-    }
-    assert not [n for n in env(made["digits-worker-0"]) if not n.startswith(("TRAININGJOB_", "MASTER_", "WORKER_"))]

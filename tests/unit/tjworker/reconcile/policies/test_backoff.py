@@ -153,15 +153,6 @@ def test_the_clock_of_the_node_has_no_part_in_a_rest() -> None:
     assert rests(Loop(), wrong, wrong, wrong, wrong) == [0, 0, 10, 20]
 
 
-def test_a_status_of_an_earlier_version_rests_from_anew() -> None:
-    loop = Loop()
-    old = Attempts(roles={"trainer": RoleAttempts(pods={"0": 7})})
-    loop.pods[POD] = loop.pods[POD].attempt(7)
-    builder = make_job().role("trainer", 1, restart="OnFailure", scope="Pod")
-    loop.job = builder.status(loop.job.status.model_copy(update={"attempts": old})).build()
-    assert rests(loop, crashes, crashes, crashes) == [0, 0, 10]
-
-
 def test_what_a_user_has_written_into_the_status_is_no_number_and_harms_nobody() -> None:
     loop = Loop()
     odd = Attempts(roles={"trainer": RoleAttempts(crashes={"many": "0", "9" * 40: "1"}, resting={"soon": "0"})})

@@ -59,14 +59,3 @@ def test_every_restart_policy_that_refuses_an_exit_has_its_words() -> None:
         if status_of(decide(job, everything(job, make_pod(job, "trainer", 0).failed(1)))).ending is not None:
             refusing.add(policy)
     assert refusing == REFUSED.keys(), "add its words to REFUSED"
-
-
-def test_a_failure_without_an_exit_code_is_not_retryable() -> None:
-    job = make_job().role("trainer", 1, restart="ExitCode").build()
-    plan = decide(job, everything(job, make_pod(job, "trainer", 0).on("node-a").but(phase="Failed", containers=())))
-    ending = status_of(plan).ending
-    assert ending is not None
-    assert ending.message == (
-        "pod digits-trainer-0 on node node-a failed: Failed;"
-        " restartPolicy ExitCode: a failure without an exit code is not retryable"
-    )

@@ -10,20 +10,7 @@ import pytest
 
 from tests.support.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import World, created, decide, everything, status_of
-from tjworker.api.observed import ContainerRecord
 from tjworker.api.timefmt import to_rfc3339
-
-
-def test_a_sidecar_that_does_not_count_decides_nothing() -> None:
-    job = make_job().role("trainer", 1, restart="ExitCode", scope="Pod", containers=("sidecar", "aitj-main")).build()
-    pod = make_pod(job, "trainer", 0).failed(exit_code=137, container="aitj-main")
-    noisy = pod.but(
-        containers=tuple(
-            c if c.name == "aitj-main" else ContainerRecord(c.name, state="terminated", exit_code=1)
-            for c in pod.build().containers
-        )
-    )
-    assert status_of(decide(job, everything(job, noisy))).ending is None
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)

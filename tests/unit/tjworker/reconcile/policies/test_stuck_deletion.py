@@ -28,12 +28,6 @@ HELD: dict[str, tuple[list[str], float, str, float | None]] = {
     "none is asked to go": ([], 0, "", None),
     "its grace is just over": (["node-a"], 0, "", 10),
     "it should be gone": (["node-a"], 10, f"pod p0 on node node-a {WAS} and is still there: {WHO}", None),
-    "two should be": (
-        ["node-a", "node-b"],
-        60,
-        f"pod p0 on node node-a (and 1 more) {WAS} and is still there: {WHO}",
-        None,
-    ),
 }
 
 
@@ -51,28 +45,6 @@ def test_a_pod_that_does_not_go(nodes: list[str], seconds: float, want: str, wan
         for i, node in enumerate(nodes)
     ]
     assert find_stuck_deletions([stays, *reversed(pods)], NOW + seconds) == StuckDeletions(want, want_next)
-
-
-NAMED: dict[str, tuple[dict[str, float], str, float | None]] = {
-    # Seconds since the grace of each pod was over, in the order of the list; which is named; when the next is stuck.
-    "the one that has been stuck longest, whatever its name": ({"p0": 20, "p1": 60, "p2": 30}, "p1 on", None),
-    "of two that are as long stuck, the first by name": ({"p2": 60, "p1": 60, "p3": 30}, "p1 on", None),
-    "not one whose kubelet still has time": ({"p0": 4, "p1": 20, "p2": 7}, "p1 on", 3),
-}
-
-
-@pytest.mark.parametrize("sentence", NAMED)
-def test_which_of_several_pods_is_named(sentence: str) -> None:
-    over, want, want_next = NAMED[sentence]
-    job = make_job().role("trainer", 1).build()
-    pods = [
-        make_pod(job, "trainer", 0).running().but(name=name).deleting(to_rfc3339(NOW - seconds)).build()
-        for name, seconds in over.items()
-    ]
-    found = find_stuck_deletions(pods, NOW)
-    assert found.message.startswith(f"pod {want}")
-    assert f"was to be gone by {to_rfc3339(NOW - max(over.values()))} and" in found.message
-    assert found.next_seconds == want_next
 
 
 REFUSED = 'admission webhook "protect" denied the request: digits-trainer-1 is protected'

@@ -14,7 +14,6 @@ from tests.support.builders.job import JobBuilder
 from tests.support.seeds import the_seed
 from tests.support.tiers import drawn
 from tests.unit.tjworker.reconcile.passes import NOW, RULES, World, condition, decide, status_of
-from tjworker.api.kinds.base import read_status
 
 Doing = Literal["waits", "runs", "suspended"]
 Life = Sequence[tuple[Doing, int]]
@@ -114,35 +113,6 @@ def play(limit: str, life: Life, again: str = "") -> None:
         at_last = decide(world.job, observed, now=NOW + now - 1)
         assert at_last.status is None or at_last.status.ending is None, f"{again}{life} ends within {now} s"
     assert end is None
-
-
-def test_a_status_of_an_earlier_version_keeps_the_limit_that_it_had() -> None:
-    """It does not say when the job was suspended: all of it counts as after the first run, as it did."""
-    told = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "startRunningTime": "2026-01-01T00:30:00Z"}
-    status = read_status(told | {"suspendedSeconds": 1500})
-    assert status.to_json().get("suspendedSecondsBeforeRunning") is None
-    builder, _ = LIMITS["timeLimit"]
-    job = builder.status(status).build()
-    observed = observe(make_pod(job, "trainer", 0).running())
-    for seconds, want in ((299, None), (300, "Timeout")):  # it is 01:00 now
-        ending = status_of(decide(job, observed, now=NOW + seconds)).ending
-        assert (ending and ending.phase) == want
-
-
-def test_a_job_of_an_earlier_version_that_has_not_run_gets_its_whole_limit_and_no_more() -> None:
-    told = {"phase": "Pending", "startTime": "2026-01-01T00:00:00Z", "suspendedSeconds": 1500}
-    builder, _ = LIMITS["timeLimit"]
-    job = builder.status(read_status(told)).build()
-    observed = observe(make_pod(job, "trainer", 0).running())
-    ran = builder.status(status_of(decide(job, observed))).build()
-    assert (ran.status.start_running_time, ran.status.to_json()["suspendedSecondsBeforeRunning"]) == (
-        "2026-01-01T01:00:00Z",
-        1500,
-    )
-    for seconds, want in ((599, None), (600, "Timeout")):
-        plan = decide(ran, observed, now=NOW + seconds)
-        ending = plan.status.ending if plan.status is not None else None
-        assert (ending and ending.phase) == want
 
 
 def test_pods_that_cannot_be_created_are_tried_anew_after_a_suspension() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 
@@ -12,8 +11,6 @@ from tests.unit.tjworker.reconcile.passes import decide, deleted
 from tjworker.api import labels
 from tjworker.api.resources import PODS
 from tjworker.reconcile.plan import Patch
-from tjworker.reconcile.workloads.environment import role_environment
-from tjworker.reconcile.workloads.podbody import pod_body
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +54,3 @@ def test_what_is_put_back(sentence: str) -> None:
     assert patch.body == {
         "metadata": {"uid": pod.record.uid, "resourceVersion": str(pod.record.rv), "labels": case.want}
     }
-
-
-def test_each_container_reads_its_own_ports() -> None:
-    def port(number: int) -> dict[str, Any]:
-        return {"name": f"aitj-{number}", "containerPort": number}
-
-    containers = [
-        {"name": "aitj-a", "image": "a", "ports": [port(7000), {"name": "metrics", "containerPort": 9000}]},
-        {"name": "aitj-b", "image": "b", "ports": [port(7001), port(7002)]},
-        {"name": "c", "image": "c"},
-    ]
-    spec = {"containers": containers, "initContainers": [{"name": "fetch", "image": "d"}]}
-    job = make_job().role("Worker", template={"spec": spec}).build()
-    made = pod_body(job, job.roles[0], 0, 0, role_environment(job))
-    every = [*made["spec"]["containers"], *made["spec"]["initContainers"]]
-    read = {c["name"]: {e["name"]: e["value"] for e in c["env"]} for c in every}
-    assert {name: env["TRAININGJOB_PORTS"] for name, env in read.items()} == {
-        "aitj-a": "7000",
-        "aitj-b": "7001,7002",
-        "c": "",
-        "fetch": "",
-    }
-    assert read["c"]["WORKER_PORTS"] == "7000,7001,7002"
