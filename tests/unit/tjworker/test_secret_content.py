@@ -33,6 +33,11 @@ def test_one_that_may_not_be_made_is_told_of() -> None:
     assert refused.status == 403
 
 
+def test_each_key_is_another() -> None:
+    assert secret_content("ssh-key") != secret_content("ssh-key")
+    assert secret_content("agent-key") != secret_content("agent-key")
+
+
 def test_openssh_reads_the_key(tmp_path: Path) -> None:
     data = {name: base64.b64decode(value) for name, value in secret_content("ssh-key")["data"].items()}
     key = tmp_path / "id_rsa"

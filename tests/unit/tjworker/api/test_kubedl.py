@@ -108,6 +108,11 @@ CASES: dict[str, Case] = {
         {"mpiDistribution": "IntelMPI", "slotsPerWorker": 4},
         {"mpi": MPILaunch(slots=4, implementation="Intel", agent=True, on_launcher=False, waits=True)},
     ),
+    "a launcher with GPUs has processes, too": Case(
+        MPI,
+        {"Launcher": role(1, {"resources": {"limits": {"nvidia.com/gpu": 1}}}), "Worker": role(2)},
+        want={"mpi": MPILaunch(slots=1, implementation="OpenMPI", agent=True, on_launcher=True, waits=True)},
+    ),
     "arguments that no entrypoint of the image will get are told": Case(
         MPI,
         {"Launcher": role(), "worker": role(2, {"args": ["-De"]})},

@@ -90,7 +90,12 @@ REFUSED: dict[str, tuple[Json, str]] = {
         pod(volumes=[DATA | {"hostPath": {"path": "/x"}}]),
         "t.spec.volumes[0]: emptyDir and hostPath: a volume has one source",
     ),
+    "a volume with a strange name": (pod(volumes=[{"name": "My_data"}]), "t.spec.volumes[0].name: 'My_data'"),
     "no image": (pod(containers=[{"name": "a"}]), f"{C}.image: is missing"),
+    "an image with a space": (
+        container(image="registry/My Image:1"),
+        f"{C}.image: 'registry/My Image:1': the name of an",
+    ),
     "a container and an init container of a name": (
         pod(initContainers=[{"name": "a", "image": "x"}]),
         "t.spec.initContainers[0].name: a: containers[0] has this name already",
@@ -112,6 +117,11 @@ REFUSED: dict[str, tuple[Json, str]] = {
         container(env=[{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
         f"{C}.env[0].valueFrom: stands beside value",
     ),
+    "a variable from nowhere": (
+        container(env=[{"name": "A", "valueFrom": {}}]),
+        f"{C}.env[0].valueFrom: needs fieldRef",
+    ),
+    "a variable with a strange name": (container(env=[{"name": "A=B", "value": "1"}]), f"{C}.env[0].name: 'A=B'"),
     "a probe that asks twice": (
         probe(tcpSocket={"port": 1}),
         f"{C}.livenessProbe: exec and tcpSocket: must have one of them",
@@ -149,6 +159,10 @@ REFUSED: dict[str, tuple[Json, str]] = {
     "a toleration of everything and a value": (
         pod(tolerations=[{"key": "a", "operator": "Exists", "value": "b"}]),
         "t.spec.tolerations[0].value: b: must be empty where operator is Exists",
+    ),
+    "a toleration of nothing": (
+        pod(tolerations=[{"value": "b"}]),
+        "t.spec.tolerations[0].operator: Equal: must be Exists",
     ),
     "a toleration for a time": (
         pod(tolerations=[{"key": "a", "operator": "Exists", "tolerationSeconds": 1}]),

@@ -312,6 +312,7 @@ def named(*names: str, **more: Any) -> list[Json]:
 
 MERGES: dict[str, tuple[Json, Json, Json]] = {
     "a field is replaced": ({"a": 1}, {"a": 2}, {"a": 2}),
+    "one without a value stays": ({"a": 1, "b": {"c": 1}}, {"a": None, "b": {"c": None}}, {"a": 1, "b": {"c": 1}}),
     "objects are merged": ({"m": {"a": 1}}, {"m": {"b": 2}}, {"m": {"a": 1, "b": 2}}),
     "items of one name are merged": (
         {"containers": [{"name": "a", "x": 1}, {"name": "b"}]},

@@ -77,11 +77,18 @@ def test_an_api_server_that_refuses_is_1_in_its_own_words(
 
 # -- durations -------------------------------------------------------------------------------------
 DURATIONS = {"30s": 30, "5m": 300, "2h": 7200, "1h30m": 5400, "1h0m5s": 3605, "1m1s": 61, "90m": 5400}
+NONE = ("", "5", "5d", "m", "1s1m", "-5s", "5 m", "1.5h", "0h0m", "٣s")
 
 
 @pytest.mark.parametrize(("text", "want"), DURATIONS.items())
 def test_a_duration_is_read_as_kubectl_reads_it(text: str, want: int) -> None:
     assert logs.seconds_of(text) == want
+
+
+@pytest.mark.parametrize("text", NONE)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        logs.seconds_of(text)
 
 
 # -- pods ------------------------------------------------------------------------------------------

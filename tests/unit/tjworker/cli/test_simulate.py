@@ -68,6 +68,15 @@ REFUSED = {
         NODE + "services: [{name: s, requests: {cpu: 0}, replicas: {0: 1000000000}}]\n",
         "services.0.replicas.0: Input should be less than or equal to 100000",
     ),
+    "more nodes than are simulated": (
+        "nodes: [{name: a, count: 10000, cpu: 1}, {name: b, cpu: 1}]\n",
+        "nodes: there are 10001, and at most 10000 are simulated",
+    ),
+    "more jobs than are simulated": (
+        NODE + "jobs: [{name: a, count: 10000, requests: {cpu: 1}, work: 1}, {name: b, requests: {cpu: 1}, work: 1}]\n",
+        "jobs: there are 10001, and at most 10000 are simulated",
+    ),
+    "a list": ("- 1\n", "it is no mapping with nodes and jobs"),
 }
 
 

@@ -89,6 +89,17 @@ def test_a_node_that_cannot_be_read_costs_that_node_alone(world: ElasticWorld, m
     assert world.autoscaler.run().endswith("2 jobs moved, 1 failed")
 
 
+def test_a_node_whose_requests_cannot_be_read_has_no_room(world: ElasticWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = world.store.projection.cluster()
+    spoiled = {**cluster.node_requests, **dict.fromkeys(cluster.nodes, b"{")}
+    monkeypatch.setattr(
+        world.store.projection, "cluster", lambda: type(cluster)(cluster.nodes, spoiled, synced=cluster.synced)
+    )
+    told = world.autoscaler.run()
+    assert "jobs moved" not in told, "it may be full"
+    assert told.endswith(f"{len(cluster.nodes)} failed")
+
+
 def test_a_quantity_beyond_all_measure_costs_its_job_alone() -> None:
     world = ElasticWorld()
     absurd = elastic("aaa", 1, 1, 10)

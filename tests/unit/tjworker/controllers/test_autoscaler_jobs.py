@@ -90,3 +90,10 @@ def test_a_job_that_rests_is_not_read(phase: str) -> None:
     desk.served["a"]["status"]["phase"] = phase
     assert desk.found() == {}
     assert desk.asked == []
+
+
+def test_a_large_job_that_is_gone_meanwhile_is_not_planned_with() -> None:
+    desk = Desk()
+    desk.put_without_spec("a", 1, 2)
+    del desk.served["a"]
+    assert desk.found() == {}

@@ -15,6 +15,7 @@ from tjworker.base import Conflict, Fenced, Invalid, JobKey, Terminal, Transient
 from tjworker.controllers.pass_end import TERMINAL_RETRY_SECONDS
 from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_ON_EVENT, STALE_RETRY_SECONDS
 from tjworker.executor import Outcome
+from tjworker.kube.errors import ADMISSION_DENIED
 from tjworker.store.projection import View
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
@@ -101,6 +102,7 @@ UNWRITTEN: dict[str, dict[str, Any]] = {
     "a create, for want of quota": {"create_error": Transient("quota", status=403), "creates_blocked": True},
     "a create, and a pod was made before": {"invalid_child": Invalid("no"), "made_pods": True},
     "a delete, for want of an answer": {"delete_error": Transient("no answer")},
+    "a delete of a protected pod": {"delete_error": Transient("denied", reason=ADMISSION_DENIED)},
     "what stands beside the job": {"optional_error": Transient("quota", status=403)},
 }
 """What a pass could write, or what not, and its outcome."""

@@ -10,6 +10,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.test_orphans import Field, owned_by
+from tests.support.clocks import Alone
 from tjworker.base import Transient
 from tjworker.kube.port import HttpResponse
 
@@ -63,6 +64,13 @@ def test_an_orphan_whose_deletion_hangs_until_the_time_limit_keeps_the_others_fo
     assert [field.going(name) for name in ("a-first", "b", "c")] == [False, True, True]
 
 
+def test_the_result_of_the_task_counts_what_failed() -> None:
+    field = with_answers(with_three_orphans(), lambda m, p: DENIED if (m, p[-8:]) == ("DELETE", "/a-first") else None)
+    field.collector._clock = Alone(lambda: field.world.clock() + 61)
+    assert field.collector.run() == "2 deleted, 1 failed"
+    assert field.collector.run() == "another beat was first"
+
+
 def test_a_job_that_cannot_be_read_is_unknown_and_keeps_its_objects() -> None:
     field = Field()
     field.pod("of-an-unreadable-job", owner=owned_by("another-uid", name="unreadable"))
@@ -75,6 +83,16 @@ def test_a_job_that_cannot_be_read_is_unknown_and_keeps_its_objects() -> None:
 def test_a_kind_that_cannot_be_listed_keeps_no_other() -> None:
     field = with_answers(with_three_orphans(), lambda m, p: BROKEN if p.endswith("/services") else None)
     assert (field.collect(), field.failed) == (3, 1)
+
+
+def test_a_list_of_one_namespace_that_expires_keeps_no_other_namespace() -> None:
+    """410 between two pages: what the list has not shown is for the next run, what others show is for this one."""
+    field = Field(namespaces="aaa,default")
+    field.pod("left", owner=owned_by("another-uid"))
+    expired = answer(410, "The provided continue parameter is too old")
+    with_answers(field, lambda m, p: expired if m == "GET" and "/namespaces/aaa/" in p else None)
+    assert field.collect() == 1
+    assert field.going("left")
 
 
 def test_pods_of_a_replicaset_that_could_not_be_listed_are_not_touched() -> None:

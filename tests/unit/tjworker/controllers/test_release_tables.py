@@ -92,6 +92,13 @@ def test_what_the_queue_is_asked_for(sentence: str) -> None:
     assert queue.endings == [want]
 
 
+@pytest.mark.parametrize("publish", [True, False])
+def test_a_key_that_is_due_is_published(publish: bool) -> None:
+    queue = Queue(FinishResult(publish))
+    assert released(Done("done"), queue) == Done("done")
+    assert queue.published == [KEY] * publish
+
+
 def test_a_key_that_another_worker_has_is_not_given_back() -> None:
     queue = Queue()
     assert released(LeaseLost(), queue) == LeaseLost()

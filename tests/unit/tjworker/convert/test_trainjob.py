@@ -81,6 +81,9 @@ CASES: dict[str, Case] = {
             },
         },
     ),
+    "a number of processes": Case(
+        pytorch_job(both(), nprocPerNode="4"), {**REF, "trainer": {**TRAINER, "numProcPerNode": 4}}
+    ),
     "python is started by torchrun, once a node": Case(
         pytorch_job(both(command=["python3", "-u", "train.py"], resources=GPUS)),
         {**REF, "trainer": {**TRAINER, "resourcesPerNode": GPUS, "numProcPerNode": 1}},

@@ -71,6 +71,9 @@ CASES: dict[str, Case] = {
     "a task that is done ends the job": Case(
         job(task(), task("ps"), policies=[]) | job(task(policies=[at("TaskCompleted", "CompleteJob")]), task("ps"))
     ),
+    "whichever task is done ends the job": Case(
+        job(policies=[at("TaskCompleted", "CompleteJob")]), want_job={"complete_policy": "Any"}
+    ),
     "the kubelet's restarts are limited by the task's own retries": Case(
         job(task(restart="OnFailure", policies=[at("TaskFailed", "TerminateJob")], maxRetry=7)),
         {"restart": "Always", "limit": 7, "fail": "Any"},

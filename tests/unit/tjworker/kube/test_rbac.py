@@ -139,6 +139,7 @@ ASKED = {
     "those of TJ_NAMESPACES": Asked(["--namespaces"], 0, "in team-x"),
     "its own is refused": Asked(["--namespaces", "a,tj-system"], 2, "tj-system is the operator's own namespace"),
     "no name": Asked(["--namespaces", "a,Team_B"], 2, "'Team_B' is no name of a namespace"),
+    "none at all": Asked(["--namespaces", ","], 2, "no namespace is named"),
 }
 
 

@@ -78,6 +78,13 @@ def test_each_answer_is_remembered_for_its_own_right_and_time() -> None:
     assert len(api.asked) == 2 * len(rights), "from the last answer on"
 
 
+def test_a_viewer_who_asks_for_many_namespaces_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "MOST_RIGHTS", 3)
+    one = viewer(Api({("aitrainingjobs", "n7")}), [0.0])
+    assert [one.may("list", AITJ, f"n{number}") for number in range(9)] == [number == 7 for number in range(9)]
+    assert len(one._rights) == 3
+
+
 ANSWERS = {200: None, 201: None, 299: None, 300: OperatorError, 401: NotAllowed, 403: Terminal, 503: Transient}
 
 

@@ -16,7 +16,7 @@ from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.api import labels
 from tjworker.api.reporting import audience, status_path
 from tjworker.api.resources import PODS
-from tjworker.base import Conflict, GroupResource, JobName
+from tjworker.base import Conflict, GroupResource, JobName, Transient
 from tjworker.kube.errors import NOT_FOUND
 from tjworker.reports import desk as module
 from tjworker.reports.desk import FORGET_SECONDS, REPORT_SECONDS, TRIES, WRITE_SECONDS, Desk, Verdict, _merge_patch
@@ -153,6 +153,16 @@ def test_a_write_that_meets_another_is_tried_again_at_once(conflicts: int) -> No
     cluster = Cluster()
     cluster.refuses = [Conflict("changed") for _ in range(conflicts)]
     cluster.report(0, progressPercentage=1)
+    assert cluster.told["progressPercentage"] == 1
+
+
+@pytest.mark.parametrize("error", [Transient("away"), Conflict("changed")], ids=["away", "changed"])
+def test_a_write_that_fails_is_tried_with_the_next_one_that_is_due(error: Exception) -> None:
+    cluster = Cluster()
+    cluster.refuses = [error] * (1 if isinstance(error, Transient) else TRIES)
+    assert cluster.report(0, progressPercentage=1) == ACCEPTED
+    assert cluster.looks(WRITE_SECONDS - 0.1) == []
+    assert cluster.looks(WRITE_SECONDS) == [WRITE_SECONDS]
     assert cluster.told["progressPercentage"] == 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tjworker.base import GroupResource
-from tjworker.reports.tokens import GOOD_SECONDS, Sender, Tokens
+from tjworker.reports.tokens import GOOD_SECONDS, MOST_TOKEN_CHARS, Sender, Tokens
 
 POD = {"authentication.kubernetes.io/pod-name": ["p"], "authentication.kubernetes.io/pod-uid": ["u"]}
 USER = {"username": "system:serviceaccount:team:default", "extra": POD}
@@ -53,6 +53,13 @@ def test_a_good_token_is_reviewed_once_a_minute_and_a_bad_one_each_time() -> Non
             tokens.sender("t", "reports")
             found.append(api.asked)
         assert found == want
+
+
+@pytest.mark.parametrize("token", ["", "ä", "t" * (MOST_TOKEN_CHARS + 1)])
+def test_what_can_be_no_token_costs_no_review(token: str) -> None:
+    api = Api(GOOD)
+    assert Tokens(api, lambda: 0.0).sender(token, "reports") is None  # type: ignore[arg-type]
+    assert not api.asked
 
 
 def test_a_token_that_is_good_for_one_job_is_good_for_no_other_a_moment_later() -> None:
