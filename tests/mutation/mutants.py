@@ -47,6 +47,7 @@ TESTS = (
     "tests/unit/tjworker/test_lease.py",
     "tests/scenarios/test_scenarios.py",
     "tests/scenarios/test_orphans.py",
+    "tests/peers",
 )
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")
 CONFIGURATION = """

@@ -15,6 +15,7 @@ import pytest
 from localcluster.schema import StructuralSchema
 from tests.support.kinds import TEST_KINDS
 from tests.support.seeds import the_seed
+from tests.support.tiers import drawn
 from tjworker.api import crd
 from tjworker.api.kinds import KINDS, parse
 from tjworker.api.kinds.aitrainingjob.rules import ROLES_ALIKE
@@ -22,7 +23,7 @@ from tjworker.api.model import FieldError, InvalidJob
 from tjworker.api.podtemplate import Container, PodSpec
 from tjworker.base import GroupResource
 
-ROUNDS = 400
+ROUNDS = drawn(400)
 OF_A_POD = [
     name
     for model in (Container, PodSpec)
@@ -36,6 +37,7 @@ def refused_by_the_parser_alone(error: FieldError) -> bool:
     return ROLES_ALIKE in error.message or bool(is_of_a_pod(error.path))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("resource", KINDS)
 def test_what_is_stored_can_be_used_and_what_is_refused_is_refused_again(resource: GroupResource) -> None:
     seed = the_seed()

@@ -153,6 +153,7 @@ def test_no_plan_promises_room_that_its_holder_keeps(policy: str) -> None:
     assert all(at <= 90 for at, *_ in loop.moves), f"it comes to rest: {loop.moves}"
 
 
+@pytest.mark.long
 def test_jobs_come_and_one_leaves_and_the_cluster_stays_full(policy: str) -> None:
     loop = Loop(arrive={0: "a", 60: "b", 180: "c"}, leave={400: "a"}).play(600)
     keeps_the_cool_down(loop)

@@ -133,6 +133,7 @@ def test_what_cannot_be_read_is_one_line_that_names_the_file(name: str, typed_at
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_plot_is_drawn_the_same_each_time(typed_at: TypedAt, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     drawn = []

@@ -13,6 +13,7 @@ from localcluster.patch.merge_patch import merge
 from tests.support.builders import make_job, make_pod
 from tests.support.guests import guest_job
 from tests.support.kinds import TEST_KINDS
+from tests.support.tiers import one_in
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
 from tests.unit.tjworker.reconcile.test_pod_group import group, rules, seen, trainers
 from tjworker.api import kinds
@@ -179,7 +180,7 @@ def edits() -> Iterator[tuple[Policy, Policy]]:
         yield from product(states, states)
 
 
-@pytest.mark.parametrize("priority_class", ["", "high"], ids=["no spec.priority", "with spec.priority"])
+@pytest.mark.parametrize("priority_class", one_in(2, ["", "high"]), ids=["no spec.priority", "with spec.priority"])
 @pytest.mark.parametrize("gang", ["volcano", "scheduler-plugins"])
 def test_after_any_edit_the_group_is_as_if_it_were_made_of_the_edited_job(gang: str, priority_class: str) -> None:
     for before, after in edits():

@@ -12,7 +12,10 @@ import pytest
 from benchmarks import edl, pollux
 
 DATA = os.environ.get("TJ_POLLUX_DATA", "")
-pytestmark = pytest.mark.xdist_group("edl")  # figures of one replay are in one process
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.xdist_group("edl"),  # figures of one replay are in one process
+]
 needs_data = pytest.mark.skipif(not DATA, reason="TJ_POLLUX_DATA names no folder with Pollux' artifact")
 
 
