@@ -1,15 +1,13 @@
 """The cases of Kubeflow Trainer's own tests (v2.3.0), replayed: what its API server and webhooks take, refuse and fill
 in (test/integration/webhooks), and what its controller makes of jobs (test/e2e, test/integration/controller).
 
-A case that another test plays already is named in `PLAYED`; one whose end is another here on purpose stands in the
-table of differences of docs/trainer.md.
+What differs here on purpose stands in the table of differences of docs/trainer.md.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +17,6 @@ import pytest
 from localcluster.client import ApiError
 from tests.scenarios.test_trainer import COMPLETE, DONE, N0, PATCH, WRONG, conditions, counts, pods, world
 from tests.scenarios.world import play
-from tests.support.paths import ROOT
 from tests.support.trainer import PATH, RUNTIME_PATH, RUNTIMES, read, runtime, train_job
 from tjworker.api.model import InvalidJob
 
@@ -287,51 +284,3 @@ def test_how_jobs_of_the_stock_runtimes_end(case: Case) -> None:
     told = counts(w)
     assert {name: told[name] for name in case.counts} == case.counts
     assert not [name for name, one in told.items() if name not in case.counts and "failed" in one]
-
-
-HERE, THERE = "tests/scenarios/test_trainer_upstream.py::", "tests/scenarios/test_trainer.py::"
-UNIT = "tests/unit/tjworker/api/test_trainer.py::"
-DIFFERS = "docs/trainer.md"
-PLAYED: dict[str, str] = {
-    "e2e/e2e_test.go:79 PyTorch": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
-    "e2e/e2e_test.go:137 DeepSpeed": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
-    "e2e/e2e_test.go:191 JAX": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
-    "e2e/e2e_test.go:249 XGBoost": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
-    "e2e/e2e_test.go:306 Flux": f"{DIFFERS}: `flux`",
-    "e2e/e2e_test.go:374 managers of patches": f"{HERE}test_patches_reach_the_pods",
-    "e2e/e2e_test.go:444 time of a changed patch": f"{DIFFERS}: `runtimePatches[].time`",
-    "e2e/e2e_test.go:561 managedBy": f"{THERE}test_a_job_of_multikueue_is_left_alone",
-    "e2e/e2e_test.go:584 deadline": f"{THERE}test_the_deadline_ends_it_and_takes_its_pods",
-    "e2e/e2e_test.go:614 progress": "tests/scenarios/test_reports.py::test_a_trainjob_reports_as_under_trainer",
-    "e2e/e2e_test.go:673 a runtime that changes": f"{THERE}test_a_runtime_that_changes_changes_no_job_that_has_begun",
-    "controller:137 plain": f"{HERE}test_how_jobs_of_the_stock_runtimes_end",
-    "controller:214 suspended": f"{THERE}test_a_patch_counts_when_the_job_resumes_as_with_kueue",
-    "controller:321 terminationGracePeriodSeconds": f"{HERE}test_patches_reach_the_pods",
-    "controller:397 objects of torch": f"{UNIT}test_variables",
-    "controller:735 jobsStatus": f"{UNIT}test_how_the_child_job_of_a_step_stands",
-    "controller:888 patches": f"{UNIT}test_patches_are_merged_in_their_order",
-    "controller:1056 objects of Open MPI": f"{UNIT}test_mpi_mounts_keys_and_hosts_as_trainer_does",
-    "controller:1585 within the deadline": f"{HERE}test_a_job_that_ends_within_its_deadline_is_complete",
-    "controller:1607 deadline of a suspended job": f"{HERE}test_the_deadline_does_not_run_while_a_job_is_suspended",
-    "controller:1630 deadline after a resume": f"{THERE}test_the_deadline_begins_anew_with_a_resume",
-    "controller:1668 objects of JAX": f"{UNIT}test_variables",
-    "controller:1992 objects of XGBoost": f"{UNIT}test_variables",
-    "controller:2570 snapshot": f"{DIFFERS}: snapshot of the runtime",
-    "controller:2651 snapshot wins": f"{THERE}test_a_runtime_that_changes_changes_no_job_that_has_begun",
-    "webhooks/trainjob_test.go:100 no runtime": f"{THERE}test_a_runtime_that_comes_later_is_waited_for",
-    "webhooks/trainjob_test.go:114 no initializer": f"{THERE}test_a_job_that_cannot_be_used_fails_and_makes_nothing",
-    "webhooks/trainjob_test.go:191 reserved": f"{THERE}test_a_job_that_cannot_be_used_fails_and_makes_nothing",
-}
-"""Case of Trainer's tests -> the test that plays it here, or the row of the page that says what differs."""
-
-
-def test_every_case_is_played_or_is_a_difference_on_the_page() -> None:
-    lost = []
-    for case, where in PLAYED.items():
-        page, _, row = where.partition(": ")
-        file, _, function = page.partition("::")
-        text = (ROOT / file).read_text(encoding="utf-8")
-        wanted = rf"^\| {re.escape(row)} \|" if row else rf"^def {function}\("
-        if not re.search(wanted, text, re.MULTILINE):
-            lost.append(f"{case}: {where}")
-    assert not lost

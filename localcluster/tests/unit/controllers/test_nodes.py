@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.controllers.nodelifecycle import eviction_due
 from localcluster.objects import condition
 from localcluster.wire import Json
 from unit.world import PODS, SETS, conditions, get, phases, pod, pods, replica_set
@@ -110,39 +107,6 @@ def test_a_force_deleted_pod_leaves_a_silent_node_at_once() -> None:
     cluster.client.delete(f"{PODS}/a", {"gracePeriodSeconds": 0})
     cluster.run_until_idle()
     assert phases(cluster) == []
-
-
-@dataclass(frozen=True)
-class Due:
-    tolerations: list[Json] = field(default_factory=list)
-    taint: str = "node.kubernetes.io/unreachable"
-    want_seconds: float | None = 300
-
-
-DUES: dict[str, Due] = {
-    "A pod that says nothing of it is evicted after 300 seconds": Due(),
-    "A toleration with seconds decides": Due(
-        [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 7}], want_seconds=7
-    ),
-    "The shortest of several decides": Due(
-        [
-            {"operator": "Exists", "tolerationSeconds": 7},
-            {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 3},
-        ],
-        want_seconds=3,
-    ),
-    "A toleration without seconds keeps the pod for ever": Due([{"operator": "Exists"}], want_seconds=None),
-    "A taint of one's own evicts at once": Due(taint="maintenance", want_seconds=0),
-}
-
-
-@pytest.mark.parametrize("name", DUES)
-def test_when_a_taint_evicts(name: str) -> None:
-    case = DUES[name]
-    taint = {"key": case.taint, "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
-    now = 1767225600.0
-    due = eviction_due({"spec": {"tolerations": case.tolerations}}, [taint], now)
-    assert (None if due is None else due - now) == case.want_seconds
 
 
 MAINTENANCE = {"key": "maintenance", "effect": "NoExecute"}
