@@ -50,40 +50,6 @@ def test_the_phase_of_a_pod(policy: str, count: int) -> None:
         assert phase({"restartPolicy": policy}, told, []) == documented(policy, states), states
 
 
-def test_a_pod_without_a_policy_restarts_always() -> None:
-    assert phase({}, [{"name": "c", **STATES["succeeded"]}], []) == "Running"
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_pod_that_starts_nothing_any_more_ends_with_its_last_container(policy: str) -> None:
-    """Whatever its policy: it is being deleted, or past its deadline."""
-    for states in combinations_with_replacement(STATES, 2):
-        told = [{"name": f"c{number}", **STATES[state]} for number, state in enumerate(states)]
-        found = phase({"restartPolicy": policy}, told, [], final=True)
-        if any(state.startswith("runs") for state in states):
-            assert found == ("Pending" if "waits" in states else "Running"), states
-        else:
-            good = all(state in ("succeeded", "waits after a success") for state in states)
-            assert found == ("Succeeded" if good else "Failed"), states
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_failed_init_container_fails_the_pod_that_never_restarts(policy: str) -> None:
-    told = phase(
-        {"restartPolicy": policy, "initContainers": [{"name": "i"}]},
-        [{"name": "c", **STATES["waits"]}],
-        [{"name": "i", **STATES["failed"]}],
-    )
-    assert told == ("Failed" if policy == "Never" else "Pending")
-
-
-def test_a_failed_sidecar_fails_no_pod() -> None:
-    spec = {"restartPolicy": "Never", "initContainers": [{"name": "s", "restartPolicy": "Always"}]}
-    sidecar = [{"name": "s", **STATES["failed"]}]
-    assert phase(spec, [{"name": "c", **STATES["runs"]}], sidecar) == "Running"
-    assert phase(spec, [{"name": "c", **STATES["succeeded"]}], sidecar) == "Succeeded"
-
-
 # -- conditions ------------------------------------------------------------------------------------
 def pod(inits: list[Json] | None = None, **status: Any) -> Json:
     spec = {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": inits or []}
@@ -134,12 +100,6 @@ def test_a_pod_is_initialized_by(what: str) -> None:
     assert shown("Pending", "ab", inits)["Initialized"] == want
     assert shown("Succeeded", "", inits)["Initialized"] == ("True", "PodCompleted", "")
     assert shown("Running", "ab", inits)["Initialized"] == ("True", "", "")
-
-
-@pytest.mark.parametrize("ready", [True, False])
-def test_a_sidecar_that_is_not_ready_keeps_its_pod_from_being_ready(ready: bool) -> None:
-    found = shown("Running", "ab", [(SIDECAR, {"name": "s", "started": True, "ready": ready})])
-    assert (found["Ready"][0] == "True") is ready
 
 
 def test_what_others_wrote_into_a_status_is_kept_and_what_is_over_goes() -> None:
