@@ -1,9 +1,7 @@
-"""k8s/ as kubectl renders and applies it.
+"""k8s/ as kubectl renders it.
 
-Always: the rendering, each field against the Kubernetes API's own types (a misspelt one would be dropped in silence),
-Pod Security `restricted` rule by rule, and what the local cluster knows of it applied to the local cluster. When
-TJ_REAL_KUBECONFIG names one, also on a real API server: everything applied, and a Pod of each template put before its
-admission.
+The rendering, each field against the Kubernetes API's own types (a misspelt one would be dropped in silence), and Pod
+Security `restricted` rule by rule. What API servers say of it is in test_deployment_apply.
 """
 
 from __future__ import annotations
