@@ -199,6 +199,16 @@ def test_who_waits_for_whom(services: dict[str, Any]) -> None:
             assert condition != "service_healthy" or "healthcheck" in services[other]
 
 
+def test_what_a_service_refers_to_is_declared(services: dict[str, Any]) -> None:
+    file = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+    assert {key for key in file if not key.startswith("x-")} == {"name", "services", "volumes", "configs"}
+    for name, service in services.items():
+        assert set(service.get("depends_on", ())) <= services.keys(), name
+        for volume in service.get("volumes", ()):
+            assert re.sub(r"\$\{\w+:-(\w+)\}", r"\1", volume).split(":")[0] in file["volumes"], name
+        assert {config["source"] for config in service.get("configs", ())} <= file["configs"].keys(), name
+
+
 def test_every_container_is_hardened_and_comes_back(services: dict[str, Any]) -> None:
     once = {"setup", "crds"}
     for name, service in services.items():
