@@ -1111,33 +1111,6 @@ ENVIRONMENT = (
                     | {"PET_NODE_RANK": "2", "PYTHONUNBUFFERED": "1"},
                 ),
             ),
-            play(
-                XGB,
-                whole(XGB),
-                _env_of(
-                    W1,
-                    {"MASTER_ADDR": M, "MASTER_PORT": "9999", "RANK": "2", "WORLD_SIZE": "3", "PYTHONUNBUFFERED": "1"}
-                    | {"WORKER_PORT": "9999", "WORKER_ADDRS": f"{W0},{W1}"},
-                ),
-            ),
-            play(
-                JAX,
-                whole(JAX),
-                _env_of(
-                    W1,
-                    {"COORDINATOR_ADDRESS": W0, "COORDINATOR_PORT": "6666", "NUM_PROCESSES": "2", "PROCESS_ID": "1"}
-                    | {"PYTHONUNBUFFERED": "1"},
-                ),
-            ),
-            play(
-                PADDLE,
-                whole(PADDLE),
-                _env_of(
-                    W1,
-                    {"PADDLE_JOB_ID": "digits", "PADDLE_NNODES": "3", "PADDLE_MASTER": f"{M}:36543"}
-                    | {"PADDLE_TRAINER_NUM": "1", "PYTHONUNBUFFERED": "1"},
-                ),
-            ),
         ),
     ),
     Row(
