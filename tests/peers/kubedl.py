@@ -653,7 +653,6 @@ STATUS = (
     ),
 )
 
-SVC = ".default.svc"
 _RANKS = {"MASTER_ADDR": M, "WORLD_SIZE": "3"}
 
 
