@@ -69,7 +69,7 @@ SHOWN: Mapping[str, str] = {
     "what moves by itself floods the API server (kueue KEP-168)": (
         f"{UNIT}.test_outcome.test_a_job_that_waits_is_written_no_times"
     ),
-    "retries pile up, memory grows (volcano#3597)": f"{HERE}.test_a_thousand_changes_are_one_entry_in_the_queue",
+    "retries pile up, memory grows (volcano#3597)": f"{HERE}.test_hundreds_of_changes_are_one_entry_in_the_queue",
     "30 deleted pods come back one after another (dlrover#1690)": (
         f"{UNIT}.policies.test_restart_failed.test_thirty_deleted_pods_come_back_in_one_pass"
     ),
@@ -178,10 +178,10 @@ def test_a_big_job_does_not_keep_a_small_one_waiting() -> None:
 
 
 @pytest.mark.long
-def test_a_thousand_changes_are_one_entry_in_the_queue() -> None:
+def test_hundreds_of_changes_are_one_entry_in_the_queue() -> None:
     world = World().apply(job({"trainer": role(1)})).run()
     world.queue.published.clear()
-    for number in range(1_000):
+    for number in range(200):
         world.patch_job("digits", {"metadata": {"annotations": {"n": str(number)}}})
     world.watch()
     assert sum(world.queue.published.values()) == 1
