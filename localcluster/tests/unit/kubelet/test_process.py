@@ -24,10 +24,6 @@ def env(**values: str) -> list[Json]:
     return [{"name": k, "value": v} for k, v in values.items()]
 
 
-def field_ref(name: str, path: str) -> Json:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-
-
 @dataclass(frozen=True)
 class Case:
     pod: Json
