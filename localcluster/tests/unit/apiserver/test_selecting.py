@@ -11,7 +11,6 @@ from itertools import product
 import pytest
 
 from localcluster.apiserver.errors import StatusError
-from localcluster.apiserver.quantity import BadQuantity, canonical, parse
 from localcluster.apiserver.selectors import field_selector, field_value, label_selector, parse_fields
 from localcluster.objects import amount_of, matches, with_condition
 from localcluster.resources import Resource
@@ -118,43 +117,6 @@ EVENT = {"involvedObject": {"kind": "Pod", "name": "a"}, "source": {"component":
 )
 def test_a_field_of_an_event_by_either_of_its_names(path: str, want: str) -> None:
     assert field_value(EVENT, path) == want
-
-
-# -- quantities ------------------------------------------------------------------------------------
-CANONICAL = {
-    "1": "1",
-    "1000m": "1",
-    "1500m": "1500m",
-    "0.5": "500m",
-    "1.5": "1500m",
-    "1000": "1k",
-    "1024": "1024",
-    "1Ki": "1Ki",
-    "1024Ki": "1Mi",
-    "1536Mi": "1536Mi",
-    "1.5Gi": "1536Mi",
-    "2Gi": "2Gi",
-    "1e3": "1e3",
-    "1000000": "1M",
-    "0": "0",
-    "0m": "0",
-    "-1": "-1",
-    "100n": "100n",
-    "0.1n": "1n",
-}
-
-
-@pytest.mark.parametrize("text", CANONICAL)
-def test_a_quantity_is_kept_in_its_canonical_form_which_means_the_same(text: str) -> None:
-    assert canonical(text) == CANONICAL[text]
-    assert canonical(CANONICAL[text]) == CANONICAL[text]
-    assert parse(CANONICAL[text]) == parse(text) or text == "0.1n"
-
-
-@pytest.mark.parametrize("text", ["", "x", "1x", "1 Gi", "1.2.3", "1gi", "1MI", "--1", "1e", "Gi"])
-def test_what_is_no_quantity(text: str) -> None:
-    with pytest.raises(BadQuantity):
-        canonical(text)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from localcluster.controllers.job_status import (
 )
 from localcluster.objects import timestamp
 from localcluster.wire import Json
-from unit.world import JOBS, PODS, conditions, fake, job, phases, pods
+from unit.world import JOBS, conditions, fake, job, phases
 
 NOON = 1_767_268_800.0
 
@@ -131,30 +130,6 @@ def played(seconds: float, **spec: Any) -> tuple[LocalCluster, Json]:
     return cluster, told
 
 
-@pytest.mark.parametrize(("parallelism", "completions"), list(product((0, 1, 2, 5), (None, 1, 3))))
-def test_so_many_run_at_once_and_no_more_than_are_asked_for(parallelism: int, completions: int | None) -> None:
-    spec = {"completions": completions} if completions is not None else {}
-    fakes = {"run_seconds": 4}
-    cluster, told = played(2, parallelism=parallelism, fakes=fakes, **spec)
-    want = parallelism if completions is None else min(parallelism, completions)
-    assert (phases(cluster), told["status"].get("active", 0)) == (["Running"] * want, want)
-    cluster.advance(60)
-    over = cluster.client.get(f"{JOBS}/j")
-    succeeded = 0 if not parallelism else want if completions is None else completions
-    assert over["status"].get("succeeded", 0) == succeeded
-    assert ("Complete" in conditions(over)) is bool(parallelism)
-    assert len(phases(cluster)) == succeeded
-
-
-def test_a_deadline_ends_the_job_with_its_pods_and_counts_from_its_start() -> None:
-    cluster, told = played(9, activeDeadlineSeconds=10, parallelism=2, fakes={})
-    assert (phases(cluster), conditions(told)) == (["Running"] * 2, {})
-    cluster.advance(3)
-    told = cluster.client.get(f"{JOBS}/j")
-    assert conditions(told) == {"FailureTarget": "True/DeadlineExceeded", "Failed": "True/DeadlineExceeded"}
-    assert (phases(cluster), told["status"].get("active", 0), told["status"]["failed"]) == ([], 0, 2)
-
-
 def test_a_suspension_stops_the_deadline_which_begins_anew_when_it_is_resumed() -> None:
     cluster, _ = played(6, activeDeadlineSeconds=10, fakes={})
     cluster.client.patch(f"{JOBS}/j", {"spec": {"suspend": True}})
@@ -166,15 +141,3 @@ def test_a_suspension_stops_the_deadline_which_begins_anew_when_it_is_resumed() 
     assert phases(cluster) == ["Running"]
     cluster.advance(3)
     assert conditions(cluster.client.get(f"{JOBS}/j"))["Failed"] == "True/DeadlineExceeded"
-
-
-@pytest.mark.parametrize("completions", [None, 5])
-def test_after_the_first_success_a_job_without_completions_makes_no_pod_more(completions: int | None) -> None:
-    """'When any Pod from the Job terminates with success, no new Pods are created.'"""
-    spec = {} if completions is None else {"completions": completions}
-    cluster, _ = played(1, parallelism=2, fakes={}, **spec)
-    first = f"{PODS}/{pods(cluster)[0]['metadata']['name']}"
-    cluster.client.patch(f"{first}/status", {"status": {"phase": "Succeeded"}})
-    cluster.advance(5)
-    assert phases(cluster) == ["Running"] * (1 if completions is None else 2) + ["Succeeded"]
-    assert "Complete" not in conditions(cluster.client.get(f"{JOBS}/j"))

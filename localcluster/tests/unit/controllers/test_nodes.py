@@ -142,37 +142,3 @@ def test_since_when_the_seconds_of_a_toleration_count(sentence: str) -> None:
     assert phases(cluster) == ["Running"]
     cluster.advance(2)
     assert phases(cluster) in ([], ["-Running"])
-
-
-def test_endpoints_follow_the_ready_pods_of_a_service() -> None:
-    cluster = LocalCluster(nodes=1, endpoints=True)
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web"},
-        "spec": {
-            "clusterIP": "None",
-            "selector": {"app": "web"},
-            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
-        },
-    }
-    cluster.client.create("/api/v1/namespaces/default/services", service)
-    cluster.client.create(SETS, replica_set("web", 2))
-    cluster.run_until_idle()
-
-    def addresses() -> list[tuple[str, bool]]:
-        [only] = cluster.client.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")["items"]
-        return sorted((e["addresses"][0], e["conditions"]["ready"]) for e in only["endpoints"])
-
-    ips = sorted(p["status"]["podIP"] for p in pods(cluster))
-    assert addresses() == [(ip, True) for ip in ips]
-    first = next(p for p in pods(cluster) if p["status"]["podIP"] == ips[0])
-    cluster.kubelet.set_ready("default", first["metadata"]["name"], False)
-    cluster.run_until_idle()
-    assert addresses() == [(ips[0], False), (ips[1], True)]
-    [old] = cluster.client.get("/api/v1/namespaces/default/endpoints/web")["subsets"]
-    assert ([a["ip"] for a in old["addresses"]], [a["ip"] for a in old["notReadyAddresses"]]) == ([ips[1]], [ips[0]])
-    cluster.client.delete("/api/v1/namespaces/default/services/web")
-    cluster.run_until_idle()
-    assert cluster.client.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")["items"] == []
-    assert get(cluster, "/api/v1/namespaces/default/endpoints/web") is None

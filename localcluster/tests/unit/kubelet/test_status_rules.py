@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from localcluster.kubelet.status import conditions, container_status, phase, pod_status, qos_class, terminated, waiting
+from localcluster.kubelet.status import conditions, container_status, phase, pod_status, terminated, waiting
 from localcluster.wire import Json
 
 NOON = 1_767_268_800.0
@@ -144,29 +144,3 @@ def test_what_is_said_of_a_container() -> None:
             *("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z"),
         )
     assert terminated(137, NOON, NOON, reason="OOMKilled", signal=9)["reason"] == "OOMKilled"
-
-
-# -- classes of service ----------------------------------------------------------------------------
-def resources(**given: Json) -> Json:
-    return {"resources": given}
-
-
-BOTH = {"cpu": "1", "memory": "1Gi"}
-CLASSES: dict[str, tuple[list[Json], str]] = {
-    "limits of both in every container": ([resources(limits=BOTH), resources(limits=BOTH)], "Guaranteed"),
-    "and requests that are the same": ([resources(limits=BOTH, requests=BOTH)], "Guaranteed"),
-    "a request below its limit": ([resources(limits=BOTH, requests={"cpu": "500m"})], "Burstable"),
-    "a limit of one alone": ([resources(limits={"cpu": "1"})], "Burstable"),
-    "one container without": ([resources(limits=BOTH), {}], "Burstable"),
-    "requests alone": ([resources(requests=BOTH)], "Burstable"),
-    "neither": ([{}, {}], "BestEffort"),
-    "GPUs alone": ([resources(limits={"nvidia.com/gpu": "1"})], "BestEffort"),
-}
-
-
-@pytest.mark.parametrize("what", CLASSES)
-@pytest.mark.parametrize("init", [False, True])
-def test_the_class_of_service(what: str, init: bool) -> None:
-    containers, want = CLASSES[what]
-    first, rest = ([containers[0]], containers[1:]) if init and len(containers) > 1 else (containers, [])
-    assert qos_class({"containers": first, "initContainers": rest}) == want
