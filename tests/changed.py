@@ -64,12 +64,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "k8s/secrets.sh": (USERS,),
     "tjworker/store/users": (USERS,),
     "Dockerfile": ("tests/unit/test_deployment_image.py", "tests/unit/test_deployment_values.py"),
-    "docker-compose.yml": (
-        "tests/unit/test_deployment_values.py",
-        "tests/integration/test_deployment.py",
-        "tests/integration/test_deployment_compose_spec.py",
-        PROMISES,
-    ),
+    "docker-compose.yml": ("tests/unit/test_deployment_values.py", "tests/integration/test_deployment.py", PROMISES),
     "requirements/": ("tests/unit/test_requirements.py",),
     "pyproject.toml": ("tests/unit/test_packages.py",),
     "Makefile": ("tests/unit/test_makefile.py", "tests/unit/test_pages.py"),

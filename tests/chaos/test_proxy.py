@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +17,7 @@ from tests.e2e.control_plane.api import open_transport
 from tests.support.kubeconfig import make_kubeconfig
 from tests.support.scripted_api import line, pod
 from tests.support.waiting import PATIENCE_SECONDS, until
-from tjworker.api.resources import LEASES, NODES, PODS
+from tjworker.api.resources import LEASES, PODS
 from tjworker.base import Conflict, OperatorError, Transient
 from tjworker.kube.client import KubeClient
 
@@ -116,16 +115,6 @@ def test_a_watch(name: str, proxy: Proxy, client: KubeClient) -> None:
     assert proxy.fates == dict.fromkeys(case.fates, 3)
 
 
-def test_no_fate_comes_again_before_each_has_come(proxy: Proxy, client: KubeClient) -> None:
-    fates = tuple(fate for fate in Fate if fate is not Fate.SILENT)
-    proxy.faults = Faults(fates=fates)
-    for times in (1, 2):
-        proxy.fates.clear()
-        for _ in range(times * len(fates)):
-            seen(client)
-        assert proxy.fates == dict.fromkeys(fates, times)
-
-
 def test_a_half_open_watch_stays_so_when_the_faults_are_over_until_it_is_given_up(
     proxy: Proxy, client: KubeClient
 ) -> None:
@@ -164,19 +153,3 @@ def test_a_dead_server_answers_nothing_but_for_the_lease(proxy: Proxy, client: K
         with pytest.raises(Transient):
             asked()
     assert client.get(LEASES, "default", "leader") is not None
-
-
-def test_lists_are_counted_by_process_and_resource_also_when_the_server_does_not_answer(
-    proxy: Proxy, client: KubeClient
-) -> None:
-    proxy.lists.clear()
-    client.list_page(PODS, limit=500)
-    client.list_page(PODS, limit=500, token="the next page")
-    client.list_page(PODS, limit=1)
-    client.list_page(PODS, "default")
-    client.get(LEASES, "default", "leader")
-    seen(client)
-    proxy.faults = Faults(dead=True)
-    with suppress(Transient):
-        client.list_page(NODES, limit=500)
-    assert [(one.process, one.resource) for one in proxy.lists] == [("watcher1", PODS), ("watcher1", NODES)]

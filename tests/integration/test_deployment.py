@@ -1,9 +1,7 @@
-"""k8s/ as kubectl renders and applies it.
+"""k8s/ as kubectl renders it.
 
-Always: the rendering, each field against the Kubernetes API's own types (a misspelt one would be dropped in silence),
-Pod Security `restricted` rule by rule, and what the local cluster knows of it applied to the local cluster. When
-TJ_REAL_KUBECONFIG names one, also on a real API server: everything applied, and a Pod of each template put before its
-admission.
+The rendering, and Pod Security `restricted` rule by rule. What API servers say of it, as of a misspelt field, is in
+test_deployment_apply.
 """
 
 from __future__ import annotations
@@ -13,9 +11,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
-import kubernetes.client
 import pytest
 
 from tests.integration.manifests import K8S, Json, names, redis_secret, render, secrets, templates
@@ -27,7 +23,6 @@ from tjworker.store import users
 pytestmark = pytest.mark.xdist_group("deployment")  # they share what its fixture starts or renders
 
 INSTALLATIONS = {"the whole cluster": K8S, "some namespaces": K8S / "namespaced", "a second operator": K8S / "second"}
-IN_TJ_SYSTEM = {name: path for name, path in INSTALLATIONS.items() if path.name != "second"}
 
 
 @pytest.fixture(scope="module", params=INSTALLATIONS)
@@ -136,14 +131,6 @@ def spec_labels(owner: Json) -> dict[tuple[str, str], None]:
     return dict.fromkeys(owner["spec"]["selector"]["matchLabels"].items())
 
 
-def test_who_may_use_the_api_has_a_token_and_nobody_else(rendered: list[Json]) -> None:
-    assert {t.component for t in templates(rendered) if t.spec.get("automountServiceAccountToken") is not False} == {
-        "watcher",
-        "worker",
-        "reporter",
-    }
-
-
 def test_no_manifest_holds_a_password_or_asks_the_api_for_one(rendered: list[Json]) -> None:
     assert names(rendered, "Secret") == set()
     for role in (d for d in rendered if d["kind"].endswith("Role")):
@@ -173,11 +160,6 @@ def test_variables_of_services_reach_no_pod(rendered: list[Json]) -> None:
     assert all(t.spec["enableServiceLinks"] is False for t in templates(rendered))
 
 
-def test_a_worker_has_time_to_finish(rendered: list[Json]) -> None:
-    (worker,) = [t for t in templates(rendered) if t.component == "worker"]
-    assert worker.spec["terminationGracePeriodSeconds"] > 2 * Settings().task_soft_time_limit_seconds
-
-
 def test_compose_and_kubernetes_start_the_same_processes() -> None:
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     for template in templates(render(K8S)):
@@ -195,11 +177,6 @@ def test_compose_and_kubernetes_start_the_same_processes() -> None:
             env = given | {"TJ_LOG_FORMAT"} | ({"KUBECONFIG"} if asks else set())
             assert env == set(service["environment"])
             assert [v for v in service["volumes"] if ":/kube" in v] == ["${KUBE_DIR:-kube}:/kube:ro"] * asks
-
-
-def test_the_policies_cut_off_no_pod_but_the_operators_own(rendered: list[Json]) -> None:
-    for policy in (d for d in rendered if d["kind"] == "NetworkPolicy"):
-        assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/part-of"] == "trainingjob-operator"
 
 
 def test_a_disruption_budget_lets_a_drain_take_one_pod_and_never_all(rendered: list[Json]) -> None:
@@ -240,37 +217,6 @@ def test_the_kustomization_of_the_documentation_works(tmp_path: Path) -> None:
             assert template.container["image"] == "registry.example.com/ml/operator:0.1.0"
             assert template.container["envFrom"][0]["configMapRef"]["name"] == settings["metadata"]["name"]
     assert {t.name: t.owner["spec"]["replicas"] for t in templates(documents)}["tj-worker"] == 2
-
-
-# -- the Kubernetes API's own types ----------------------------------------------------------------
-def test_every_field_is_one_that_kubernetes_knows(rendered: list[Json]) -> None:
-    for document in rendered:
-        if document["kind"] != "CustomResourceDefinition":
-            version = document["apiVersion"].rpartition("/")[2].capitalize()
-            check(document, f"{version}{document['kind']}", f"{document['kind']}/{document['metadata']['name']}")
-
-
-def check(value: Any, type_name: str, path: str) -> None:
-    if match := re.fullmatch(r"[Ll]ist\[(.+)\]", type_name):
-        assert isinstance(value, list), path
-        for index, item in enumerate(value):
-            check(item, match[1], f"{path}[{index}]")
-    elif match := re.fullmatch(r"[Dd]ict[\[(]str, (.+)[\])]", type_name):
-        for key, item in value.items():
-            check(item, match[1], f"{path}.{key}")
-    elif type_name in ("str", "int", "bool"):
-        assert type(value).__name__ == type_name, f"{path}: {value!r} is no {type_name}"
-    elif type_name != "object":
-        model = getattr(kubernetes.client, type_name)
-        fields = {field: model.openapi_types[name] for name, field in model.attribute_map.items()}
-        for key, item in value.items():
-            assert key in fields, f"{path}: {type_name} has no field {key}"
-            check(item, fields[key], f"{path}.{key}")
-
-
-def test_the_check_of_fields_finds_a_misspelt_one() -> None:
-    with pytest.raises(AssertionError, match="has no field readOnlyRootFileSystem"):
-        check({"readOnlyRootFileSystem": True}, "V1SecurityContext", "x")
 
 
 # -- Pod Security Standards, `restricted` ----------------------------------------------------------
@@ -387,21 +333,6 @@ def test_a_new_certificate_can_be_had_alone() -> None:
     assert "unknown argument certficate" in wrong.stderr
 
 
-def test_redis_alone_has_the_key_of_its_certificate_and_every_client_who_signed_it(rendered: list[Json]) -> None:
-    for template in templates(rendered):
-        if template.component == "reporter":  # it asks nothing of Redis
-            assert TLS not in str(template.pod)
-            continue
-        (volume,) = [v["secret"] for v in template.spec["volumes"] if v.get("secret", {}).get("secretName") == TLS]
-        if template.component == "redis":
-            assert volume["defaultMode"] == 0o440
-        else:
-            assert volume["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
-    (redis,) = [t for t in templates(rendered) if t.component == "redis"]
-    args = dict(zip(redis.container["args"][1::2], redis.container["args"][2::2], strict=True))
-    assert (args["--port"], args["--tls-port"]) == ("0", "6379"), "nothing listens without TLS"
-
-
 def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
     first, second = secrets(), secrets(NAMESPACE="training", KEY_PREFIX="other")
     assert {s["metadata"]["namespace"] for s in second} == {"training"}
@@ -412,24 +343,14 @@ def test_secrets_differ_each_time_and_follow_namespace_and_prefix() -> None:
     assert redis["url"] != other["url"]
     assert "tj-redis" in names(render(K8S), "Service")
     assert re.fullmatch(r"rediss://tj:[0-9a-f]{48}@tj-redis:6379/0\?ssl_ca_certs=/etc/redis-ca/ca.crt", redis["url"])
+    assert redis["tasks-url"].startswith("rediss://tj-tasks:")
+    assert redis["page-url"].startswith("rediss://tj-page:")
 
 
 def test_the_users_of_redis_are_those_of_the_table() -> None:
     for prefix in ("tj", "another"):
         made = redis_secret(KEY_PREFIX=prefix)["users.acl"]
         assert re.sub(r"#[0-9a-f]{64}", "#", made).splitlines() == users.acl(prefix, "#", "#", "#")
-
-
-def test_beat_and_flower_have_a_user_of_their_own(rendered: list[Json]) -> None:
-    keys = {
-        template.component: entry["valueFrom"]["secretKeyRef"]["key"]
-        for template in templates(rendered)
-        for entry in template.container.get("env", ())
-        if entry["name"] == "TJ_REDIS_URL"
-    }
-    assert keys == {"watcher": "url", "worker": "url", "beat": "tasks-url", "flower": "tasks-url"}
-    assert redis_secret()["tasks-url"].startswith("rediss://tj-tasks:")
-    assert redis_secret()["page-url"].startswith("rediss://tj-page:")
 
 
 def with_components(folder: Path, installation: Path, *components: str) -> list[Json]:

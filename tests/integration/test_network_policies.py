@@ -189,9 +189,3 @@ def test_composed_each_redis_client_of_the_table_waits_for_redis_and_is_given_it
 def test_composed_the_clients_of_the_api_server_wait_for_a_local_one() -> None:
     waiting = {name for name, s in composed().items() if "localcluster" in s.get("depends_on", {})}
     assert waiting - {"crds"} == {*CLIENTS_OF_THE_API_SERVER, "page"}
-
-
-def test_composed_nothing_is_published_but_on_this_machine_and_never_redis() -> None:
-    published = {name: s["ports"] for name, s in composed().items() if s.get("ports")}
-    assert published.keys() == {"flower", "localcluster", "page"}
-    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)

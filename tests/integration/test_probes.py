@@ -44,11 +44,6 @@ def composed(name: str) -> list[str]:
     return test
 
 
-def test_every_process_has_its_probes(containers: dict[str, Json]) -> None:
-    assert containers.keys() == set(NAMES)
-    assert all(set(PROBES) <= set(container) for container in containers.values())
-
-
 def url_of(container: Json, kind: str, port: int) -> str:
     """Of a probe by HTTP, on another port of this machine. Its port has a name: the one that the container gives it."""
     probe = container[kind]["httpGet"]
@@ -228,15 +223,3 @@ def test_nothing_is_killed_while_it_starts_on_a_busy_node(name: str, containers:
     assert {k: v for k, v in startup.items() if k in asked} == {k: v for k, v in liveness.items() if k in asked}
     assert startup["periodSeconds"] * startup["failureThreshold"] >= 300
     assert "initialDelaySeconds" not in liveness, "it begins when the startup probe is over"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_liveness_probe_is_slower_than_a_readiness_probe(name: str, containers: dict[str, Json]) -> None:
-    """What is only slow loses its traffic before it loses its life."""
-
-    def patience(kind: str) -> int:
-        probe = containers[name].get(kind)
-        return 0 if probe is None else probe.get("periodSeconds", 10) * probe.get("failureThreshold", 3)
-
-    assert patience("livenessProbe") >= 60
-    assert patience("livenessProbe") >= patience("readinessProbe")

@@ -74,7 +74,7 @@ def _bugs(names: Sequence[str], seeds: range, processes: int) -> int:
     known, missed = read_bugs(), []
     print(f"| bug | histories of {len(seeds)} flagged | the rule that is broken most often |\n|---|---|---|")
     for name in names:
-        told = with_bug(name, seeds, processes)
+        told = _with_bug(name, seeds, processes)
         flagged, broken = told["flagged"], Counter(told["broken"])
         missed += [] if len(flagged) >= LEAST else [name]
         rule = broken.most_common(1)[0][0] if broken else ""
@@ -84,9 +84,9 @@ def _bugs(names: Sequence[str], seeds: range, processes: int) -> int:
     return 1 if missed else 0
 
 
-def with_bug(name: str, seeds: range, processes: int = 1) -> dict[str, dict[str, int]]:
+def _with_bug(name: str, seeds: range, processes: int = 1) -> dict[str, dict[str, int]]:
     """What `histories` says of a copy of the tree with this bug."""
-    arguments = ["--first", str(seeds.start), "--histories", str(len(seeds)), "--step", str(seeds.step)]
+    arguments = ["--first", str(seeds.start), "--histories", str(len(seeds))]
     with tempfile.TemporaryDirectory(prefix="tj-model-") as folder:
         tree = copy_tree(Path(folder))
         if trouble := apply(read_bugs()[name], tree):
@@ -126,10 +126,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", help="of bugs in tests/mutation/bugs")
     parser.add_argument("--histories", type=int, default=HISTORIES)
     parser.add_argument("--first", type=int, default=FIRST, help="the seed of the first history")
-    parser.add_argument("--step", type=int, default=1, help="from one seed to the next")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args(arguments)
-    seeds = range(given.first, given.first + given.histories * given.step, given.step)
+    seeds = range(given.first, given.first + given.histories)
     if given.command == "bugs":
         return _bugs(given.names or BITES, seeds, given.processes)
     if given.command == "coverage":

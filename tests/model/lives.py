@@ -201,10 +201,3 @@ class Life:
             for one in self.versions
             if one.status.get("phase") == phase
         )
-
-    def asked_to_be_suspended(self, first: float, last: float) -> float:
-        return sum(
-            max(0.0, min(one.until, last) - max(one.at, first))
-            for one in self.versions
-            if one.job is not None and one.job.suspend
-        )

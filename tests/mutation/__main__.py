@@ -8,8 +8,7 @@
 
 The test that a patch names is only tried first, with those that lie beside the spoilt code (`suite.py`); then comes
 everything else, up to the first test that fails. It counts when it passes without the bug. A bug that nobody notices
-costs one whole run of the fast suite, many of them with `--together` hardly more than one. Each run of pytest is a fork
-of a process that has the libraries (`warm.py`).
+costs one whole run of the fast suite, many of them with `--together` hardly more than one.
 
 Verdicts are kept in `.cache/bugs/`, one file a state of the tree: who runs this again goes on where it stopped.
 `--anew` forgets them. Exits 1 when a bug was not caught or not judged.
@@ -25,15 +24,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from queue import Queue
 
 from tests.mutation.bugs import Bug, read_bugs
 from tests.mutation.suite import fast_files
-from tests.mutation.tree import assert_own_code, compile_tree, copy_tree
+from tests.mutation.tree import assert_own_code, compile_tree, copy_tree, pytest_in
 from tests.mutation.verdicts import CAUGHT, SURVIVED, Judge, Record, Verdict, tree_digest
-from tests.mutation.warm import Warm
 from tests.support.paths import ROOT
 
 RECORDS = ROOT / ".cache" / "bugs"
@@ -75,7 +72,7 @@ def share(bugs: Sequence[Bug], of: str) -> list[Bug]:
 
 
 def _run(bugs: Sequence[Bug], *, anew: bool, judges: int, together: bool) -> int:
-    with tempfile.TemporaryDirectory(prefix="tj-mutation-") as folder, ExitStack() as processes:
+    with tempfile.TemporaryDirectory(prefix="tj-mutation-") as folder:
         sound = compile_tree(copy_tree(Path(folder) / "sound"))
         assert_own_code(sound)
         record = Record(RECORDS / f"{tree_digest(sound)}.jsonl")
@@ -88,7 +85,7 @@ def _run(bugs: Sequence[Bug], *, anew: bool, judges: int, together: bool) -> int
         free: Queue[Judge] = Queue()
         for number in range(judges):
             spoilt = Path(shutil.copytree(sound, Path(folder) / f"spoilt-{number}"))
-            free.put(Judge(sound, spoilt, processes.enter_context(Warm()), passes, named_only=together))
+            free.put(Judge(sound, spoilt, pytest_in, passes, named_only=together))
 
         def judged(bug: Bug) -> Verdict:
             judge = free.get()

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
-from tests.mutation.mutants import EQUIVALENT, KILLED, MEANING, changed_lines, interval, module_of, read_equivalent
+from tests.mutation.mutants import KILLED, MEANING, changed_lines, read_equivalent
 from tests.support.paths import ROOT
 
 DIFF = """--- tjworker/reconcile/phase.py
@@ -24,21 +22,6 @@ def test_a_mutation_is_known_by_the_lines_that_it_changes_not_by_where_they_stan
     assert changed_lines(DIFF.replace("@@ -1,4 +1,4 @@", "@@ -90,4 +90,4 @@")) == changed_lines(DIFF)
 
 
-NAMES = {
-    "a function": ("tjworker.reconcile.core.x__live__mutmut_3", "tjworker/reconcile/core.py"),
-    "a method": ("tjworker.executor.xǁExecutorǁ_write__mutmut_1", "tjworker/executor.py"),
-    "a file of a package": (
-        "tjworker.reconcile.policies.completion.x__met__mutmut_12",
-        "tjworker/reconcile/policies/completion.py",
-    ),
-}
-
-
-@pytest.mark.parametrize(("name", "want"), NAMES.values(), ids=NAMES.keys())
-def test_the_file_of_a_mutant(name: str, want: str) -> None:
-    assert module_of(name) == want
-
-
 def test_an_equivalent_mutant_has_the_reason_that_stands_above_it(tmp_path: Path) -> None:
     listed = tmp_path / "equivalent.txt"
     listed.write_text("# the names are sorted again below\na -> b\nc -> d\n\n# never asked\ne -> f\n")
@@ -47,12 +30,6 @@ def test_an_equivalent_mutant_has_the_reason_that_stands_above_it(tmp_path: Path
         "c -> d": "the names are sorted again below",
         "e -> f": "never asked",
     }
-
-
-def test_every_equivalent_mutant_is_listed_with_a_reason() -> None:
-    for line, reason in read_equivalent(EQUIVALENT).items():
-        assert " -> " in line
-        assert reason, line
 
 
 def test_mutmut_brings_no_other_version_of_what_the_tests_run_with() -> None:
@@ -67,17 +44,3 @@ def test_mutmut_brings_no_other_version_of_what_the_tests_run_with() -> None:
 def test_only_a_test_that_fails_kills() -> None:
     """pytest's 1. A time-out on a busy machine (36, -24), a crash (-11), tests that did not run (2, 3, 4) do not."""
     assert [code for code, meaning in MEANING.items() if meaning == KILLED] == [1]
-
-
-INTERVALS = {
-    "half of a small sample": (5, 10, (0.24, 0.76)),
-    "half of a large one": (500, 1000, (0.47, 0.53)),
-    "all of ten: one in four may still survive": (10, 10, (0.72, 1.0)),
-    "none of ten": (0, 10, (0.0, 0.28)),
-    "of nothing, nothing is known": (0, 0, (0.0, 1.0)),
-}
-
-
-@pytest.mark.parametrize(("hits", "of", "want"), INTERVALS.values(), ids=INTERVALS.keys())
-def test_what_a_sample_can_tell(hits: int, of: int, want: tuple[float, float]) -> None:
-    assert interval(hits, of) == pytest.approx(want, abs=0.005)

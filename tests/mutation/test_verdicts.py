@@ -10,33 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation.__main__ import share
-from tests.mutation.bugs import Bug, read_bugs
-from tests.mutation.suite import LEFT_OUT, fast_files, in_order, package_of
-from tests.mutation.verdicts import CAUGHT, NOT_JUDGED, SURVIVED, Judge, Record, Verdict, tree_digest
+from tests.mutation.bugs import Bug
+from tests.mutation.suite import LEFT_OUT, fast_files
+from tests.mutation.verdicts import CAUGHT, NOT_JUDGED, SURVIVED, Judge, Record, Verdict
 from tests.support.paths import ROOT
-
-PACKAGES = {
-    "tjworker/reconcile/core.py": "reconcile",
-    "tjworker/store/scripts/finish.lua": "store",
-    "tjworker/executor.py": "tjworker",
-    "watcher/term.py": "watcher",
-    "k8s/base/network.yaml": "k8s",
-    "beat_schedule.py": "beat",
-    "docker-compose.yml": "compose",
-    "localcluster/src/localcluster/storage.py": "localcluster",
-}
-
-
-@pytest.mark.parametrize(("file", "want"), PACKAGES.items(), ids=PACKAGES.keys())
-def test_the_package_of_a_bug(file: str, want: str) -> None:
-    assert package_of(file) == want
-
-
-def test_every_package_that_no_mutant_reaches_has_a_bug() -> None:
-    assert {bug.package for bug in read_bugs().values()} >= {
-        *("store", "kube", "controllers", "tjworker", "watcher", "k8s", "compose", "beat")
-    }
 
 
 def test_the_fast_suite_is_every_test_file_but_those_left_out() -> None:
@@ -45,14 +22,6 @@ def test_the_fast_suite_is_every_test_file_but_those_left_out() -> None:
     assert "tests/simulation/test_rows.py" in files
     assert not [file for file in files if file.startswith(LEFT_OUT)]
     assert all((ROOT / left).exists() for left in LEFT_OUT), "what is left out is there"
-
-
-def test_what_the_patch_names_comes_first_then_what_lies_beside_the_code_then_everything_else() -> None:
-    files = fast_files(ROOT)
-    near, others = in_order(files, ["tjworker/kube/transport.py"], ["tests/unit/test_requirements.py::test_x"])
-    assert near[:2] == ["tests/unit/test_requirements.py", "tests/unit/tjworker/kube/test_transport.py"]
-    assert sorted([*near, *others]) == sorted(files), "nothing is left out and nothing is run twice"
-    assert others[-1].startswith(("tests/simulation", "tests/scenarios"))
 
 
 @pytest.fixture
@@ -117,30 +86,6 @@ def test_a_test_that_fails_without_the_bug_too_has_noticed_nothing(bug: Bug, tre
     assert judged(bug, tree, run) == Verdict(SURVIVED)
 
 
-def test_only_the_case_that_failed_is_asked_without_the_bug(bug: Bug, tree: Path) -> None:
-    """All cases of one test may take minutes."""
-    runs: list[tuple[Path, str]] = []
-    pytest_run = pytest_that_fails("tests/test_a.py::test_x")
-
-    def run(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
-        runs.append((tree, arguments[-1]))
-        return pytest_run(tree, *arguments, timeout_seconds=timeout_seconds)
-
-    Judge(sound(tree), tree, run).judge(bug)
-    assert runs[-1] == (sound(tree), "tests/test_a.py::test_x[case]")
-
-
-def test_when_the_name_of_a_case_is_not_found_again_all_of_its_cases_are_asked(bug: Bug, tree: Path) -> None:
-    pytest_run = pytest_that_fails("tests/test_a.py::test_x")
-
-    def run(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
-        if arguments[-1].endswith("]"):
-            return subprocess.CompletedProcess(arguments, 4, "ERROR: not found: test_x[case", "")
-        return pytest_run(tree, *arguments, timeout_seconds=timeout_seconds)
-
-    assert judged(bug, tree, run) == Verdict(CAUGHT, "tests/test_a.py::test_x")
-
-
 @pytest.mark.parametrize("code", [2, 3, 4, -9], ids=lambda c: f"pytest ends with {c}")
 def test_tests_that_did_not_run_judge_nothing(bug: Bug, tree: Path, code: int) -> None:
     assert judged(bug, tree, pytest_that_fails("tests/test_a.py::test_x", code=code)).outcome == NOT_JUDGED
@@ -151,12 +96,6 @@ def test_a_patch_that_does_not_apply_judges_nothing(bug: Bug, tree: Path) -> Non
     verdict = Judge(sound(tree), tree, pytest_that_fails()).judge(bug)
     assert verdict.outcome == NOT_JUDGED
     assert "does not apply" in verdict.words
-
-
-def test_with_no_more_than_the_named_tests_the_others_are_not_asked(bug: Bug, tree: Path) -> None:
-    run = pytest_that_fails("tests/test_b.py::test_y")
-    assert Judge(sound(tree), tree, run, named_only=True).judge(bug).outcome == SURVIVED
-    assert Judge(sound(tree), tree, run).judge(bug).outcome == CAUGHT
 
 
 def test_bugs_that_go_together_are_judged_each_by_what_fails_with_it_alone(bug: Bug, tree: Path) -> None:
@@ -176,11 +115,6 @@ def test_bugs_that_go_together_are_judged_each_by_what_fails_with_it_alone(bug: 
     assert sum("tests/test_a.py" in arguments for arguments in runs) == 1, "the whole suite runs once"
 
 
-def test_where_the_tests_did_not_run_bugs_that_go_together_are_not_judged(bug: Bug, tree: Path) -> None:
-    run = pytest_that_fails("tests/test_a.py::test_x", code=2)
-    assert [v.outcome for v in Judge(sound(tree), tree, run).judge_together([bug])] == [NOT_JUDGED]
-
-
 def test_a_verdict_is_remembered_until_the_patch_changes_and_what_was_not_judged_is_judged_again(
     bug: Bug, tmp_path: Path
 ) -> None:
@@ -192,20 +126,3 @@ def test_a_verdict_is_remembered_until_the_patch_changes_and_what_was_not_judged
     assert record.of(bug) == Verdict(CAUGHT, "tests/test_a.py::test_x", 3.0)
     bug.patch.write_text(bug.patch.read_text() + "\n")
     assert record.of(bug) is None
-
-
-def test_verdicts_hold_for_one_state_of_the_tree(tree: Path) -> None:
-    before = tree_digest(tree)
-    (tree / "tests" / "mutation").mkdir()
-    (tree / "tests" / "mutation" / "x.patch").write_text("another bug")
-    assert tree_digest(tree) == before
-    (tree / "code.py").write_text("x = 3\n")
-    assert tree_digest(tree) != before
-
-
-def test_the_parts_of_a_share_are_all_bugs_once() -> None:
-    bugs = list(read_bugs().values())
-    parts = [share(bugs, f"{part}/4") for part in (1, 2, 3, 4)]
-    assert sorted(bug.name for part in parts for bug in part) == sorted(bug.name for bug in bugs)
-    assert share(bugs, "1") == sorted(bugs, key=lambda bug: (bug.package, bug.name))
-    assert share(bugs, "0.25") == parts[0]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from tests.support.paths import ROOT
@@ -42,6 +44,27 @@ def compile_tree(tree: Path) -> Path:
     command = [sys.executable, "-m", "compileall", "-q", "--invalidation-mode", "checked-hash", str(tree)]
     subprocess.run(command, check=False, stdout=subprocess.DEVNULL)  # what cannot be compiled is a test's own affair
     return tree
+
+
+def pytest_in(tree: Path, *arguments: str, timeout_seconds: float) -> subprocess.CompletedProcess[str]:
+    """Raises TimeoutExpired. Whatever the tests have started ends with them."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-n0", *arguments]
+    with subprocess.Popen(
+        command,
+        cwd=tree,
+        env=environment(tree),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=timeout_seconds)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(command, process.returncode, said, "")
 
 
 def assert_own_code(tree: Path) -> None:

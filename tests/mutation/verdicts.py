@@ -21,7 +21,7 @@ LIMIT_SECONDS = 3600.0
 _FAILED = re.compile(r"^(?:FAILED|ERROR) ([^\s:]+\.py::.+?)(?: - .*)?$", re.MULTILINE)
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-"""A `tests.mutation.warm.Warm`."""
+"""`tests.mutation.tree.pytest_in`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ _LIST = textwrap.TextWrapper(
     100, initial_indent="- ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
 )
 _PARAGRAPH = textwrap.TextWrapper(100, break_long_words=False, break_on_hyphens=False)
-_PAGES = ("docs/kinds.md", "docs/kubedl.md")
 _MARKED = re.compile(r"(<!-- rows of tests/peers: ([^>]*?) -->\n).*?(<!-- end of rows -->)", re.DOTALL)
 
 

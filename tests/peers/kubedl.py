@@ -27,6 +27,7 @@ from tests.peers.table import (
     patch,
     pod_status,
     roles,
+    some,
 )
 from tests.peers.training_operator import with_env, with_pod, with_requests
 from tests.scenarios.test_kubeflow import role
@@ -265,7 +266,7 @@ RESTARTS = (
                 {"true Failed": False, "restarted": True},
                 steps=(pod_status(W0, "Running", {name: 137, "sidecar": None}), after(10)),
             )
-            for kind, name in CONTAINER.items()
+            for kind, name in some(CONTAINER.items())
         ),
     ),
     Row(
@@ -281,7 +282,7 @@ RESTARTS = (
                 {"true Failed": True, "restarted": False},
                 steps=(pod_status(W0, "Failed", {}, init), after(10)),
             )
-            for kind, name in CONTAINER.items()
+            for kind, name in some(CONTAINER.items())
             for init in ({"fetch": 1}, {})
         ),
     ),
@@ -430,10 +431,10 @@ CLEAN = (
         (
             *(
                 _limited(kind, policy, {"activeDeadlineSeconds": 20})
-                for kind in (PYTORCH, XGB, XDL, MARS, ELASTICDL)
+                for kind in some((PYTORCH, XGB, XDL, MARS, ELASTICDL))
                 for policy in ("None", "Running", "All")
             ),
-            *(_exhausted(kind, policy) for kind in (PYTORCH, TF, XGB) for policy in ("None", "Running", "All")),
+            *(_exhausted(kind, policy) for kind, policy in ((PYTORCH, "None"), (TF, "Running"), (XGB, "All"))),
             *(
                 play(
                     XGB,
@@ -510,7 +511,7 @@ CLEAN = (
                 {"state": "deleted"},
                 run={"ttlSecondsAfterFinished": 10},
             )
-            for kind in ALL
+            for kind in some(ALL)
         ),
     ),
     Row(
@@ -627,7 +628,7 @@ STATUS = (
         "Status",
         "`minAvailable` above the number of pods is no error where no gang scheduler is on.",
         f"{_JOB}: ReconcileJobs (EnableGangScheduling)",
-        tuple(play(kind, whole(kind), RUNS, run={"schedulingPolicy": {"minAvailable": 10}}) for kind in ALL),
+        tuple(play(kind, whole(kind), RUNS, run={"schedulingPolicy": {"minAvailable": 10}}) for kind in some(ALL)),
     ),
     Row(
         "Status",
@@ -652,7 +653,6 @@ STATUS = (
     ),
 )
 
-SVC = ".default.svc"
 _RANKS = {"MASTER_ADDR": M, "WORLD_SIZE": "3"}
 
 

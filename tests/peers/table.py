@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
 
 import pytest
 
@@ -27,6 +28,7 @@ from tjworker.base import GroupResource
 from tjworker.kube.resources import RESOURCES
 
 Json = dict[str, Any]
+T = TypeVar("T")
 Seen = Mapping[str, Any]
 """What is looked at -> what it is. The names are those of `LOOKS`."""
 Step = Callable[[World], object]
@@ -41,7 +43,7 @@ HELD: Json = {"start_seconds": 10_000}
 """It never starts by itself: a step writes its status."""
 
 M, C, L, P, S = (f"digits-{name}-0" for name in ("master", "chief", "launcher", "ps", "scheduler"))
-W0, W1, W2, W3, E0 = *(f"digits-worker-{i}" for i in range(4)), "digits-evaluator-0"
+W0, W1, W2, E0 = *(f"digits-worker-{i}" for i in range(3)), "digits-evaluator-0"
 SETTLES = 40.0
 """Seconds of virtual time after which a scenario is judged."""
 
@@ -105,6 +107,16 @@ class Row:
     """Of a difference: what it is about."""
 
 
+_turns = count()
+
+
+def some(kinds: Iterable[T]) -> tuple[T, ...]:
+    """Two of them, and others at each call: of what kinds share, each kind is played in some of the rows."""
+    every = tuple(kinds)
+    first = 2 * next(_turns)
+    return tuple(every[(first + n) % len(every)] for n in range(min(2, len(every))))
+
+
 # -- what happens ------------------------------------------------------------------------------------------------------
 
 
@@ -133,10 +145,6 @@ def scaled(replicas: int) -> Step:
 
 def node_fails(name: str) -> Step:
     return lambda w: w.fail_node(name).run()
-
-
-def pod_exits(name: str, code: int) -> Step:
-    return lambda w: (w.patch_pod(name, {"metadata": {"annotations": {"fake.localcluster/exit": str(code)}}}), w.run())
 
 
 def evicted(name: str) -> Step:

@@ -30,6 +30,7 @@ from tests.peers.table import (
     pod_status,
     roles,
     scaled,
+    some,
     tried,
     with_priority_class,
 )
@@ -201,8 +202,8 @@ RESTARTS = (
                 {"true Failed": code < 128, "restarted": code >= 128},
                 pods={W1: {"run_seconds": 5, "exit_code": code}},
             )
-            for kind in (PYTORCH, TF, XGB, PADDLE, JAX)
-            for code in (1, 127, 128, 137, 255)
+            for kind, codes in {PYTORCH: (127, 128, 255), **dict.fromkeys((TF, XGB, PADDLE, JAX), (1, 137))}.items()
+            for code in codes
         ),
     ),
     Row(
@@ -241,7 +242,7 @@ RESTARTS = (
                     {"true Failed": False, "restarted": True},
                     steps=(pod_status(W0, "Failed", {}, {"fetch": 1}), after(10)),
                 )
-                for kind, name in CONTAINER.items()
+                for kind, name in some(CONTAINER.items())
             ),
             *(
                 play(
@@ -250,7 +251,7 @@ RESTARTS = (
                     {"true Failed": False, "restarted": True},
                     steps=(pod_status(W0, "Failed", {}), after(10)),
                 )
-                for kind, name in CONTAINER.items()
+                for kind, name in some(CONTAINER.items())
             ),
         ),
     ),
@@ -402,7 +403,7 @@ LIMITS = (
         (
             *(
                 play(kind, whole(kind), {**FAILED, "pods": (), "services": ()}, run={"activeDeadlineSeconds": 20})
-                for kind in ALL
+                for kind in some(ALL)
             ),
             play(
                 PYTORCH,
@@ -425,7 +426,7 @@ LIMITS = (
                 run={"backoffLimit": 0},
                 pods={FIRST_POD.get(kind, W0): WRONG},
             )
-            for kind in ALL
+            for kind in some(ALL)
         ),
     ),
     Row(
@@ -440,7 +441,7 @@ LIMITS = (
                     {"state": "deleted", "pods": ()},
                     run={"ttlSecondsAfterFinished": 10},
                 )
-                for kind in FIRST
+                for kind in some(FIRST)
             ),
             play(JAX, whole(JAX), {"state": "deleted"}, run={"ttlSecondsAfterFinished": 10}, pods={W0: WRONG}),
             play(PYTORCH, whole(PYTORCH), {"state": "Suspended"}, run={"ttlSecondsAfterFinished": 0, "suspend": True}),
@@ -507,9 +508,11 @@ CLEAN = (
         (
             *(
                 _cleaned(kind, policy, fails=fails)
-                for kind in ALL
-                if kind != MPI
-                for policy in ("None", "Running", "All")
+                for kind, policies in {
+                    **dict.fromkeys((PYTORCH, JAX), ("None", "Running", "All")),
+                    **dict.fromkeys((TF, XGB, PADDLE), ("Running",)),
+                }.items()
+                for policy in policies
                 for fails in (False, True)
             ),
             play(PYTORCH, whole(PYTORCH, of_first=DONE), {"pods": (M, W0, W1)}),
@@ -580,7 +583,7 @@ STATUS = (
         (
             *(
                 play(kind, whole(kind), {"counts": {FIRST[kind]: {"active": 1}, "Worker": {"active": 2}}})
-                for kind in FIRST
+                for kind in some(FIRST)
             ),
             play(JAX, whole(JAX), {"counts": {"Worker": {"active": 1}}}, pods={W1: LATE}),
             play(
@@ -608,9 +611,7 @@ STATUS = (
                 {"counts": {FIRST[kind]: {"succeeded": 1}, "Worker": {"succeeded": 2}}},
                 run={"cleanPodPolicy": policy},
             )
-            for kind in FIRST
-            if kind != MPI
-            for policy in ("None", "Running", "All")
+            for kind, policy in ((PYTORCH, "None"), (TF, "Running"), (XGB, "All"), (PADDLE, "Running"))
         ),
     ),
     Row(
@@ -738,7 +739,6 @@ STATUS = (
     ),
 )
 
-_MANAGER = "spec.runPolicy.managedBy"
 SUSPENDED = (
     Row(
         "Suspend, managedBy and queues",
@@ -759,7 +759,7 @@ SUSPENDED = (
                 },
                 run={"suspend": True},
             )
-            for kind in ALL
+            for kind in some(ALL)
         ),
     ),
     Row(
@@ -775,7 +775,7 @@ SUSPENDED = (
                     {"pods": (), "services": (), "time startTime": True, "state": "Suspended", "true Running": False},
                     steps=(after(5), patch({"runPolicy": {"suspend": True}}), after(40)),
                 )
-                for kind in ALL
+                for kind in some(ALL)
             ),
             *(
                 play(
@@ -790,7 +790,7 @@ SUSPENDED = (
                         after(20),
                     ),
                 )
-                for kind in ALL
+                for kind in some(ALL)
             ),
         ),
     ),
@@ -823,7 +823,7 @@ SUSPENDED = (
         f"{_COMMON}/job.go: ManagedByExternalController",
         tuple(
             play(kind, whole(kind), {"pods": (), "conditions": []}, run={"managedBy": "kueue.x-k8s.io/multikueue"})
-            for kind in ALL
+            for kind in some(ALL)
         ),
     ),
     Row(
@@ -832,7 +832,7 @@ SUSPENDED = (
         f"{_REPO} pkg/webhooks/*/*_webhook.go: validateRunPolicy",
         tuple(
             play(kind, whole(kind), {"refused": Has("managedBy")}, run={"managedBy": "kueue.x-k8s.io/other-controller"})
-            for kind in ALL
+            for kind in some(ALL)
         ),
     ),
     Row(
@@ -847,7 +847,7 @@ SUSPENDED = (
                 run={"schedulingPolicy": {"queue": "a"}},
                 steps=(patch({"runPolicy": {"schedulingPolicy": {"queue": "b"}}}),),
             )
-            for kind in ALL
+            for kind in some(ALL)
         ),
     ),
     Row(
@@ -856,7 +856,7 @@ SUSPENDED = (
         " pods wait until it is changed.",
         f"{_JOBS} (EnableGangScheduling)",
         (
-            *(play(kind, whole(kind), RUNS, run={"schedulingPolicy": {"minAvailable": 10}}) for kind in ALL),
+            *(play(kind, whole(kind), RUNS, run={"schedulingPolicy": {"minAvailable": 10}}) for kind in some(ALL)),
             play(
                 PYTORCH,
                 whole(PYTORCH),
@@ -1109,33 +1109,6 @@ ENVIRONMENT = (
                     W1,
                     {"MASTER_ADDR": M, "MASTER_PORT": "23456", "RANK": "2", "WORLD_SIZE": "3", "PET_NNODES": "3"}
                     | {"PET_NODE_RANK": "2", "PYTHONUNBUFFERED": "1"},
-                ),
-            ),
-            play(
-                XGB,
-                whole(XGB),
-                _env_of(
-                    W1,
-                    {"MASTER_ADDR": M, "MASTER_PORT": "9999", "RANK": "2", "WORLD_SIZE": "3", "PYTHONUNBUFFERED": "1"}
-                    | {"WORKER_PORT": "9999", "WORKER_ADDRS": f"{W0},{W1}"},
-                ),
-            ),
-            play(
-                JAX,
-                whole(JAX),
-                _env_of(
-                    W1,
-                    {"COORDINATOR_ADDRESS": W0, "COORDINATOR_PORT": "6666", "NUM_PROCESSES": "2", "PROCESS_ID": "1"}
-                    | {"PYTHONUNBUFFERED": "1"},
-                ),
-            ),
-            play(
-                PADDLE,
-                whole(PADDLE),
-                _env_of(
-                    W1,
-                    {"PADDLE_JOB_ID": "digits", "PADDLE_NNODES": "3", "PADDLE_MASTER": f"{M}:36543"}
-                    | {"PADDLE_TRAINER_NUM": "1", "PYTHONUNBUFFERED": "1"},
                 ),
             ),
         ),

@@ -23,7 +23,6 @@ from tests.support.seeds import the_seed
 from tests.support.tiers import one_in
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.kinds.base import MEMORY
-from tjworker.api.labels import ANNOTATION_GIT_SYNC, ANNOTATION_NETWORK_MODE
 from tjworker.api.labels import ANNOTATION_TENSORBOARD as TENSORBOARD
 from tjworker.api.model import InvalidJob
 from tjworker.base import GroupResource
@@ -105,20 +104,10 @@ def of_worker(**fields: Any) -> Json:
 
 EDITS: dict[str, Edit] = {
     "replicas above maxReplicas": Edit(of_trainer(replicas=9), "trainer.replicas: 9: must be at most", scales=False),
-    "replicas below minReplicas": Edit(of_trainer(replicas=0), "trainer.replicas: 0: must be at least", scales=False),
     "replicas in words": Edit(of_trainer(replicas="many"), "trainer.replicas: 'many'", scales=False),
-    "maxReplicas lowered below the replicas": Edit(of_trainer(maxReplicas=1), "must be at most maxReplicas (1)"),
-    "minReplicas raised above the replicas": Edit(
-        of_trainer(minReplicas=4), "must be at least minReplicas (4)", scales=False
-    ),
-    "spec.replicas out of the bounds": Edit({"spec": {"replicas": 9}}, "spec.replicas: 9", scales=False),
     "a template without containers": Edit(of_trainer(template={"spec": {"containers": []}}), "spec.containers"),
-    "a template that is no object": Edit(of_trainer(template="busybox"), "trainer.template"),
     "no template": Edit(of_trainer(template=None), "trainer.template: required value"),
     "a restartPolicy that there is not": Edit(of_trainer(restartPolicy="Sometimes"), "restartPolicy: 'Sometimes'"),
-    "a completePolicy that there is not": Edit({"spec": {"completePolicy": "Most"}}, "completePolicy: 'Most'"),
-    "exit codes that there are not": Edit({"spec": {"restartingExitCode": "1,999"}}, "restartingExitCode: '1,999'"),
-    "suspend as a word": Edit({"spec": {"suspend": "no"}}, "spec.suspend: 'no'"),
     "a runPolicy that is a number": Edit({"spec": {"runPolicy": 5}}, "spec.runPolicy: 5"),
     "a gang larger than the job": Edit(
         {"spec": {"runPolicy": {"schedulingPolicy": {"minAvailable": 40}}}}, "minAvailable: 40: must be at most"
@@ -128,19 +117,8 @@ EDITS: dict[str, Edit] = {
     ),
     "another framework, whose roles it has not": Edit({"spec": {"frameworkType": "mpi"}}, "has the role launcher"),
     "roles that are a list": Edit({"spec": {"replicaSpecs": ["trainer"]}}, "spec.replicaSpecs", scales=False),
-    "a role less, and one that cannot be": Edit(
-        {"spec": {"replicaSpecs": {"ps": None, "trainer": {"replicas": -1}}}}, "trainer.replicas: -1", scales=False
-    ),
     "a TensorBoard with a typing error": Edit(
         annotation(TENSORBOARD, '{"logdir": "/logs"}'), "has the unknown key 'logdir'"
-    ),
-    "a git-sync that is no JSON": Edit(annotation(ANNOTATION_GIT_SYNC, "{"), "is not JSON"),
-    "a network mode that there is not": Edit(annotation(ANNOTATION_NETWORK_MODE, "hostt"), "'hostt': the mode is host"),
-    "two masters": Edit(
-        {"spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 2}}}},
-        "Master.replicas: 2: must be 1",
-        PYTORCH,
-        scales=False,
     ),
     "elastic bounds the wrong way round": Edit(
         {"spec": {"elasticPolicy": {"minReplicas": 3, "maxReplicas": 2}}},
@@ -148,20 +126,13 @@ EDITS: dict[str, Edit] = {
         PYTORCH,
         scales=False,
     ),
-    "a worker without containers": Edit(of_worker(template={"spec": {"containers": []}}), "spec.containers", PYTORCH),
     "a role that a PyTorchJob has not": Edit(
         {"spec": {"pytorchReplicaSpecs": {"Evaluator": {"template": {"spec": {"containers": [{"name": "a"}]}}}}}},
         "Evaluator: is no role of a PyTorchJob",
         PYTORCH,
     ),
-    "a max-instance below the trainers": Edit(
-        {"spec": {"trainer": {"max-instance": 1}}}, "max-instance: 1: must be at least", TRAININGJOBS
-    ),
     "an entrypoint that does not close": Edit(
         {"spec": {"trainer": {"entrypoint": "sh -c 'x"}}}, "trainer.entrypoint", TRAININGJOBS
-    ),
-    "a restart limit in words": Edit(
-        annotation("paddlepaddle.org/pserver-restart-limit", "few"), "must be a number", TRAININGJOBS
     ),
 }
 LIVES = ("succeeds", "fails", "waits", "times-out", "is-preempted", "scales", "expires")
@@ -304,7 +275,7 @@ def spoil(resource: GroupResource, live: Json, rng: random.Random) -> Json:
     raise AssertionError("no edit spoils it")
 
 
-@pytest.mark.parametrize("seed", [the_seed(), *(pytest.param(the_seed() + n, marks=pytest.mark.long) for n in (1, 2))])
+@pytest.mark.parametrize("seed", [the_seed(), *(pytest.param(the_seed() + n, marks=pytest.mark.long) for n in (1,))])
 @pytest.mark.parametrize("resource", EVERY_KIND)
 def test_whatever_is_spoilt_in_the_spec_of_a_job_that_runs(resource: GroupResource, seed: int) -> None:
     rng, w = random.Random(f"{resource} {seed}"), LooseWorld(resource)

@@ -316,6 +316,7 @@ def test_pods_are_those_that_its_own_operator_makes(sentence: str) -> None:
     w = World(kinds=made.kind).apply(manifest(made)).run()
     names = sorted(f"digits-{role.lower()}-{i}" for role, n in made.roles.items() for i in range(n))
     assert sorted(w.pods()) == names
+    assert w.services() == ([] if "ElasticDL" in sentence else names)
     for name, pod in w.pods().items():
         told = pod["metadata"]["labels"]
         want = labels_of(made, name)

@@ -1,4 +1,4 @@
-"""What users of KubeDL's kinds read, and the pods that they find. How their jobs end, restart and clean up is in
+"""What users of KubeDL's kinds read. Their pods are in test_guest_pods; how their jobs end, restart and clean up is in
 tests/peers.
 
 What KubeDL makes and writes is said in its source: `createNewPod` and `CreateNewService` of pkg/job_controller,
@@ -7,9 +7,7 @@ What KubeDL makes and writes is said in its source: `createNewPod` and `CreateNe
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -49,111 +47,7 @@ def test_what_its_users_read() -> None:
     assert (list(w.pods()), state(w)) == ([], "Suspended")
 
 
-PORTS = {TF: ("tfjob-port", 2222), PYTORCH: ("pytorchjob-port", 23456), XGB: ("xgboostjob-port", 9999)}
-PORTS |= {XDL: ("xdljob-port", 2222), MARS: ("mars-port", 11111), MPI: ("mpi-port", 2222)}
-M, W0, W1, P0, S0 = "digits-master-0", "digits-worker-0", "digits-worker-1", "digits-ps-0", "digits-scheduler-0"
-L = "digits-launcher-0"
-UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
-SVC = ".default.svc"
-RENDEZVOUS = {"MASTER_ADDR": M, "WORLD_SIZE": "3", **UNBUFFERED}
-MARS_CLUSTER = {"scheduler": [f"{S0}{SVC}:11111"], "worker": [f"{W0}{SVC}:11111", f"{W1}{SVC}:11111"]}
-
-
-@dataclass(frozen=True)
-class Made:
-    roles: tuple[str, str]
-    """The one of one replica, and its place; two workers beside it."""
-    env: dict[str, Json]
-    """Of each pod."""
-    master: str = ""
-    """The pod that has job-role=master."""
-
-
-MADE: dict[str, Made] = {
-    TF: Made(
-        ("PS", P0),
-        {
-            pod: {
-                "TF_CONFIG": {
-                    "cluster": {"ps": [f"{P0}{SVC}:2222"], "worker": [f"{W0}{SVC}:2222", f"{W1}{SVC}:2222"]},
-                    "task": {"type": task, "index": index},
-                    "environment": "cloud",
-                }
-            }
-            for pod, task, index in ((P0, "ps", 0), (W0, "worker", 0), (W1, "worker", 1))
-        },
-        master=W0,
-    ),
-    PYTORCH: Made(
-        ("Master", M),
-        {pod: RENDEZVOUS | {"RANK": str(i), "MASTER_PORT": "23456"} for i, pod in enumerate((M, W0, W1))},
-        master=M,
-    ),
-    XGB: Made(
-        ("Master", M),
-        {pod: RENDEZVOUS | {"RANK": str(i), "MASTER_PORT": "9999"} for i, pod in enumerate((M, W0, W1))},
-        master=M,
-    ),
-    XDL: Made(
-        ("PS", P0),
-        {
-            P0: {"TASK_NAME": "ps", "TASK_INDEX": "0"},
-            W0: {"TASK_NAME": "worker", "TASK_INDEX": "0"},
-            W1: {"TASK_NAME": "worker", "TASK_INDEX": "1"},
-        },
-    ),
-    MPI: Made(
-        ("Launcher", L),
-        {
-            L: {"OMPI_MCA_plm_rsh_agent": "/etc/mpi/kubexec.sh", "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile"},
-            W0: {},
-        },
-        master=L,
-    ),
-    MARS: Made(
-        ("Scheduler", S0),
-        {
-            S0: {
-                "MARS_TASK_DETAIL": {"cluster": MARS_CLUSTER, "task": {"type": "scheduler", "index": 0}},
-                "MARS_BIND_PORT": "11111",
-                "MARS_K8S_GROUP_LABELS": "job-name",
-                "MARS_CPU_USE_PROCESS_STAT": "1",
-                "MARS_MEM_USE_CGROUP_STAT": "1",
-            },
-            W1: {
-                "MARS_TASK_DETAIL": {
-                    "cluster": MARS_CLUSTER,
-                    "task": {"type": "worker", "index": 1, "resources": {"cpu_procs": 2, "phy_mem": 1024}},
-                },
-                "MARS_CPU_TOTAL": "2",
-                "MARS_MEMORY_TOTAL": str(1 << 30),
-                "MARS_PLASMA_DIRS": "/dev/shm",  # noqa: S108
-            },
-        },
-    ),
-}
-
-
-@pytest.mark.parametrize("kind", MADE)
-def test_pods_and_services_are_those_that_kubedl_makes(kind: str) -> None:
-    made = MADE[kind]
-    first, pod = made.roles
-    worker = role(2)
-    worker["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1500m", "memory": "1Gi"}}
-    w = world().apply(job(kind, {first: role(), "Worker": worker})).run()
-    w.until("it runs", lambda: state(w) == "Running")
-    assert (sorted(w.pods()), w.services()) == (sorted([pod, W0, W1]), sorted([pod, W0, W1]))
-    for name, told in w.pods().items():
-        labels = told["metadata"]["labels"]
-        _, type_, index = name.rsplit("-", 2)
-        want = {"group-name": "training.kubedl.io", "job-name": "digits", "replica-type": type_, "replica-index": index}
-        assert want.items() <= labels.items()
-        assert (labels.get("job-role") == "master") is (name == made.master)
-        ports = told["spec"]["containers"][0]["ports"]
-        assert [(port["name"], port["containerPort"]) for port in ports] == [PORTS[kind]]
-    for name, want_env in made.env.items():
-        found = environment(w, name)
-        assert {n: json.loads(v) if v[:1] == "{" else v for n, v in found.items()}.items() >= want_env.items()
+M, W0, W1, L = "digits-master-0", "digits-worker-0", "digits-worker-1", "digits-launcher-0"
 
 
 PAGE = [
@@ -208,12 +102,6 @@ def test_what_mpirun_finds_is_what_kubedl_gives_it(sentence: str) -> None:
     assert pod["containers"][0]["command"] == ["python3", "/etc/mpi/agent.py", "serve"]
     assert w.pods()[L]["spec"].get("serviceAccountName", "default") == "default", "it needs no rights"
     assert len(w.cluster.client.get("/api/v1/namespaces/default/secrets")["items"]) == 1
-
-
-def test_the_launcher_of_an_mpijob_is_made_when_its_workers_are_ready() -> None:
-    w = world().apply(job(MPI, {"Launcher": role(), "Worker": role(2, ready_seconds=30)})).run().advance(10)
-    assert sorted(w.pods()) == [W0, W1]
-    w.until("it runs", lambda: state(w) == "Running")
 
 
 def made_by_the_master(w: World, name: str, *, owned: bool) -> None:

@@ -56,12 +56,6 @@ def test_the_launcher_is_made_when_its_workers_are_ready(version: str) -> None:
     assert w.status()["replicaStatuses"]["Launcher"]["active"] == 1
 
 
-def test_at_startup_it_is_made_beside_them() -> None:
-    roles = {"Launcher": role(), "Worker": role(2, ready_seconds=30)}
-    w = world().apply(mpi(V2, roles, launcherCreationPolicy="AtStartup")).run().advance(10)
-    assert sorted(w.pods()) == [L, W0, W1]
-
-
 SSH: Json = {
     "K_MPI_JOB_ROLE": "launcher",
     "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
@@ -288,16 +282,6 @@ def test_a_launcher_alone_may_be_its_own_worker() -> None:
 def test_what_is_not_acted_on_is_told(made: Json, told: str) -> None:
     w = world().apply(made).run()
     assert told in w.condition("Created")["message"]
-
-
-def test_resumed_after_it_was_suspended() -> None:
-    w = world().apply(mpi(V2, {"Launcher": role(), "Worker": role(2)})).run()
-    w.until("it runs", lambda: state(w) == "Running")
-    w.patch_job("digits", {"spec": {"runPolicy": {"suspend": True}}}).run().advance(40)
-    assert (list(w.pods()), w.services(), state(w)) == ([], [], "Suspended")
-    w.patch_job("digits", {"spec": {"runPolicy": {"suspend": False}}}).run()
-    w.until("it runs again", lambda: state(w) == "Running")
-    assert (w.services(), len(secrets(w))) == (["digits"], 1)
 
 
 DEFAULTS: dict[str, tuple[Json, dict[str, object]]] = {

@@ -8,7 +8,7 @@ from typing import Any
 from tests.scenarios.world import CountingTransport, World, job, role
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
-from tjworker.priorities import CACHED_SECONDS, MOST_CACHED, PriorityClasses
+from tjworker.priorities import MOST_CACHED, PriorityClasses
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 REFUSED = (
@@ -47,14 +47,6 @@ def test_without_such_a_class_the_label_stands_alone() -> None:
     world = World().apply(job({"trainer": role(1)}, priority="urgent")).run()
     assert world.phase() == "Running"
     assert "priorityClassName" not in spec_of(world)
-
-
-def test_a_class_that_comes_later_holds_for_pods_that_are_made_later() -> None:
-    world = World().apply(job({"trainer": role(1, restartPolicy="OnFailure")}, priority="urgent")).run()
-    make_class(world, "urgent")
-    world.advance(CACHED_SECONDS + 1, step_seconds=10)
-    world.delete_pod("digits-trainer-0").run().advance(60)
-    assert (world.phase(), spec_of(world)["priorityClassName"]) == ("Running", "urgent")
 
 
 def test_the_templates_own_class_goes_before() -> None:

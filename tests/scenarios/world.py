@@ -309,11 +309,6 @@ class World:
         self.cluster.recover_node(name)
         return self
 
-    def delete_owner(self, resource: GroupResource, name: str) -> World:
-        """A ReplicaSet or batch Job, with its pods."""
-        self.cluster.client.delete(RESOURCES[resource].path("default", name), {"propagationPolicy": "Background"})
-        return self
-
     def now(self) -> float:
         return self.clock()
 

@@ -11,7 +11,6 @@ from tests.support.tiers import one_in
 RUNS = {
     "a worker dies at a request": (1, "ai-pod-autoscaled/29-after"),
     "Redis is read-only and the watcher waits for it": (9, "ai-pod-loses-pod/40-read-only"),
-    "Redis is full and the watcher waits for it": (9, "ai-pod-succeeds/33-full"),
     "many faults at random moments": (10, "100000"),
     "the API server asks for patience": (15, "ai-pod-autoscaled/storm-19"),
     "watchers come and go": (16, "ai-pod-autoscaled/0"),

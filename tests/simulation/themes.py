@@ -91,9 +91,3 @@ BESIDE = 2
 def theme_of(seed: int) -> Theme | None:
     number, rest = divmod(seed, EVERY)
     return None if rest else THEMES[number % len(THEMES)]
-
-
-def seeds_of(theme: Theme, first: int, count: int) -> range:
-    """Of so many seeds from the first on."""
-    begin = next(seed for seed in range(first, first + EVERY * len(THEMES)) if theme_of(seed) is theme)
-    return range(begin, first + count, EVERY * len(THEMES))

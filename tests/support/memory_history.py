@@ -28,11 +28,9 @@ class MemoryHistory:
         self._bounds = bounds
         self._kept: dict[tuple[str, str], _Kept] = {}
         self.away = False
-        self.puts = 0
 
     def put(self, entries: Sequence[Entry], now: float) -> Left:
         self._check()
-        self.puts += 1
         left_out = 0
         for entry in entries:
             kept = self._kept.setdefault((entry.namespace, entry.uid), _Kept(entry.keep_until))

@@ -2,7 +2,7 @@
 
 `tj up` and docker-compose.yml take their users from here; those of k8s/secrets.sh, which runs without Python, are
 compared with it by a test, and docs/redis.md shows it. That it is enough, and nothing else allowed, is measured on
-a real Redis (tests/integration/test_redis_users.py, test_deployment_compose.py).
+a real Redis (tests/integration/test_redis_users.py).
 
     REDIS_PASSWORD=... REDIS_TASKS_PASSWORD=... REDIS_PAGE_PASSWORD=... python -m tjworker.store.users
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import http.client
-import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +12,11 @@ from typing import Any
 
 import pytest
 import yaml
-from support.waiting import PATIENCE_SECONDS, free_port
+from support.waiting import PATIENCE_SECONDS
 
 from localcluster.client import ApiError
-from localcluster.http_client import Connection, HttpClient, from_kubeconfig
-from unit.kubelet.room import pod
+from localcluster.http_client import Connection, HttpClient
 from unit.test_main import Start, connect, start, starting, until
-from unit.world import PODS
 
 __all__ = ["start"]  # the fixture
 pytestmark = [pytest.mark.xdist_group("secure"), pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
@@ -67,44 +64,6 @@ def test_only_the_kubeconfig_opens_the_cluster(served: Path) -> None:
     assert code(Connection(f"http://{address}", user["token"])) != 200, "plain HTTP"
     port = address.rpartition(":")[2]
     assert code(Connection(f"https://localhost:{port}", user["token"], ca_data=trusted)) == 200
-
-
-def test_a_pod_cannot_be_made_without_the_token(served: Path) -> None:
-    client = connect(served)
-    _, cluster, _ = read(served)
-    trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
-    stranger = HttpClient(Connection(cluster["server"], ca_data=trusted))
-    for call in (
-        lambda: stranger.create(PODS, pod("p", {})),
-        lambda: stranger.watch(PODS, "0"),
-        lambda: stranger.get(f"{PODS}/p/log"),
-    ):
-        with pytest.raises(ApiError) as refused:
-            call()
-        assert (refused.value.code, refused.value.reason) == (401, "Unauthorized")
-    assert client.get(PODS)["items"] == []
-
-
-def test_a_restart_keeps_the_token_and_the_authority(start: Start, tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    port = free_port()
-    one = start(
-        "localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", first, "--agent", "fake", "--port", port
-    )
-    connect(first)
-    one.terminate()
-    assert one.wait(timeout=PATIENCE_SECONDS) == 0
-    start("localcluster", "--data-dir", tmp_path / "data", "--kubeconfig", second, "--agent", "fake", "--port", port)
-    until("the second has a kubeconfig", second.exists)
-    assert read(second) == read(first)
-    assert code(from_kubeconfig(first)) == 200, "a kubeconfig outlives a restart"
-
-
-def test_files_that_open_the_cluster_are_their_owners_alone(served: Path) -> None:
-    data = served.with_name("data")
-    assert stat.S_IMODE(served.stat().st_mode) == 0o600
-    assert stat.S_IMODE(data.stat().st_mode) == 0o700
-    assert stat.S_IMODE((data / "pki").stat().st_mode) == 0o700
 
 
 def test_the_advertised_host_is_what_the_kubeconfig_and_the_certificate_name(start: Start, tmp_path: Path) -> None:

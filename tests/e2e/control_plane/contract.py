@@ -1,6 +1,7 @@
 """`python -m tests.e2e.control_plane.contract ARGUMENTS`: pytest with the contract suites on both clusters. For the
 real one this starts a control plane and two nodes, played over the Kubernetes API; both are gone at the end. No
-operator: the suites are about the cluster. TJ_REAL_KUBERNETES chooses the version."""
+operator: the suites are about the cluster, and of tests/integration only what asks an API server is played.
+TJ_REAL_KUBERNETES chooses the version."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def main(arguments: list[str]) -> int:
                 sys.executable,
                 "-m",
                 "pytest",
-                *("-m", "long or not long"),
+                *("-m", "contract"),
                 *(arguments or ["-q", "localcluster/tests/contract", "tests/integration"]),
             ]
             return subprocess.run(command, env=env, check=False).returncode

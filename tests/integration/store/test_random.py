@@ -309,7 +309,7 @@ def test_random_calls_give_the_same_answers_in_memory_and_in_redis(redis_url: st
     run_state_machine_as_test(
         Both,
         settings=settings(
-            max_examples=drawn(20),
+            max_examples=drawn(12),
             stateful_step_count=40,
             deadline=None,
             print_blob=True,

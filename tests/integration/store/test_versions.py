@@ -12,7 +12,7 @@ from tests.integration.store.driver import A, Drive, raised
 from tests.integration.store.worlds import World
 from tjworker.api.resources import PODS
 
-PAIRS = [(9, 10), (99, 100), (999_999, 1_000_000), (2**31 - 1, 2**31), (10**15 - 1, 10**15)]
+PAIRS = [(9, 10), (2**31 - 1, 2**31), (10**15 - 1, 10**15)]
 
 
 def a_progress(d: Drive, *versions: int) -> int:

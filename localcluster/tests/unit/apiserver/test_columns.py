@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from localcluster.apiserver import crds
 from localcluster.apiserver.jsonpath import PathError, compile_path, show
 from localcluster.apiserver.tables.durations import human, since
 from localcluster.apiserver.tables.pods import POD
@@ -235,16 +234,6 @@ def test_what_a_path_finds(path: str) -> None:
 def test_a_path_that_cannot_be_read_is_no_empty_column(path: str) -> None:
     with pytest.raises(PathError, match="cannot be read from"):
         compile_path(path)
-
-
-def test_a_definition_whose_column_cannot_be_read_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    names = {"plural": "things", "singular": "thing", "kind": "Thing"}
-    columns = [{"name": n, "type": "string", "jsonPath": p} for n, p in (("A", ".a"), ("B", ".b["), ("C", ".c"))]
-    version = {"name": "v1", "served": True, "storage": True, "additionalPrinterColumns": columns}
-    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
-    ((_, custom),) = crds.served({"metadata": {"name": "things.example.com"}, "spec": spec})
-    assert [column["name"] for column in custom.columns] == ["A"]
-    assert "CRD things.example.com, version v1: no column from B on: .b[ cannot be read from '['" in caplog.text
 
 
 def test_how_a_value_is_shown() -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-
 import orjson
 import pytest
 
 from localcluster.wire import Request, Response
-from unit.apiserver.world import CONFIGS, DEFINITION, PODS, World, config, pod
+from unit.apiserver.world import CONFIGS, PODS, World, config, pod
 
 
 def test_a_token_that_is_too_old_comes_with_one_that_goes_on() -> None:
@@ -90,20 +88,3 @@ def test_memory_of_the_past_is_bounded_without_anybody_calling_tick(monkeypatch:
         world.json("POST", CONFIGS, config(f"c{index}"))
     assert len(world.api.store.since("configmaps", world.api.store.compacted)) <= 10
     assert len(world.json("GET", CONFIGS)["items"]) == 40
-
-
-def test_groups_of_definitions_are_listed_by_name_whichever_came_first() -> None:
-    """As kube-apiserver lists them: kubectl takes a name that two groups have from the first one."""
-    world = World()
-    for group in ("training.kubedl.io", "kubeflow.org"):
-        made = copy.deepcopy(DEFINITION)
-        made["metadata"]["name"] = f"rockets.{group}"
-        made["spec"]["group"] = group
-        world.json("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", made)
-    world.advance(1)
-    names = [group["name"] for group in world.json("GET", "/apis")["groups"]]
-    assert names[-2:] == ["kubeflow.org", "training.kubedl.io"]
-    offer = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}
-    answer = world.api.handle(Request("GET", "/apis", {}, b"", offer))
-    assert isinstance(answer, Response)
-    assert [item["metadata"]["name"] for item in orjson.loads(answer.body)["items"]] == names

@@ -11,7 +11,6 @@ from itertools import product
 import pytest
 
 from localcluster.apiserver.errors import StatusError
-from localcluster.apiserver.quantity import BadQuantity, canonical, parse
 from localcluster.apiserver.selectors import field_selector, field_value, label_selector, parse_fields
 from localcluster.objects import amount_of, matches, with_condition
 from localcluster.resources import Resource
@@ -45,19 +44,6 @@ def chosen(text: str) -> list[bool]:
 @pytest.mark.parametrize("text", REQUIREMENTS)
 def test_each_requirement(text: str) -> None:
     assert chosen(text) == REQUIREMENTS[text]
-
-
-def test_requirements_hold_together() -> None:
-    for one, other in product(REQUIREMENTS, repeat=2):
-        want = [a and b for a, b in zip(REQUIREMENTS[one], REQUIREMENTS[other], strict=True)]
-        assert chosen(f"{one},{other}") == want, (one, other)
-
-
-def test_an_empty_selector_chooses_all_also_what_has_no_labels() -> None:
-    assert label_selector("") is None
-    test = label_selector("!env")
-    assert test is not None
-    assert test({"metadata": {}})
 
 
 @pytest.mark.parametrize("text", ["env=a b", "env in prod", "=prod", "env===x", ",env", "env>many", "-env", "a/b/c=d"])
@@ -122,21 +108,6 @@ def test_each_field(text: str) -> None:
     assert "".join(name for name, one in OBJECTS.items() if test(one)) == FIELDS[text]
 
 
-def test_an_empty_field_selector_chooses_all() -> None:
-    assert field_selector(parse_fields("", PODS)) is None
-
-
-@pytest.mark.parametrize("text", ["spec.restartPolicy=Never", "metadata.name", "metadata.labels.a=b"])
-def test_a_field_that_nothing_is_selected_by_is_a_bad_request(text: str) -> None:
-    with pytest.raises(StatusError) as caught:
-        parse_fields(text, PODS)
-    assert (caught.value.code, caught.value.reason) == (400, "BadRequest")
-
-
-def test_a_comma_in_a_value_can_be_escaped() -> None:
-    assert parse_fields(r"metadata.name=a\,b", PODS) == [("metadata.name", True, "a,b")]
-
-
 EVENT = {"involvedObject": {"kind": "Pod", "name": "a"}, "source": {"component": "kubelet"}, "reportingComponent": "r"}
 
 
@@ -146,43 +117,6 @@ EVENT = {"involvedObject": {"kind": "Pod", "name": "a"}, "source": {"component":
 )
 def test_a_field_of_an_event_by_either_of_its_names(path: str, want: str) -> None:
     assert field_value(EVENT, path) == want
-
-
-# -- quantities ------------------------------------------------------------------------------------
-CANONICAL = {
-    "1": "1",
-    "1000m": "1",
-    "1500m": "1500m",
-    "0.5": "500m",
-    "1.5": "1500m",
-    "1000": "1k",
-    "1024": "1024",
-    "1Ki": "1Ki",
-    "1024Ki": "1Mi",
-    "1536Mi": "1536Mi",
-    "1.5Gi": "1536Mi",
-    "2Gi": "2Gi",
-    "1e3": "1e3",
-    "1000000": "1M",
-    "0": "0",
-    "0m": "0",
-    "-1": "-1",
-    "100n": "100n",
-    "0.1n": "1n",
-}
-
-
-@pytest.mark.parametrize("text", CANONICAL)
-def test_a_quantity_is_kept_in_its_canonical_form_which_means_the_same(text: str) -> None:
-    assert canonical(text) == CANONICAL[text]
-    assert canonical(CANONICAL[text]) == CANONICAL[text]
-    assert parse(CANONICAL[text]) == parse(text) or text == "0.1n"
-
-
-@pytest.mark.parametrize("text", ["", "x", "1x", "1 Gi", "1.2.3", "1gi", "1MI", "--1", "1e", "Gi"])
-def test_what_is_no_quantity(text: str) -> None:
-    with pytest.raises(BadQuantity):
-        canonical(text)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ https://kubernetes.io/docs/concepts/services-networking/endpoint-slices/
 from __future__ import annotations
 
 import random
-from itertools import product
 
 import pytest
 
@@ -76,49 +75,6 @@ def test_what_is_left_of_a_family(seed: int) -> None:
             policy, name = rng.choice(POLICIES), rng.choice(sorted(family.owners))
             family.delete(name, policy)
             assert family.found() == family.owners, f"seed {seed}: after {policy} of {name}"
-
-
-@pytest.mark.parametrize(("policy", "blocks", "held"), list(product(POLICIES, (True, False), (True, False))))
-def test_whether_an_owner_waits_for_a_child_that_somebody_holds(policy: str, blocks: bool, held: bool) -> None:
-    """In the foreground it does, for who blocks it; otherwise it goes first."""
-    cluster = LocalCluster(nodes=0)
-    owner = cluster.client.create(CONFIGS, {"metadata": {"name": "owner"}})
-    ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-    meta: Json = {"name": "child", "ownerReferences": [{**ref, "blockOwnerDeletion": blocks}]}
-    cluster.client.create(CONFIGS, {"metadata": {**meta, "finalizers": ["example.com/hold"]} if held else meta})
-    cluster.run_until_idle()
-    cluster.client.delete(f"{CONFIGS}/owner", {"propagationPolicy": policy})
-    cluster.advance(5)
-    names = {
-        i["metadata"]["name"]: i["metadata"]
-        for i in cluster.client.get(CONFIGS)["items"]
-        if i["metadata"]["name"] in ("owner", "child")
-    }
-    assert ("owner" in names) is (policy == "Foreground" and blocks and held)
-    assert ("child" in names) is (policy == "Orphan" or held)
-    if "child" in names:
-        assert ("deletionTimestamp" in names["child"]) is (policy != "Orphan")
-        assert bool(names["child"].get("ownerReferences")) is (policy != "Orphan")
-
-
-@pytest.mark.parametrize("what", ["uid", "name", "kind", "namespace"])
-def test_an_owner_that_is_another_object_is_none(what: str) -> None:
-    cluster = LocalCluster(nodes=0)
-    cluster.client.create("/api/v1/namespaces", {"metadata": {"name": "other"}})
-    where = "/api/v1/namespaces/other/configmaps" if what == "namespace" else CONFIGS
-    owner = cluster.client.create(where, {"metadata": {"name": "owner"}})
-    ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
-    wrong = {
-        "uid": {"uid": "another"},
-        "name": {"uid": "another", "name": "nobody"},
-        "kind": {"uid": "x", "kind": "Secret"},
-    }
-    ref.update(wrong.get(what, {}))
-    cluster.client.create(CONFIGS, {"metadata": {"name": "child", "ownerReferences": [ref]}})
-    cluster.client.create(CONFIGS, {"metadata": {"name": "free"}})
-    cluster.advance(5)
-    left = {i["metadata"]["name"] for i in cluster.client.get(CONFIGS)["items"]} & {"child", "free"}
-    assert left == {"free"}
 
 
 def test_an_owner_of_a_kind_that_is_not_served_keeps_its_children() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.controllers.job_status import format_indexes, parse_indexes
 from localcluster.wire import Json
-from unit.world import JOBS, PODS, conditions, fake, get, job, phases, pods
+from unit.world import JOBS, PODS, conditions, fake, job, phases, pods
 
 Step = Callable[[LocalCluster], object]
 
@@ -74,20 +73,6 @@ CASES: dict[str, Case] = {
         steps=[wait(12.5), wait(15)],
         want_phases=["Failed", "Failed"],
         want_counts={"failed": 2},
-    ),
-    "A deleted pod counts as failed, and with backoffLimit 0 it ends the job": Case(
-        job=job("j", parallelism=2, backoffLimit=0),
-        steps=[delete_first_pod, wait(2)],
-        want_phases=[],
-        want_counts={"failed": 2},
-        want_conditions={"FailureTarget": "True/BackoffLimitExceeded", "Failed": "True/BackoffLimitExceeded"},
-    ),
-    "Suspending takes the pods away and counts no failure; resuming brings new ones at once": Case(
-        job=job("j", parallelism=2),
-        steps=[patch(suspend=True), patch(suspend=False), wait(2)],
-        want_phases=["Running"] * 2,
-        want_counts={"active": 2, "ready": 2},
-        want_conditions={"Suspended": "False/JobResumed"},
     ),
     "OnFailure: restarts of the container count against the limit": Case(
         job=job("j", annotations=fake(run_seconds=1, exit_code=1), restart="OnFailure", backoffLimit=1),
@@ -152,16 +137,6 @@ def test_life_of_a_job(name: str) -> None:
     assert status.get("uncountedTerminatedPods", {}) == {}
 
 
-def test_a_finished_job_goes_after_its_ttl_and_takes_its_pods_with_it() -> None:
-    cluster = LocalCluster()
-    cluster.client.create(JOBS, job("j", annotations=fake(run_seconds=5), ttlSecondsAfterFinished=60))
-    cluster.advance(64)
-    assert get(cluster, f"{JOBS}/j") is not None
-    cluster.advance(3)
-    assert get(cluster, f"{JOBS}/j") is None
-    assert pods(cluster) == []
-
-
 def test_a_job_at_rest_is_written_no_more() -> None:
     cluster = LocalCluster()
     cluster.client.create(JOBS, job("j", parallelism=3))
@@ -169,11 +144,3 @@ def test_a_job_at_rest_is_written_no_more() -> None:
     before = cluster.client.get(f"{JOBS}/j")["metadata"]["resourceVersion"]
     cluster.advance(120)
     assert cluster.client.get(f"{JOBS}/j")["metadata"]["resourceVersion"] == before
-
-
-@pytest.mark.parametrize(
-    ("indexes", "text"), [(set(), ""), ({3}, "3"), ({0, 1}, "0,1"), ({0, 1, 2, 5, 7, 8}, "0-2,5,7,8")]
-)
-def test_completed_indexes_are_written_as_kubernetes_writes_them(indexes: set[int], text: str) -> None:
-    assert format_indexes(indexes) == text
-    assert parse_indexes(text) == indexes

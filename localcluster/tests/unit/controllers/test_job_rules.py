@@ -5,7 +5,6 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 import pytest
@@ -16,13 +15,11 @@ from localcluster.controllers.job_status import (
     Backoff,
     counts_as_failed,
     finished_seconds,
-    is_finished,
     past_backoff_on_failure,
-    set_condition,
 )
 from localcluster.objects import timestamp
 from localcluster.wire import Json
-from unit.world import JOBS, PODS, conditions, fake, job, phases, pods
+from unit.world import JOBS, conditions, fake, job, phases
 
 NOON = 1_767_268_800.0
 
@@ -74,13 +71,6 @@ def test_when_a_pod_has_ended(sentence: str) -> None:
 
 
 # -- the growing delay -----------------------------------------------------------------------------
-@pytest.mark.parametrize(("failures", "want"), [(0, 0), (1, 10), (2, 20), (3, 40), (6, 320), (7, 600), (99, 600)])
-def test_the_delay_doubles_from_ten_seconds_to_ten_minutes(failures: int, want: float) -> None:
-    backoff = Backoff(failures, NOON)
-    assert backoff.remaining_seconds(NOON) == want
-    assert backoff.remaining_seconds(NOON + want) == 0
-    if want:
-        assert backoff.remaining_seconds(NOON + want - 1) == 1
 
 
 def failed(*seconds: float) -> list[Json]:
@@ -129,33 +119,6 @@ def test_restarts_in_place_use_up_the_limit(limit: int | None, restarts: int, wa
     assert not past_backoff_on_failure({"spec": never}, pods)
 
 
-@pytest.mark.parametrize(
-    ("kind", "status", "want"),
-    [
-        ("Complete", "True", True),
-        ("Failed", "True", True),
-        ("Complete", "False", False),
-        ("Suspended", "True", False),
-        ("FailureTarget", "True", False),
-        ("SuccessCriteriaMet", "True", False),
-    ],
-)
-def test_which_conditions_are_an_end(kind: str, status: str, want: bool) -> None:
-    other = {"type": "Suspended", "status": "False"}
-    assert is_finished({"status": {"conditions": [other, {"type": kind, "status": status}]}}) is want
-
-
-def test_a_conditions_time_moves_with_its_status_alone() -> None:
-    told: list[Json] = []
-    assert not set_condition(told, "Suspended", "False", "JobResumed", "", at(0)), "none that would be False is added"
-    steps = [("True", "a", at(1)), ("True", "b", at(2)), ("True", "b", at(3)), ("False", "c", at(4))]
-    found = [
-        (set_condition(told, "Suspended", status, reason, "", when), told[0]["lastTransitionTime"])
-        for status, reason, when in steps
-    ]
-    assert found == [(True, at(1)), (True, at(1)), (False, at(1)), (True, at(4))]
-
-
 # -- whole lives -----------------------------------------------------------------------------------
 def played(seconds: float, **spec: Any) -> tuple[LocalCluster, Json]:
     cluster = LocalCluster(nodes=2)
@@ -165,43 +128,6 @@ def played(seconds: float, **spec: Any) -> tuple[LocalCluster, Json]:
     cluster.advance(seconds)
     told: Json = cluster.client.get(f"{JOBS}/j")
     return cluster, told
-
-
-@pytest.mark.parametrize(("parallelism", "completions"), list(product((0, 1, 2, 5), (None, 1, 3))))
-def test_so_many_run_at_once_and_no_more_than_are_asked_for(parallelism: int, completions: int | None) -> None:
-    spec = {"completions": completions} if completions is not None else {}
-    fakes = {"run_seconds": 4}
-    cluster, told = played(2, parallelism=parallelism, fakes=fakes, **spec)
-    want = parallelism if completions is None else min(parallelism, completions)
-    assert (phases(cluster), told["status"].get("active", 0)) == (["Running"] * want, want)
-    cluster.advance(60)
-    over = cluster.client.get(f"{JOBS}/j")
-    succeeded = 0 if not parallelism else want if completions is None else completions
-    assert over["status"].get("succeeded", 0) == succeeded
-    assert ("Complete" in conditions(over)) is bool(parallelism)
-    assert len(phases(cluster)) == succeeded
-
-
-@pytest.mark.parametrize("limit", [0, 1, 2])
-def test_a_job_has_failed_once_more_pods_have_than_its_limit(limit: int) -> None:
-    cluster, told = played(0, backoffLimit=limit, fakes={"run_seconds": 1, "exit_code": 3})
-    for failures in range(limit + 1):
-        cluster.advance(2.5 if not failures else 10 * 2 ** (failures - 1) + 2.5)
-        told = cluster.client.get(f"{JOBS}/j")
-        assert told["status"].get("failed", 0) == failures + 1
-        assert ("Failed" in conditions(told)) is (failures == limit)
-    cluster.advance(700)
-    assert phases(cluster) == ["Failed"] * (limit + 1)
-    assert "completionTime" not in told["status"]
-
-
-def test_a_deadline_ends_the_job_with_its_pods_and_counts_from_its_start() -> None:
-    cluster, told = played(9, activeDeadlineSeconds=10, parallelism=2, fakes={})
-    assert (phases(cluster), conditions(told)) == (["Running"] * 2, {})
-    cluster.advance(3)
-    told = cluster.client.get(f"{JOBS}/j")
-    assert conditions(told) == {"FailureTarget": "True/DeadlineExceeded", "Failed": "True/DeadlineExceeded"}
-    assert (phases(cluster), told["status"].get("active", 0), told["status"]["failed"]) == ([], 0, 2)
 
 
 def test_a_suspension_stops_the_deadline_which_begins_anew_when_it_is_resumed() -> None:
@@ -215,34 +141,3 @@ def test_a_suspension_stops_the_deadline_which_begins_anew_when_it_is_resumed() 
     assert phases(cluster) == ["Running"]
     cluster.advance(3)
     assert conditions(cluster.client.get(f"{JOBS}/j"))["Failed"] == "True/DeadlineExceeded"
-
-
-def test_a_job_that_is_made_suspended_begins_when_it_is_resumed() -> None:
-    cluster, told = played(30, suspend=True, fakes={"run_seconds": 5})
-    assert (phases(cluster), conditions(told)) == ([], {"Suspended": "True/JobSuspended"})
-    assert "startTime" not in told["status"]
-    cluster.client.patch(f"{JOBS}/j", {"spec": {"suspend": False}})
-    cluster.advance(10)
-    told = cluster.client.get(f"{JOBS}/j")
-    assert (told["status"]["succeeded"], conditions(told)["Suspended"]) == (1, "False/JobResumed")
-
-
-@pytest.mark.parametrize(("more", "want"), [(3, 3), (1, 1), (0, 0)])
-def test_the_number_at_once_can_be_changed(more: int, want: int) -> None:
-    cluster, _ = played(3, parallelism=2, fakes={})
-    cluster.client.patch(f"{JOBS}/j", {"spec": {"parallelism": more}})
-    cluster.advance(5)
-    told = cluster.client.get(f"{JOBS}/j")
-    assert (phases(cluster), told["status"].get("failed", 0)) == (["Running"] * want, 0)
-
-
-@pytest.mark.parametrize("completions", [None, 5])
-def test_after_the_first_success_a_job_without_completions_makes_no_pod_more(completions: int | None) -> None:
-    """'When any Pod from the Job terminates with success, no new Pods are created.'"""
-    spec = {} if completions is None else {"completions": completions}
-    cluster, _ = played(1, parallelism=2, fakes={}, **spec)
-    first = f"{PODS}/{pods(cluster)[0]['metadata']['name']}"
-    cluster.client.patch(f"{first}/status", {"status": {"phase": "Succeeded"}})
-    cluster.advance(5)
-    assert phases(cluster) == ["Running"] * (1 if completions is None else 2) + ["Succeeded"]
-    assert "Complete" not in conditions(cluster.client.get(f"{JOBS}/j"))

@@ -12,9 +12,9 @@ import pytest
 
 from localcluster.cluster import LocalCluster
 from localcluster.controllers.nodelifecycle import eviction_due
-from localcluster.objects import condition, timestamp
+from localcluster.objects import timestamp
 from localcluster.wire import Json
-from unit.world import JOBS, PODS, SETS, conditions, fake, get, job, phases, pod, pods, replica_set
+from unit.world import PODS, SETS, fake, get, pod, replica_set
 
 NODE = "/api/v1/nodes/node-0"
 READY = {"True": set(), "False": {"not-ready"}, "Unknown": {"unreachable"}}
@@ -96,45 +96,6 @@ def test_when_taints_evict(sentence: str) -> None:
     assert (None if due is None else due - ZERO) == want
 
 
-@pytest.mark.parametrize("effect", ["NoSchedule", "PreferNoSchedule", "NoExecute"])
-def test_only_one_effect_evicts_who_runs(effect: str) -> None:
-    cluster = LocalCluster(nodes=1)
-    cluster.client.create(PODS, pod("a"))
-    cluster.run_until_idle()
-    cluster.client.patch(NODE, {"spec": {"taints": [{"key": OWN, "effect": effect}]}})
-    cluster.advance(60)
-    assert phases(cluster) == ([] if effect == "NoExecute" else ["Running"])
-
-
-@pytest.mark.parametrize("seconds", [39, 41])
-def test_a_heartbeat_in_time_keeps_a_node(seconds: int) -> None:
-    """40 s from the last one, of which the first few belong to the kubelet's own period of ten."""
-    cluster = LocalCluster(nodes=1)
-    cluster.run_until_idle()
-    lease = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-0"
-    cluster.fail_node("node-0")
-    for _ in range(4):
-        told = timestamp(cluster.clock()).replace("Z", ".000000Z")
-        cluster.client.patch(lease, {"spec": {"renewTime": told}})
-        cluster.run_until_idle()
-        cluster.advance(seconds)
-        status = (condition(cluster.client.get(NODE), "Ready") or {})["status"]
-        assert status == ("True" if seconds < 40 else "Unknown")
-
-
-def test_what_is_not_known_any_more_says_since_when_and_why() -> None:
-    cluster = LocalCluster(nodes=1)
-    cluster.run_until_idle()
-    before = {c["type"] for c in cluster.client.get(NODE)["status"]["conditions"]}
-    cluster.fail_node("node-0")
-    cluster.advance(60)
-    told = {c["type"]: c for c in cluster.client.get(NODE)["status"]["conditions"]}
-    for kind in ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"):
-        assert told[kind]["status"] == "Unknown"
-        reason = "NodeStatusUnknown" if kind in before else "NodeStatusNeverUpdated"
-        assert told[kind]["reason"] == reason
-
-
 # -- pods that nobody will end ---------------------------------------------------------------------
 OUT = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute", "value": "nodeshutdown"}
 
@@ -159,34 +120,6 @@ def test_a_node_out_of_service_lets_its_deleted_pods_go(out: bool, silent: bool,
     assert (get(cluster, f"{PODS}/a") is None) is (out and silent and deleted)
 
 
-def test_a_deleted_pod_that_never_got_a_node_goes() -> None:
-    cluster = LocalCluster(nodes=0)
-    cluster.client.create(PODS, pod("a"))
-    cluster.client.create(PODS, pod("b"))
-    cluster.client.delete(f"{PODS}/a")
-    cluster.advance(5)
-    assert [p["metadata"]["name"] for p in pods(cluster)] == ["b"]
-
-
-@pytest.mark.parametrize("ended", [False, True])
-def test_a_pod_whose_node_is_gone_has_failed_unless_it_had_ended(ended: bool) -> None:
-    cluster = LocalCluster(nodes=1)
-    held = pod("a", annotations=fake(run_seconds=1) if ended else {})
-    held["metadata"]["finalizers"] = ["example.com/look"]
-    cluster.client.create(PODS, held)
-    cluster.advance(5)
-    cluster.client.delete(NODE)
-    cluster.fail_node("node-0", "gone")
-    cluster.advance(60)
-    told = cluster.client.get(f"{PODS}/a")
-    assert "deletionTimestamp" in told["metadata"]
-    want = None if ended else "True/DeletionByPodGC"
-    assert (told["status"]["phase"], conditions(told).get("DisruptionTarget")) == (
-        "Succeeded" if ended else "Failed",
-        want,
-    )
-
-
 # -- ReplicaSets and the TTL of Jobs ---------------------------------------------------------------
 @pytest.mark.parametrize(("seconds", "want"), [(9, 0), (11, 2)])
 def test_a_pod_is_available_once_it_has_been_ready_for_long_enough(seconds: float, want: int) -> None:
@@ -198,46 +131,3 @@ def test_a_pod_is_available_once_it_has_been_ready_for_long_enough(seconds: floa
     cluster.advance(seconds)
     status = cluster.client.get(f"{SETS}/web")["status"]
     assert (status["readyReplicas"], status.get("availableReplicas", 0), status["replicas"]) == (2, want, 2)
-
-
-def test_each_pod_is_available_in_its_own_time() -> None:
-    cluster = LocalCluster(nodes=1)
-    body = replica_set("web", 1)
-    body["spec"]["minReadySeconds"] = 10
-    cluster.client.create(SETS, body)
-    cluster.run_until_idle()
-    found = []
-    for seconds, replicas in ((5, 2), (6, 2), (5, 2)):
-        cluster.advance(seconds)
-        found.append(cluster.client.get(f"{SETS}/web")["status"].get("availableReplicas", 0))
-        cluster.client.patch(f"{SETS}/web", {"spec": {"replicas": replicas}})
-        cluster.run_until_idle()
-    assert found == [0, 1, 2]
-
-
-@pytest.mark.parametrize("replicas", [0, 1, 2, 3, 4])
-def test_a_set_has_as_many_pods_as_it_says_whatever_it_had(replicas: int) -> None:
-    cluster = LocalCluster(nodes=1)
-    cluster.client.create(SETS, replica_set("web", 2))
-    cluster.run_until_idle()
-    before = {p["metadata"]["name"] for p in pods(cluster)}
-    cluster.client.patch(f"{SETS}/web", {"spec": {"replicas": replicas}})
-    cluster.run_until_idle()
-    cluster.advance(2)
-    now = {p["metadata"]["name"] for p in pods(cluster)}
-    assert len(now) == replicas
-    assert len(now & before) == min(2, replicas), "who stays is not made anew"
-    assert cluster.client.get(f"{SETS}/web")["status"]["replicas"] == replicas
-
-
-@pytest.mark.parametrize("exit_code", [0, 3])
-@pytest.mark.parametrize("ttl_seconds", [0, 20])
-def test_a_jobs_ttl_counts_from_its_end_whichever(ttl_seconds: int, exit_code: int) -> None:
-    cluster = LocalCluster(nodes=1)
-    annotations = fake(run_seconds=10, exit_code=exit_code)
-    cluster.client.create(JOBS, job("j", annotations=annotations, backoffLimit=0, ttlSecondsAfterFinished=ttl_seconds))
-    cluster.run_until_idle()
-    cluster.advance(9 if not ttl_seconds else 28)
-    assert get(cluster, f"{JOBS}/j") is not None
-    cluster.advance(6)
-    assert get(cluster, f"{JOBS}/j") is None

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.controllers.nodelifecycle import eviction_due
 from localcluster.objects import condition
 from localcluster.wire import Json
 from unit.world import PODS, SETS, conditions, get, phases, pod, pods, replica_set
@@ -112,39 +109,6 @@ def test_a_force_deleted_pod_leaves_a_silent_node_at_once() -> None:
     assert phases(cluster) == []
 
 
-@dataclass(frozen=True)
-class Due:
-    tolerations: list[Json] = field(default_factory=list)
-    taint: str = "node.kubernetes.io/unreachable"
-    want_seconds: float | None = 300
-
-
-DUES: dict[str, Due] = {
-    "A pod that says nothing of it is evicted after 300 seconds": Due(),
-    "A toleration with seconds decides": Due(
-        [{"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 7}], want_seconds=7
-    ),
-    "The shortest of several decides": Due(
-        [
-            {"operator": "Exists", "tolerationSeconds": 7},
-            {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "tolerationSeconds": 3},
-        ],
-        want_seconds=3,
-    ),
-    "A toleration without seconds keeps the pod for ever": Due([{"operator": "Exists"}], want_seconds=None),
-    "A taint of one's own evicts at once": Due(taint="maintenance", want_seconds=0),
-}
-
-
-@pytest.mark.parametrize("name", DUES)
-def test_when_a_taint_evicts(name: str) -> None:
-    case = DUES[name]
-    taint = {"key": case.taint, "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
-    now = 1767225600.0
-    due = eviction_due({"spec": {"tolerations": case.tolerations}}, [taint], now)
-    assert (None if due is None else due - now) == case.want_seconds
-
-
 MAINTENANCE = {"key": "maintenance", "effect": "NoExecute"}
 REPAIR = {"key": "repair", "effect": "NoExecute"}
 NO_MORE_PODS = {"key": "maintenance", "effect": "NoSchedule"}
@@ -178,37 +142,3 @@ def test_since_when_the_seconds_of_a_toleration_count(sentence: str) -> None:
     assert phases(cluster) == ["Running"]
     cluster.advance(2)
     assert phases(cluster) in ([], ["-Running"])
-
-
-def test_endpoints_follow_the_ready_pods_of_a_service() -> None:
-    cluster = LocalCluster(nodes=1, endpoints=True)
-    service = {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": "web"},
-        "spec": {
-            "clusterIP": "None",
-            "selector": {"app": "web"},
-            "ports": [{"name": "http", "port": 80, "targetPort": 8080}],
-        },
-    }
-    cluster.client.create("/api/v1/namespaces/default/services", service)
-    cluster.client.create(SETS, replica_set("web", 2))
-    cluster.run_until_idle()
-
-    def addresses() -> list[tuple[str, bool]]:
-        [only] = cluster.client.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")["items"]
-        return sorted((e["addresses"][0], e["conditions"]["ready"]) for e in only["endpoints"])
-
-    ips = sorted(p["status"]["podIP"] for p in pods(cluster))
-    assert addresses() == [(ip, True) for ip in ips]
-    first = next(p for p in pods(cluster) if p["status"]["podIP"] == ips[0])
-    cluster.kubelet.set_ready("default", first["metadata"]["name"], False)
-    cluster.run_until_idle()
-    assert addresses() == [(ips[0], False), (ips[1], True)]
-    [old] = cluster.client.get("/api/v1/namespaces/default/endpoints/web")["subsets"]
-    assert ([a["ip"] for a in old["addresses"]], [a["ip"] for a in old["notReadyAddresses"]]) == ([ips[1]], [ips[0]])
-    cluster.client.delete("/api/v1/namespaces/default/services/web")
-    cluster.run_until_idle()
-    assert cluster.client.get("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices")["items"] == []
-    assert get(cluster, "/api/v1/namespaces/default/endpoints/web") is None

@@ -10,7 +10,7 @@ import base64
 
 import pytest
 
-from localcluster.kubelet.env import ConfigError, PodFacts, command_of, environment, expand
+from localcluster.kubelet.env import ConfigError, PodFacts, environment, expand
 from localcluster.wire import Json
 
 EXPANSIONS = {
@@ -172,10 +172,3 @@ def test_a_later_object_wins_over_an_earlier_one() -> None:
     assert found({"envFrom": [{"configMapRef": {"name": "c"}}, {"secretRef": {"name": "s"}}]})["k"] == "of the secret"
     with pytest.raises(ConfigError, match='secret "no" not found'):
         found({"envFrom": [{"secretRef": {"name": "no"}}]})
-
-
-def test_arguments_follow_the_command_and_are_expanded() -> None:
-    container = {"name": "c", "command": ["run", "$(A)"], "args": ["--x=$(A)", "$$(A)"]}
-    assert command_of(container, {"A": "1"}) == ["run", "1", "--x=1", "$(A)"]
-    with pytest.raises(ConfigError, match="container c has no command"):
-        command_of({"name": "c", "args": ["x"]}, {})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 from localcluster.cluster import LocalCluster
 from localcluster.kubelet.fake import FakeKubelet
 from localcluster.kubelet.node import NodeConfig
-from localcluster.kubelet.play import Play, play_of
+from localcluster.kubelet.play import play_of
 from localcluster.wire import Json
 from unit.world import PODS, conditions, fake, phases, pod, pods
 
@@ -133,16 +132,6 @@ def test_attempts_of_a_jobs_pods_are_counted_by_the_job_whoever_names_them() -> 
     assert cluster.client.get(f"{PODS}/train-0-1")["status"]["phase"] == "Succeeded"
 
 
-def test_a_hook_decides_before_the_annotations() -> None:
-    cluster = LocalCluster(
-        script=lambda told, attempt: Play(run_seconds=1, exit_code=9) if told["metadata"]["name"] == "a" else None
-    )
-    cluster.client.create(PODS, pod("a"))
-    cluster.client.create(PODS, pod("b"))
-    cluster.advance(2)
-    assert {p["metadata"]["name"]: p["status"]["phase"] for p in pods(cluster)} == {"a": "Failed", "b": "Running"}
-
-
 def test_a_running_pod_can_be_ended_and_made_unready() -> None:
     cluster = LocalCluster()
     cluster.client.create(PODS, pod("a"))
@@ -235,26 +224,3 @@ def test_a_restarted_kubelet_goes_on_with_what_runs() -> None:
 def test_a_number_that_is_none_is_named() -> None:
     with pytest.raises(ValueError, match=r"fake.localcluster/run-seconds='soon' of pod p"):
         play_of(pod("p", annotations=fake(run_seconds="soon")), 1)
-
-
-def test_the_same_seed_gives_the_same_world() -> None:
-    def world() -> list[Json]:
-        cluster = LocalCluster(seed=7, nodes=3)
-        for number in range(10):
-            cluster.client.create(PODS, pod(f"p{number}", annotations=fake(run_seconds=number)))
-        cluster.advance(5)
-        return pods(cluster)
-
-    assert world() == world()
-
-
-@pytest.mark.long
-def test_a_thousand_pods_run_and_end_in_little_time() -> None:
-    cluster = LocalCluster(nodes=[NodeConfig(f"n{n}", cpu="100") for n in range(10)])
-    began = time.process_time()
-    for number in range(1000):
-        cluster.client.create(PODS, pod(f"p{number}", annotations=fake(run_seconds=5)))
-    cluster.advance(6)  # 3 s of CPU on a usual machine; a step that looks at every pod would take minutes
-    spent = time.process_time() - began
-    assert phases(cluster) == ["Succeeded"] * 1000
-    assert spent < 60, f"{spent:.1f} s of CPU for 1000 pods"

@@ -24,10 +24,6 @@ def env(**values: str) -> list[Json]:
     return [{"name": k, "value": v} for k, v in values.items()]
 
 
-def field_ref(name: str, path: str) -> Json:
-    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
-
-
 @dataclass(frozen=True)
 class Case:
     pod: Json
@@ -63,39 +59,6 @@ CASES: dict[str, Case] = {
         pod("p", container("echo", args=["$(A)-$(B)-$$(A)-$(NONE)-$HOME"], env=env(A="1", B="$(A)2"))),
         want_log="1-12-$(A)-$(NONE)-$HOME\n",
     ),
-    "The downward API": Case(
-        pod(
-            "p",
-            shell(
-                "echo $N/$S/$L/$A/$O; test $IP = $IPS",
-                env=[
-                    field_ref("N", "metadata.name"),
-                    field_ref("S", "metadata.namespace"),
-                    field_ref("L", "metadata.labels['role']"),
-                    field_ref("A", "metadata.annotations['note']"),
-                    field_ref("O", "spec.nodeName"),
-                    field_ref("IP", "status.podIP"),
-                    field_ref("IPS", "status.podIPs"),
-                ],
-            ),
-            labels={"role": "worker"},
-        ),
-        want_log="p/default/worker/n/node-0\n",
-    ),
-    "Resource fields": Case(
-        pod(
-            "p",
-            shell(
-                "echo $C $M",
-                resources={"limits": {"cpu": "1500m", "memory": "64Mi"}},
-                env=[
-                    {"name": "C", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}},
-                    {"name": "M", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
-                ],
-            ),
-        ),
-        want_log="2 64\n",
-    ),
     "ConfigMaps and Secrets as environment": Case(
         pod(
             "p",
@@ -111,8 +74,6 @@ CASES: dict[str, Case] = {
         want_log="v v pass\n",
         setup=[CONFIG, SECRET],
     ),
-    "HOSTNAME is the pod's name": Case(pod("p", shell("echo $HOSTNAME")), want_log="p\n"),
-    "The working directory": Case(pod("p", shell("pwd", workingDir="/usr")), want_log="/usr\n"),
     "Init containers run first, one after the other": Case(
         pod(
             "p",

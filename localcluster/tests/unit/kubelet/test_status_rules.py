@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from localcluster.kubelet.status import conditions, container_status, phase, pod_status, qos_class, terminated, waiting
+from localcluster.kubelet.status import conditions, container_status, phase, pod_status, terminated, waiting
 from localcluster.wire import Json
 
 NOON = 1_767_268_800.0
@@ -48,40 +48,6 @@ def test_the_phase_of_a_pod(policy: str, count: int) -> None:
     for states in combinations_with_replacement(STATES, count):
         told = [{"name": f"c{number}", **STATES[state]} for number, state in enumerate(states)]
         assert phase({"restartPolicy": policy}, told, []) == documented(policy, states), states
-
-
-def test_a_pod_without_a_policy_restarts_always() -> None:
-    assert phase({}, [{"name": "c", **STATES["succeeded"]}], []) == "Running"
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_pod_that_starts_nothing_any_more_ends_with_its_last_container(policy: str) -> None:
-    """Whatever its policy: it is being deleted, or past its deadline."""
-    for states in combinations_with_replacement(STATES, 2):
-        told = [{"name": f"c{number}", **STATES[state]} for number, state in enumerate(states)]
-        found = phase({"restartPolicy": policy}, told, [], final=True)
-        if any(state.startswith("runs") for state in states):
-            assert found == ("Pending" if "waits" in states else "Running"), states
-        else:
-            good = all(state in ("succeeded", "waits after a success") for state in states)
-            assert found == ("Succeeded" if good else "Failed"), states
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_failed_init_container_fails_the_pod_that_never_restarts(policy: str) -> None:
-    told = phase(
-        {"restartPolicy": policy, "initContainers": [{"name": "i"}]},
-        [{"name": "c", **STATES["waits"]}],
-        [{"name": "i", **STATES["failed"]}],
-    )
-    assert told == ("Failed" if policy == "Never" else "Pending")
-
-
-def test_a_failed_sidecar_fails_no_pod() -> None:
-    spec = {"restartPolicy": "Never", "initContainers": [{"name": "s", "restartPolicy": "Always"}]}
-    sidecar = [{"name": "s", **STATES["failed"]}]
-    assert phase(spec, [{"name": "c", **STATES["runs"]}], sidecar) == "Running"
-    assert phase(spec, [{"name": "c", **STATES["succeeded"]}], sidecar) == "Succeeded"
 
 
 # -- conditions ------------------------------------------------------------------------------------
@@ -136,12 +102,6 @@ def test_a_pod_is_initialized_by(what: str) -> None:
     assert shown("Running", "ab", inits)["Initialized"] == ("True", "", "")
 
 
-@pytest.mark.parametrize("ready", [True, False])
-def test_a_sidecar_that_is_not_ready_keeps_its_pod_from_being_ready(ready: bool) -> None:
-    found = shown("Running", "ab", [(SIDECAR, {"name": "s", "started": True, "ready": ready})])
-    assert (found["Ready"][0] == "True") is ready
-
-
 def test_what_others_wrote_into_a_status_is_kept_and_what_is_over_goes() -> None:
     target = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
     old = pod(
@@ -184,29 +144,3 @@ def test_what_is_said_of_a_container() -> None:
             *("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z"),
         )
     assert terminated(137, NOON, NOON, reason="OOMKilled", signal=9)["reason"] == "OOMKilled"
-
-
-# -- classes of service ----------------------------------------------------------------------------
-def resources(**given: Json) -> Json:
-    return {"resources": given}
-
-
-BOTH = {"cpu": "1", "memory": "1Gi"}
-CLASSES: dict[str, tuple[list[Json], str]] = {
-    "limits of both in every container": ([resources(limits=BOTH), resources(limits=BOTH)], "Guaranteed"),
-    "and requests that are the same": ([resources(limits=BOTH, requests=BOTH)], "Guaranteed"),
-    "a request below its limit": ([resources(limits=BOTH, requests={"cpu": "500m"})], "Burstable"),
-    "a limit of one alone": ([resources(limits={"cpu": "1"})], "Burstable"),
-    "one container without": ([resources(limits=BOTH), {}], "Burstable"),
-    "requests alone": ([resources(requests=BOTH)], "Burstable"),
-    "neither": ([{}, {}], "BestEffort"),
-    "GPUs alone": ([resources(limits={"nvidia.com/gpu": "1"})], "BestEffort"),
-}
-
-
-@pytest.mark.parametrize("what", CLASSES)
-@pytest.mark.parametrize("init", [False, True])
-def test_the_class_of_service(what: str, init: bool) -> None:
-    containers, want = CLASSES[what]
-    first, rest = ([containers[0]], containers[1:]) if init and len(containers) > 1 else (containers, [])
-    assert qos_class({"containers": first, "initContainers": rest}) == want

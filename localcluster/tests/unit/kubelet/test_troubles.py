@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from localcluster.cluster import LocalCluster
-from localcluster.kubelet.admission import Room
 from localcluster.kubelet.fake import FakeKubelet
 from localcluster.kubelet.node import FAIL_ANNOTATION, NodeConfig
-from localcluster.kubelet.troubles import EVICT_ANNOTATION, skewed
+from localcluster.kubelet.troubles import EVICT_ANNOTATION
 from localcluster.objects import condition, seconds_of
 from localcluster.wire import Json, Watch
-from unit.world import PODS, conditions, phases, pod, pods
+from unit.world import PODS, conditions, phases, pod
 
 GPU = "nvidia.com/gpu"
 POD = f"{PODS}/p"
@@ -101,19 +100,6 @@ def test_a_pod_that_is_turned_away_has_failed_and_nothing_else_is_said_of_it(cas
     assert set(status) - {"observedGeneration"} == {"phase", "reason", "message", "startTime", "qosClass"}
 
 
-def test_only_new_pods_are_turned_away_and_none_when_the_trouble_is_over() -> None:
-    cluster = cluster_of_one()
-    cluster.client.create(PODS, pod("old"))
-    cluster.run_until_idle()
-    annotate(cluster, NODE, fail="Reject=UnexpectedAdmissionError")
-    cluster.client.create(PODS, pod("new"))
-    cluster.run_until_idle()
-    annotate(cluster, NODE, fail=None)
-    cluster.client.create(PODS, pod("next"))
-    cluster.run_until_idle()
-    assert [of(cluster, name)["status"]["phase"] for name in ("old", "new", "next")] == ["Running", "Failed", "Running"]
-
-
 def test_a_kubelet_that_is_started_anew_turns_away_nothing_that_runs() -> None:
     cluster = cluster_of_one()
     cluster.client.create(PODS, pod("p"))
@@ -196,18 +182,6 @@ def test_a_tainted_node_turns_away_whom_its_taint_would_end() -> None:
     assert of(cluster, "p")["status"]["reason"] == "TaintToleration"
 
 
-def test_who_has_ended_or_is_gone_makes_room() -> None:
-    cluster = cluster_of_one()
-    cluster.client.create(PODS, pod("ends", cpu="4", annotations={"fake.localcluster/run-seconds": "5"}))
-    cluster.client.create(PODS, pod("goes", cpu="4"))
-    cluster.advance(6)
-    cluster.client.delete(f"{PODS}/goes")
-    cluster.run_until_idle()
-    cluster.client.create(PODS, pod("new", cpu="8", nodeName="node-0"))
-    cluster.run_until_idle()
-    assert phases(cluster) == ["Running", "Succeeded"]
-
-
 # -- ended -----------------------------------------------------------------------------------------
 def evicted(kind: str) -> Callable[[LocalCluster], None]:
     return lambda cluster: annotate(cluster, POD, evict=kind)
@@ -264,16 +238,6 @@ def test_a_pod_that_the_kubelet_ends_has_failed(case: Ended) -> None:
     assert (ended_by(status), status["message"]) == (case.want, case.want_message)
     assert [c["state"]["terminated"]["exitCode"] for c in status["containerStatuses"]] == [143]
     assert conditions(of(cluster, "p"))["Ready"].startswith("False")
-
-
-def test_a_pod_that_never_started_fails_with_the_node_that_shuts_down() -> None:
-    cluster = cluster_of_one()
-    cluster.client.create(PODS, pod("p", annotations={"fake.localcluster/waiting-reason": "ImagePullBackOff"}))
-    cluster.run_until_idle()
-    annotate(cluster, NODE, fail="NodeShutdown")
-    status = of(cluster, "p")["status"]
-    assert ended_by(status) == ("Failed", "Terminated", "TerminationByKubelet")
-    assert "terminated" not in status["containerStatuses"][0]["state"]
 
 
 def test_an_eviction_takes_the_place_of_an_exit_where_the_run_would_end() -> None:
@@ -350,15 +314,6 @@ def test_a_node_whose_clock_is_behind_writes_earlier_times_and_not_again_and_aga
     assert of(cluster, "p")["metadata"]["resourceVersion"] == version
 
 
-def test_a_clock_is_wrong_in_what_is_new_alone() -> None:
-    ready = {"type": "Ready", "lastTransitionTime": "2026-01-01T00:00:07Z"}
-    scheduled = {"type": "PodScheduled", "lastTransitionTime": "2026-01-01T00:00:07Z"}
-    old = {"startTime": "2026-01-01T00:00:00Z", "conditions": [ready]}
-    new = {**old, "message": "2026-01-01", "conditions": [scheduled, ready]}
-    later = {**scheduled, "lastTransitionTime": "2026-01-01T00:01:07Z"}
-    assert skewed(new, old, 60) == {**new, "conditions": [later, ready]}
-
-
 def test_logs_of_a_silent_node_never_come() -> None:
     cluster = cluster_of_one()
     cluster.client.create(PODS, pod("p", annotations={"fake.localcluster/log": "hello"}))
@@ -379,34 +334,3 @@ def test_a_word_that_is_none_changes_nothing(caplog: pytest.LogCaptureFixture) -
     cluster.advance(60)
     assert (condition(cluster.client.get(NODE), "Ready") or {})["status"] == "True"
     assert "localcluster/fail=DevicePlugn is none of NotReady, gone" in caplog.text
-
-
-def test_a_noexecute_taint_ends_the_pods_that_do_not_tolerate_it() -> None:
-    cluster = cluster_of_one()
-    for_ten = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}
-    cluster.client.create(PODS, pod("p", annotations={"fake.localcluster/terminate-seconds": "5"}))
-    cluster.client.create(PODS, bound("q", tolerations=[for_ten]))
-    cluster.client.create(PODS, bound("r", tolerations=[{"key": "maintenance", "operator": "Exists"}]))
-    cluster.run_until_idle()
-    tainted(cluster)
-    assert phases(cluster) == ["-Running", "Running", "Running"]
-    assert conditions(of(cluster, "p"))["DisruptionTarget"] == "True/DeletionByTaintManager"
-    cluster.advance(9)
-    assert phases(cluster) == ["Running", "Running"]
-    cluster.advance(2)
-    assert [p["metadata"]["name"] for p in pods(cluster)] == ["r"]
-
-
-def test_a_pod_that_is_looked_at_again_is_not_in_its_own_way() -> None:
-    """Its start was not written, so the node agent tries once more."""
-    node: Json = {"metadata": {"name": "node-0"}, "status": {"allocatable": {"cpu": "8", "pods": "10"}}}
-    ports = [{"containerPort": 80, "hostPort": 80}]
-    limits = {"requests": {"cpu": "6"}}
-    placed = bound(containers=[{"name": "main", "image": "none", "resources": limits, "ports": ports}])
-    placed["metadata"] |= {"namespace": "default", "uid": "u1", "creationTimestamp": "2026-11-24T10:00:00Z"}
-    room = Room("node-0")
-    assert room.refusal(placed, node) is None
-    room.admit(placed)
-    assert room.refusal(placed, node) is None
-    another = {**placed, "metadata": {**placed["metadata"], "name": "another", "uid": "u2"}}
-    assert room.refusal(another, node) is not None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from localcluster.patch import ApplyConflict, crd_shape, server_side_apply, track_update
 
 Json = dict[str, Any]
-T0, T1, T2 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
+T0, T1 = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
 
 
 def _config(**data: str) -> Json:
@@ -30,29 +30,6 @@ def _apply(
 
 def _owned(obj: Json) -> dict[tuple[str, str], Json]:
     return {(e["manager"], e["operation"]): e["fieldsV1"] for e in obj["metadata"].get("managedFields", [])}
-
-
-def test_containers_and_ports_are_owned_by_their_keys() -> None:
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "p"},
-        "spec": {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80}], "args": ["x"]}]},
-    }
-    made = _apply(None, pod)
-    assert _owned(made)["ana", "Apply"] == {
-        "f:spec": {
-            "f:containers": {
-                'k:{"name":"c"}': {
-                    ".": {},
-                    "f:args": {},
-                    "f:image": {},
-                    "f:name": {},
-                    "f:ports": {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}},
-                }
-            }
-        }
-    }
 
 
 def test_an_item_may_not_be_applied_twice() -> None:
@@ -110,11 +87,6 @@ def test_a_custom_resource_merges_as_its_schema_says() -> None:
     assert both["spec"]["roles"] == [{"name": "a", "n": 1}, {"name": "b"}]
     with pytest.raises(ApplyConflict, match=r".spec.list"):
         _apply(both, job(list=["y"]), "bob", shape=shape)
-
-
-def test_an_object_from_before_any_apply_belongs_to_nobody_in_particular() -> None:
-    applied = _apply({**_config(a="1"), "metadata": {"name": "c", "uid": "u"}}, _config(b="2"))
-    assert _owned(applied)["before-first-apply", "Update"] == {"f:data": {".": {}, "f:a": {}}}
 
 
 def test_kubectl_takes_over_what_it_applied_from_its_own_side() -> None:

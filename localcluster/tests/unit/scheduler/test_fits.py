@@ -12,7 +12,7 @@ from itertools import product
 import pytest
 
 from localcluster.objects import pod_requests
-from localcluster.scheduler.filters import FITS, fit_error, reasons_against
+from localcluster.scheduler.filters import FITS, reasons_against
 from localcluster.wire import Json
 from unit.scheduler.demands import affinity, asking, demand, expression, node, put
 
@@ -51,13 +51,6 @@ def test_every_toleration_against_every_taint() -> None:
         if not want:
             assert told.reasons == ("node(s) had untolerated taint(s)",)
             assert not told.resolvable, "no preemption takes a taint away"
-
-
-@pytest.mark.parametrize("tolerated", range(3))
-def test_each_taint_has_to_be_tolerated(tolerated: int) -> None:
-    taints = [{"key": key, "effect": "NoSchedule"} for key in ("a", "b")]
-    pod = demand(tolerations=[{"key": key, "operator": "Exists"} for key in ("a", "b")[:tolerated]])
-    assert (reasons_against(pod, node(taints=taints)) == FITS) is (tolerated == 2)
 
 
 CORDONS: dict[str, tuple[list[Json], bool]] = {
@@ -128,13 +121,6 @@ def test_terms_of_node_affinity(what: str) -> None:
     assert told.resolvable is want
 
 
-@pytest.mark.parametrize("zone", ["x", "y"])
-@pytest.mark.parametrize("disk", ["ssd", "hdd"])
-def test_the_node_selector_and_the_affinity_both_hold(zone: str, disk: str) -> None:
-    pod = demand(nodeSelector={"disk": "ssd"}, affinity=affinity({"matchExpressions": [IN_X]}))
-    assert (reasons_against(pod, node(labels={"zone": zone, "disk": disk})) == FITS) is ((zone, disk) == ("x", "ssd"))
-
-
 # -- room ------------------------------------------------------------------------------------------
 ROOM: dict[str, tuple[str, str, str]] = {
     # resource: (just fits beside what is there, one more, in words)
@@ -169,13 +155,6 @@ def test_nor_where_the_node_only_happens_to_be_full_of_another(order: tuple[str,
     assert (set(told.reasons), told.resolvable) == ({"Insufficient cpu", "Insufficient memory"}, False)
 
 
-def test_what_a_pod_does_not_ask_for_is_not_missing() -> None:
-    info = node(allocatable={"cpu": "1", "pods": "9"})
-    put(info, asking("a", cpu="3"))
-    assert reasons_against(asking(), info) == FITS
-    assert reasons_against(asking(gpu="0"), info) == FITS
-
-
 def test_a_node_takes_so_many_pods_and_no_more() -> None:
     info = node()
     for name in "ab":
@@ -185,25 +164,6 @@ def test_a_node_takes_so_many_pods_and_no_more() -> None:
     assert reasons_against(asking(), info).reasons == ("Too many pods",)
     info.remove("d/b")
     assert reasons_against(asking(), info) == FITS
-
-
-def test_room_that_was_promised_is_taken() -> None:
-    assert reasons_against(asking(cpu="3"), node(), [asking("a", cpu="1")]) == FITS
-    assert reasons_against(asking(cpu="3"), node(), [asking("a", cpu="1"), asking("b", cpu="1m")]).reasons
-
-
-def test_a_pod_that_comes_again_is_counted_once() -> None:
-    info = node()
-    put(info, asking("a", cpu="3"))
-    put(info, asking("a", cpu="1"))
-    assert (info.requested["cpu"], len(info.pods)) == (1000, 1)
-
-
-def test_a_copy_of_a_node_without_some_pods_leaves_the_node_as_it_is() -> None:
-    info = node()
-    put(info, asking("a", cpu="3"))
-    assert info.without(["d/a"]).requested["cpu"] == 0
-    assert (info.requested["cpu"], list(info.pods)) == (3000, ["d/a"])
 
 
 PORTS: dict[str, tuple[Json, bool, bool]] = {
@@ -274,11 +234,3 @@ ASKS: dict[str, tuple[Json, dict[str, int]]] = {
 def test_what_a_pod_asks_for(what: str) -> None:
     spec, want = ASKS[what]
     assert pod_requests({"spec": spec}) == want
-
-
-def test_the_words_count_nodes_by_reason() -> None:
-    full, cordoned = node("a"), node("b", unschedulable=True)
-    put(full, asking("a", cpu="4"))
-    pod = asking(cpu="1")
-    against = {info.name: reasons_against(pod, info) for info in (full, cordoned, node("c", unschedulable=True))}
-    assert fit_error(against) == "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable."

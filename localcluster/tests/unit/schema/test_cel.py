@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from localcluster.schema.cel_program import CelCompileError, CelRuntimeError, Program
-from localcluster.schema.cel_source import rewrite, tokenize
 from localcluster.schema.cel_values import escape, to_cel
 from localcluster.schema.node import Node, build
 from localcluster.schema.pattern import PatternError, compile_pattern
@@ -100,12 +99,6 @@ def test_an_expression(case: Case) -> None:
             assert program.run(variables) == case.want
 
 
-def test_an_undefined_field_is_shown_in_its_line() -> None:
-    with pytest.raises(CelCompileError) as caught:
-        Program("self.n > 0 &&\n  self.nn > 1", build(_SCHEMA))
-    assert str(caught.value) == "ERROR: <input>:2:7: undefined field 'nn'\n |   self.nn > 1\n | ......^"
-
-
 def test_only_declared_fields_are_visible() -> None:
     assert "undeclared" not in to_cel(_SELF, build(_SCHEMA))
     assert to_cel({"a": 1}, Node(types=("object",))) == {}
@@ -116,12 +109,6 @@ def test_names_are_escaped() -> None:
     assert escape("if") == "__if__"
     assert escape("9a") is None
     assert escape("ä") is None
-
-
-def test_a_rule_without_anything_special_keeps_its_tokens() -> None:
-    assert (
-        rewrite(tokenize("self.a > 1 && self.b in ['x y', \"z\"]")) == "self . a > 1 && self . b in [ 'x y' , \"z\" ]"
-    )
 
 
 PATTERNS: dict[str, tuple[str, str, bool]] = {

@@ -87,7 +87,7 @@ def _composite(child: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
 _schemas = st.recursive(_leaf, _composite, max_leaves=8)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(spec=_schemas, value=_json, old=_json)
 def test_no_json_makes_it_raise_and_a_second_run_changes_nothing(spec: Json, value: Any, old: Any) -> None:
     schema = StructuralSchema({"type": "object", "properties": {"spec": spec}})
@@ -103,7 +103,7 @@ def test_no_json_makes_it_raise_and_a_second_run_changes_nothing(spec: Json, val
     assert obj == once
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(schema=_json)
 def test_no_schema_makes_the_check_raise(schema: Any) -> None:
     root = (
