@@ -136,7 +136,8 @@ class Framework:
 
 
 def host(job: TrainingJob, role: Role, index: int) -> str:
-    """The host name of a replica, from its own service, or from the one service of all pods."""
+    """The host name of a replica, from its own service, or from the one service of all pods. It resolves as soon as
+    the pod has an address, ready or not."""
     name = service_name(job.name.name, role.name, index)
     return f"{name}.{job.subdomain}" if job.subdomain else name
 
