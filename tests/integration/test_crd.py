@@ -275,7 +275,7 @@ def test_the_scale_subresource_moves_the_elastic_role(replicas: int, want: str |
 @pytest.mark.skipif(
     not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests written for other operators"
 )
-def test_manifests_written_for_the_seed_operators_apply_unchanged(send: Send) -> None:
+def test_manifests_written_for_other_operators_apply_unchanged(send: Send) -> None:
     kinds = {job_kind.kind: job_kind.resource for job_kind in KINDS.values()}
     documents = [
         document

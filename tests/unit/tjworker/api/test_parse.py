@@ -227,7 +227,7 @@ PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
 @pytest.mark.skipif(
     not PEER_MANIFESTS, reason="TJ_PEER_MANIFESTS names no folder with manifests written for other operators"
 )
-def test_manifests_written_for_the_seed_operators_are_accepted() -> None:
+def test_manifests_written_for_other_operators_are_accepted() -> None:
     kinds = {job_kind.kind: resource for resource, job_kind in KINDS.items()}
     found = [
         (path.name, document)
