@@ -83,7 +83,7 @@ class Watcher:
         # software that writes tokens into Redis can always write a higher one.
         outright = self._elector is not None and self._refused >= LEAPS
         if outright:
-            log.warning("takes the lead whatever token stands in Redis: no watcher has written it", token=token)
+            log.warning("ignoring the fencing token in Redis: no watcher wrote it", token=token)
         term = Term(
             self._api,
             self._store,
@@ -93,12 +93,11 @@ class Watcher:
             settings=self._settings,
             historian=self._historian,
         )
-        term.outright = outright
         self.term = term
         # `stop` may have run before `self.term` was set, and so have missed this term.
         if self.stopped.is_set():
             term.over.set()
-        term.start()
+        term.start(outright=outright)
         try:
             if self._elector:
                 why = self._elector.keep(token, term.over)

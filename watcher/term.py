@@ -65,8 +65,6 @@ class Term:
         self.fenced = False
         self.led = False
         """True once the writer has become the writer in Redis."""
-        self.outright = False
-        """Set before the start: ignore the fencing token in Redis, because no watcher wrote it."""
         self._now = now
         self._historian = historian
         self._stopped = stopped or threading.Event()
@@ -112,13 +110,14 @@ class Term:
 
     # -- threads -----------------------------------------------------------------------------------
 
-    def start(self) -> None:
-        self._run("writer", self._write)
+    def start(self, *, outright: bool = False) -> None:
+        """`outright`: ignore the fencing token in Redis, because no watcher wrote it."""
+        self._run("writer", partial(self._write, outright))
 
-    def _write(self) -> None:
+    def _write(self, outright: bool) -> None:
         """Run the writer's thread. Lists and watches begin after the writer has led."""
         try:
-            start = self.writer.take_over(outright=self.outright)
+            start = self.writer.take_over(outright=outright)
             self.led = True
             self._start_feed(start)
             while not self._stopped.is_set():
