@@ -30,10 +30,10 @@ from localcluster.driver import VirtualClock
 from localcluster.kubelet.node import NodeConfig
 from localcluster.wire import Request
 from tests.scenarios.world import BUCKETS, CRDS, World, guest_crds
+from tests.simulation.chronicler import chronicle_of
 from tests.simulation.ledger import JOBS, Ledger
 from tests.simulation.points import Died, Fault, Kind, Step
 from tests.simulation.store import SimQueue, SimStore
-from tests.simulation.told import chronicle_of
 from tests.simulation.trace import Trace
 from tests.simulation.transport import SimTransport
 from tests.simulation.watcher import SimWatcher

@@ -80,7 +80,7 @@ def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
     ended = _ended_badly(counting)
     # Only the containers that count decide. But if another container made the pod fail, the user must see that one.
     bad = ended or _ended_badly(pod.containers)
-    first = min(bad, key=lambda c: (c.finished_at or "~", c.name), default=None)
+    first = min(bad, key=lambda c: (not c.finished_at, c.finished_at, c.name), default=None)
     kind, cause = _cause(pod, bad)
     return Diagnosis(
         kind,

@@ -230,8 +230,8 @@ class _Look:
             for condition in self.rules.gpu_fault_conditions:
                 # Only for pods that are older than the condition. A newer pod was placed there in spite of it (the node
                 # has no taint), and would be replaced as fast as it starts, for ever.
-                came = node.condition_since.get(condition, "~")
-                there = condition in node.conditions and pod.placed_at <= came
+                came = node.condition_since.get(condition)
+                there = condition in node.conditions and (came is None or pod.placed_at <= came)
                 if there and self._rested(pod) and self._is_confirmed(node.name):
                     return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
         return ""

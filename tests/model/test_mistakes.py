@@ -1,5 +1,5 @@
-"""The model bites: for each of its rules there is a mistake that it notices, in a life that reaches the rule and that
-the operator as it is lives without a word of the model."""
+"""For each rule of the model there is a mistake that it notices, in a history that reaches the rule; where the operator
+makes no mistake, the model says nothing of that history."""
 
 from __future__ import annotations
 
