@@ -29,7 +29,7 @@ COUNTED_SINCE = "elasticdeeplearning.ai/counted-since"
 """Unix seconds, on a batch Job: since when it has its count of pods. A label, for the projection keeps those."""
 
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
-"""Holds a batch Job's pod until its controller has counted the end. What has it not is never counted."""
+"""Holds a batch Job's pod until its controller has counted the end. A pod without it is never counted."""
 
 TENSORBOARD_CONFIG = "elasticdeeplearning.ai/tensorboard-config"
 """On the pod and service of a TensorBoard alone: what it was made of. A label, for the projection keeps those."""
