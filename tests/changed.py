@@ -27,6 +27,11 @@ TLS = "tests/integration/test_deployment_tls.py"
 USERS = "tests/integration/test_redis_users.py"
 ALSO: dict[str, tuple[str, ...]] = {
     "tjworker/api/": ("tests/unit/watcher",),
+    "tjworker/api/kinds/": (
+        "tests/unit/tjworker/convert",
+        "tests/peers/test_peers.py",
+        "tests/scenarios/test_guest_pods.py",
+    ),
     "tjworker/api/status": ("tests/unit/tjworker/reconcile",),
     "tjworker/app": (TLS,),
     "tjworker/broker": ("tests/unit/tjworker/test_hostile_messages.py",),
@@ -68,6 +73,8 @@ ALSO: dict[str, tuple[str, ...]] = {
     "requirements/": ("tests/unit/test_requirements.py",),
     "pyproject.toml": ("tests/unit/test_packages.py",),
     "Makefile": ("tests/unit/test_makefile.py", "tests/unit/test_pages.py"),
+    "docs/": ("tests/unit/test_docsite.py",),
+    "docsite/": ("tests/unit/test_docsite.py",),
     "examples/": ("tests/unit/examples/test_frameworks.py", "tests/scenarios/test_examples.py"),
     "tests/mutation/": ("tests/mutation",),
 }
