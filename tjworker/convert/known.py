@@ -135,11 +135,15 @@ def unknown_left(kind: JobKind, raw: Json) -> Iterator[Left]:
 
 
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
-    for told in (one for one in job.ignored if not one.startswith("label ")):
-        path, _, more = told.replace("annotation ", "metadata.annotations.").partition(" ")
-        why = f"it has no effect {more}".rstrip()
+    for ignored in job.ignored:
+        if ignored.part == "label":
+            continue  # `metadata_left` reports it
+        if ignored.part == "annotation":
+            path, value = f"metadata.annotations.{ignored.path}", job.annotations[ignored.path]
+        else:
+            path, value = ignored.path, at(raw, ignored.path)
+        why = f"it has no effect ({ignored.because})" if ignored.because else "it has no effect"
         end = ".".join(path.split(".")[-2:])
-        value = job.annotations.get(path.removeprefix("metadata.annotations."), at(raw, path))
         yield Left(path, value, why, INSTEAD.get(end, _LEAVE_OUT))
 
 

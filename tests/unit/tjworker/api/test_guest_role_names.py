@@ -49,7 +49,7 @@ def without_paths(job: TrainingJob) -> TrainingJob:
     return replace(
         job,
         roles=tuple(replace(role, spec_path=role.spec_path.lower()) for role in job.roles),
-        ignored=tuple(field.lower() for field in job.ignored),
+        ignored=tuple(replace(one, path=one.path.lower()) for one in job.ignored),
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support.guests import GUESTS, KIND_OF
 from tests.unit.tjworker.api.guest_cases import Json, manifest, refusal_of, role
 from tjworker.api.kinds import parse
-from tjworker.api.model import GangPolicy, TrainingJob
+from tjworker.api.model import GangPolicy, Ignored, TrainingJob
 from tjworker.base import GroupResource
 
 MPI_OF_KUBEFLOW = GroupResource("mpijobs.kubeflow.org")
@@ -153,7 +153,7 @@ def test_what_the_job_asks_of_a_gang_scheduler(kind: str) -> None:
 def test_a_priority_of_kubedl_is_told_as_not_acted_on_and_zero_is_one(kind: str) -> None:
     path = ".".join((*KIND_OF[KINDS[kind][0]].run_policy_path, "schedulingPolicy", "priority"))
     for value, want in ((None, ()), (0, (path,)), (1, (path,))):
-        assert job_of(kind, {"schedulingPolicy": {"priority": value}}).ignored == want, value
+        assert job_of(kind, {"schedulingPolicy": {"priority": value}}).ignored == tuple(map(Ignored, want)), value
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -218,4 +218,6 @@ def test_a_field_that_does_nothing_is_told(kind: GroupResource, policy: Json, wa
     more = {"enableElastic": True} if kind == KUBEDL else {}
     found = read(kind, {"Master": role(), "Worker": role(3)}, elasticPolicy=policy, **more).ignored
     assert len(found) == len(want), found
-    assert all(path.startswith(f"spec.elasticPolicy.{words}") for path, words in zip(found, want, strict=True)), found
+    assert all(str(one).startswith(f"spec.elasticPolicy.{words}") for one, words in zip(found, want, strict=True)), (
+        found
+    )

@@ -13,7 +13,7 @@ from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, read, r
 from tjworker.api import crd
 from tjworker.api.kinds import KNOWN_KINDS, kubedl
 from tjworker.api.kinds.kubedl.marsjob import SHARED
-from tjworker.api.model import Enough, MPILaunch, TrainingJob
+from tjworker.api.model import Enough, Ignored, MPILaunch, TrainingJob
 
 TF, PYTORCH, XGB, XDL, MARS, MPI, ELASTICDL = (kind.resource for kind in kubedl.JOB_KINDS)
 
@@ -78,7 +78,7 @@ CASES: dict[str, Case] = {
         PYTORCH,
         {"Master": role(), "Worker": role(1)},
         {"elasticPolicy": {"minReplicas": 1, "maxReplicas": 3}},
-        {"Worker.elastic": False, "ignored": ("spec.elasticPolicy (enableElastic is not true)",)},
+        {"Worker.elastic": False, "ignored": (Ignored("spec.elasticPolicy", "enableElastic is not true"),)},
     ),
     "defaults of an XGBoostJob": Case(
         XGB,
@@ -110,7 +110,7 @@ CASES: dict[str, Case] = {
             "Worker.fail_policy": "None",
             "Worker.restart_policy": "OnNodeFailWithExitCode",
             "WebService.restart_policy": "Always",
-            "ignored": ("spec.webHost",),
+            "ignored": (Ignored("spec.webHost"),),
         },
     ),
     "defaults of an MPIJob": Case(
@@ -150,7 +150,7 @@ CASES: dict[str, Case] = {
             "suspend": True,
             "suspend_field": "spec.runPolicy.suspend",
             "min_available": 2,
-            "ignored": ("spec.runPolicy.schedulingPolicy.priority", "spec.runPolicy.cronPolicy"),
+            "ignored": (Ignored("spec.runPolicy.schedulingPolicy.priority"), Ignored("spec.runPolicy.cronPolicy")),
         },
     ),
     "of what the first MPIJobs had in the spec itself, cleanPodPolicy counts and wins, and the rest is told": Case(
@@ -169,10 +169,10 @@ CASES: dict[str, Case] = {
             "active_deadline_seconds": None,
             "ttl_seconds_after_finished": None,
             "ignored": (
-                "spec.ttlSecondsAfterFinished (it belongs into spec.runPolicy)",
-                "spec.activeDeadlineSeconds (it belongs into spec.runPolicy)",
-                "spec.schedulingPolicy (it belongs into spec.runPolicy)",
-                "spec.cronPolicy (it belongs into spec.runPolicy)",
+                Ignored("spec.ttlSecondsAfterFinished", "it belongs into spec.runPolicy"),
+                Ignored("spec.activeDeadlineSeconds", "it belongs into spec.runPolicy"),
+                Ignored("spec.schedulingPolicy", "it belongs into spec.runPolicy"),
+                Ignored("spec.cronPolicy", "it belongs into spec.runPolicy"),
             ),
         },
     ),
@@ -191,7 +191,9 @@ CASES: dict[str, Case] = {
         MPI,
         {"Launcher": role(), "worker": role(2, {"args": ["-De"]})},
         want={
-            "ignored": ("spec.mpiReplicaSpecs.worker.template.spec.containers[0].args (without a command; set one)",)
+            "ignored": (
+                Ignored("spec.mpiReplicaSpecs.worker.template.spec.containers[0].args", "without a command; set one"),
+            )
         },
     ),
     "an ElasticDLJob is its master": Case(
@@ -205,7 +207,7 @@ CASES: dict[str, Case] = {
             "Master.restart_policy": "Never",
             "Master.complete_policy": "All",
             "scale_role": None,
-            "ignored": ("spec.gitSyncConfig",),
+            "ignored": (Ignored("spec.gitSyncConfig"),),
         },
     ),
     "what nothing acts on is told": Case(
@@ -219,10 +221,10 @@ CASES: dict[str, Case] = {
         },
         {
             "ignored": (
-                "spec.schedulingPolicy.priority",
-                "spec.cronPolicy",
-                "spec.modelVersion",
-                "spec.tfReplicaSpecs.Worker.spotReplicaSpec",
+                Ignored("spec.schedulingPolicy.priority"),
+                Ignored("spec.cronPolicy"),
+                Ignored("spec.modelVersion"),
+                Ignored("spec.tfReplicaSpecs.Worker.spotReplicaSpec"),
             )
         },
     ),

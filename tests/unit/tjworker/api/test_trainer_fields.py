@@ -13,7 +13,7 @@ from tjworker.api import labels
 from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.patches import _MERGE_KEYS, merged
 from tjworker.api.kinds.trainer.status import write_status
-from tjworker.api.model import After, GangPolicy, InvalidJob, LabelsOfGuest, Role, TrainingJob
+from tjworker.api.model import After, GangPolicy, Ignored, InvalidJob, LabelsOfGuest, Role, TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
 
@@ -168,7 +168,7 @@ def test_the_fields_of_a_job() -> None:
         "suspend": True,
         "guest_labels": LabelsOfGuest("", names=labels.JOBSET_NAMES, index_annotation=labels.COMPLETION_INDEX),
         "roles_path": "spec.runtimeRef",
-        "ignored": ("failurePolicy.rules of the runtime (every failure counts alike)",),
+        "ignored": (Ignored("failurePolicy.rules of the runtime", "every failure counts alike"),),
         "subdomain": "net",
         "secret": None,
         "claims": (),

@@ -23,7 +23,7 @@ from tjworker.api.kinds.base import (
     too_big_for_etcd,
 )
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
-from tjworker.api.labels import not_queued
+from tjworker.api.labels import ignored_queue
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource, Json
 
@@ -77,7 +77,7 @@ def parse(raw: Json) -> Parsed:
         complete_policy=spec.complete_policy,
         suspend=spec.suspend,
         scale_role=scaled,
-        ignored=not_queued(own_labels),
+        ignored=ignored_queue(own_labels),
     )
 
 

@@ -34,8 +34,8 @@ from tjworker.api.kinds.guests import status
 from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec, RunFields, elastic_bounds, replicas_of
 from tjworker.api.kinds.runpolicy import MAX_PODS
-from tjworker.api.labels import not_queued
-from tjworker.api.model import BatchSize, FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
+from tjworker.api.labels import ignored_queue
+from tjworker.api.model import BatchSize, FieldError, GangPolicy, Ignored, InvalidJob, RestartPolicy, Role, TrainingJob
 from tjworker.base import Json, with_article
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
@@ -244,7 +244,7 @@ def _job(read: Reading, raw: Json, head: Header, templates: Mapping[str, Json]) 
         guest_labels=shape.family.labels(shape.kind),
         ignored=(
             *_ignored(read, annotations),
-            *(() if shape.family.known_to_kueue else not_queued(strings(metadata.get("labels")))),
+            *(() if shape.family.known_to_kueue else ignored_queue(strings(metadata.get("labels")))),
         ),
     )
     return shape.finish(job, read.spec)
@@ -274,14 +274,16 @@ def _gang_policy(read: Reading) -> GangPolicy:
     )
 
 
-def _ignored(read: Reading, annotations: Mapping[str, str]) -> Iterator[str]:
+def _ignored(read: Reading, annotations: Mapping[str, str]) -> Iterator[Ignored]:
     acting = (name for name, value in sorted(_said(read).items()) if value not in ("", {}) and name not in _OF_A_GANG)
-    yield from (read.run_path(f"schedulingPolicy.{name}") for name in acting)
-    told = tuple(read.shape.ignored(read.spec))
-    better = {one.partition(" ")[0] for one in told}
-    yield from (path for path in _all_inert(read) if path not in better)
-    yield from told
-    yield from (f"annotation {name}" for name in read.shape.family.ignored_annotations if name in annotations)
+    yield from (Ignored(read.run_path(f"schedulingPolicy.{name}")) for name in acting)
+    of_kind = tuple(read.shape.ignored(read.spec))
+    # The kind says why, so its entry replaces the plain one of the same field.
+    explained = {one.path for one in of_kind}
+    yield from (Ignored(path) for path in _all_inert(read) if path not in explained)
+    yield from of_kind
+    of_family = read.shape.family.ignored_annotations
+    yield from (Ignored(name, part="annotation") for name in of_family if name in annotations)
 
 
 def _all_inert(read: Reading) -> Iterator[str]:

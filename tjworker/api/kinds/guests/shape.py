@@ -17,6 +17,7 @@ from tjworker.api.model import (
     FieldError,
     FrameworkType,
     GuestFramework,
+    Ignored,
     LabelsOfGuest,
     Runs,
     TrainingJob,
@@ -119,7 +120,7 @@ class Shape:
     """Of those, the roles whose evicted pods do."""
     freely_scaled: Callable[[Any], tuple[str, ...]] = lambda spec: ()
     """Roles whose number of replicas may change while they run, without bounds."""
-    ignored: Callable[[Any], Iterator[str]] = lambda spec: iter(())
+    ignored: Callable[[Any], Iterator[Ignored]] = lambda spec: iter(())
     """Fields of its own that are set and not acted on."""
     versions: tuple[str, ...] = ()
     """The stored one first; none: the family's."""

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel, Parsed, mapping, number, text
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.status import Condition, JobStatus, ReplicaStatus
+from tjworker.api.status import ACCEPTED, Condition, JobStatus, ReplicaStatus
 
 STATE: dict[str, Any] = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"}
 AGE: dict[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -32,7 +32,6 @@ _ENDS = ("Suspended", "Succeeded", "Failed")
 """Types of conditions with which Running becomes False there."""
 RESUMED = "Resumed"
 """Among `Style.texts`: of the condition Suspended when it is False."""
-_ACCEPTED = "the job is accepted"
 
 
 class GuestCondition(CamelModel):
@@ -164,7 +163,7 @@ def _message(texts: Mapping[str, str], condition: Condition) -> str:
     if condition.status != "True":
         return texts[RESUMED] if condition.type == "Suspended" else condition.message
     told = texts.get(condition.type, condition.message)
-    more = condition.message.removeprefix(_ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
+    more = condition.message.removeprefix(ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
     return f"{told} {more}" if more else told
 
 

@@ -14,7 +14,7 @@ from tjworker.api.kinds.guests.spec import role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.quantity import Quantity
-from tjworker.api.model import Runs
+from tjworker.api.model import Ignored, Runs
 from tjworker.api.quantity import asked_whole, whole
 from tjworker.base import Json
 
@@ -104,9 +104,9 @@ def _added(own: object, more: list[Json]) -> list[Any]:
     return have + [entry for entry in more if entry["name"] not in names]
 
 
-def _ignored(spec: MarsJobSpec) -> Iterator[str]:
+def _ignored(spec: MarsJobSpec) -> Iterator[Ignored]:
     if spec.web_host:
-        yield "spec.webHost"
+        yield Ignored("spec.webHost")
 
 
 SHAPE = Shape(

@@ -22,7 +22,7 @@ from tjworker.api.kinds.guests.spec import AsWritten, GuestCleanPodPolicy, role_
 from tjworker.api.kinds.kubedl.family import KUBEDL, columns
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_INT32
-from tjworker.api.model import EndPolicy, FieldError, MPILaunch, TrainingJob
+from tjworker.api.model import EndPolicy, FieldError, Ignored, MPILaunch, TrainingJob
 from tjworker.base import Json
 
 CONTAINER = "mpi"
@@ -78,7 +78,7 @@ OLD_RUN_POLICY = (
     *("schedulingPolicy", "cronPolicy"),
 )
 """Of the first versions, in the spec itself; nothing acts on it there."""
-ARGUMENTS_LOST = "(without a command; set one)"
+ARGUMENTS_LOST = "without a command; set one"
 _WRITE_INSTEAD: Mapping[str, str] = {
     "gpus": "write mpiReplicaSpecs.Worker.replicas and slotsPerWorker",
     "gpusPerNode": "write slotsPerWorker",
@@ -108,9 +108,9 @@ def _broken(job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
     yield from worker_errors(specs, spec.main_container, unsaid=1)
 
 
-def _ignored(spec: MPIJobSpec) -> Iterator[str]:
+def _ignored(spec: MPIJobSpec) -> Iterator[Ignored]:
     said = spec.model_dump(by_alias=True, exclude_none=True)
-    yield from (f"spec.{name} (it belongs into spec.runPolicy)" for name in OLD_RUN_POLICY if name in said)
+    yield from (Ignored(f"spec.{name}", "it belongs into spec.runPolicy") for name in OLD_RUN_POLICY if name in said)
 
 
 def _dress(of: Dressed, template: Json) -> Json:
@@ -137,13 +137,13 @@ def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
     return replace(made, ignored=(*job.ignored, *_lost_arguments(job, spec)))
 
 
-def _lost_arguments(job: TrainingJob, spec: MPIJobSpec) -> Iterator[str]:
+def _lost_arguments(job: TrainingJob, spec: MPIJobSpec) -> Iterator[Ignored]:
     """The agent is the command of a worker, so there is no entrypoint of the image that could take them."""
     for role in (one for one in job.roles if one.name == mpipods.WORKER):
         place, container = mpipods.main(role.template["spec"]["containers"], spec.main_container or "")
         if container.get("args") and not container.get("command"):
             path = role.spec_path.removesuffix(".replicas")
-            yield f"{path}.template.spec.containers[{place}].args {ARGUMENTS_LOST}"
+            yield Ignored(f"{path}.template.spec.containers[{place}].args", ARGUMENTS_LOST)
 
 
 _PATH = ("spec", "runPolicy")

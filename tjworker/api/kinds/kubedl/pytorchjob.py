@@ -12,7 +12,7 @@ from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
 from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
-from tjworker.api.model import TrainingJob
+from tjworker.api.model import Ignored, TrainingJob
 from tjworker.base import Json
 
 ROLES = ("Master", "Worker")
@@ -61,9 +61,9 @@ def _dress(of: Dressed, template: Json) -> Json:
     return with_environment(template, _environment(of.spec, of.uid))
 
 
-def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
+def _ignored(spec: PyTorchJobSpec) -> Iterator[Ignored]:
     if spec.elastic_policy is not None and not spec.enable_elastic:
-        yield "spec.elasticPolicy (enableElastic is not true)"
+        yield Ignored("spec.elasticPolicy", "enableElastic is not true")
 
 
 def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:

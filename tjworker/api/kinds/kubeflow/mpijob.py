@@ -22,7 +22,7 @@ from tjworker.api.kinds.guests.shape import Shape, Specs
 from tjworker.api.kinds.guests.spec import GuestCleanPodPolicy, ReplicaSpec, role_rules
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLER, OWN_MPI_CONTROLLER, KubeflowSpec, RunPolicy, spec_rules
-from tjworker.api.model import EndPolicy, FieldError, LabelsOfGuest, MPILaunch, TrainingJob
+from tjworker.api.model import EndPolicy, FieldError, Ignored, LabelsOfGuest, MPILaunch, TrainingJob
 from tjworker.api.podtemplate import ABSOLUTE_PATH
 
 V1, V2 = "v1", "v2beta1"
@@ -108,11 +108,13 @@ def _restart(spec: MPIJobSpec, role: str) -> str:
     return "OnFailure" if role == mpipods.LAUNCHER and not _is_v1(spec) else "Never"
 
 
-def _ignored(spec: MPIJobSpec) -> Iterator[str]:
+def _ignored(spec: MPIJobSpec) -> Iterator[Ignored]:
     said = spec.model_dump(by_alias=True, exclude_none=True)
     v2 = ("sshAuthMountPath", "mpiImplementation", "runLauncherAsWorker")
-    only = v2 if _is_v1(spec) else ("mainContainer", "cleanPodPolicy")
-    yield from (f"spec.{name} ({'v2beta1' if _is_v1(spec) else 'v1'} alone has it)" for name in only if said.get(name))
+    only, why = (
+        (v2, "v2beta1 alone has it") if _is_v1(spec) else (("mainContainer", "cleanPodPolicy"), "v1 alone has it")
+    )
+    yield from (Ignored(f"spec.{name}", why) for name in only if said.get(name))
 
 
 def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:

@@ -11,7 +11,7 @@ from tjworker.api.kinds.guests.shape import Shape, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
-from tjworker.api.model import EndPolicy
+from tjworker.api.model import EndPolicy, Ignored
 
 ROLES = ("Master", "Worker")
 
@@ -35,10 +35,10 @@ def _complete(spec: PaddleJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
     return {"Master" if "Master" in specs else "Worker": "All"}
 
 
-def _ignored(spec: PaddleJobSpec) -> Iterator[str]:
+def _ignored(spec: PaddleJobSpec) -> Iterator[Ignored]:
     yield from metrics_ignored(spec.elastic_policy)
     if spec.elastic_policy is not None and spec.elastic_policy.max_restarts is not None:
-        yield "spec.elasticPolicy.maxRestarts"
+        yield Ignored("spec.elasticPolicy.maxRestarts")
 
 
 SHAPE = Shape(

@@ -14,7 +14,7 @@ from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_environm
 from tjworker.api.kinds.guests.spec import ReplicaSpec, replicas_of, role_rules
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
-from tjworker.api.model import EndPolicy, TrainingJob
+from tjworker.api.model import EndPolicy, Ignored, TrainingJob
 from tjworker.base import Json
 
 ROLES = ("Master", "Worker")
@@ -99,11 +99,12 @@ def _dress(of: Dressed, template: Json) -> Json:
     return with_environment(template, _environment(of.spec, of.uid))
 
 
-def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
+def _ignored(spec: PyTorchJobSpec) -> Iterator[Ignored]:
     yield from metrics_ignored(spec.elastic_policy)
     elastic = spec.elastic_policy
     if elastic is not None and elastic.rdzv_port is not None and not elastic.rdzv_host:
-        yield "spec.elasticPolicy.rdzvPort (rdzvHost is not set: the first pod has the port of its container)"
+        why = "rdzvHost is not set: the first pod has the port of its container"
+        yield Ignored("spec.elasticPolicy.rdzvPort", why)
 
 
 def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:

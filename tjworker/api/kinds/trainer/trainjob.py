@@ -70,6 +70,7 @@ from tjworker.api.model import (
     After,
     FieldError,
     GangPolicy,
+    Ignored,
     InvalidJob,
     JobSecret,
     LabelsOfGuest,
@@ -487,12 +488,12 @@ def _gang_errors(read: _Reading) -> Iterator[FieldError]:
         )
 
 
-def _ignored(read: _Reading) -> Iterator[str]:
+def _ignored(read: _Reading) -> Iterator[Ignored]:
     jobset, policy = read.runtime.template.spec, read.runtime.pod_group_policy
     if jobset.failure_policy and jobset.failure_policy.rules:
-        yield "failurePolicy.rules of the runtime (every failure counts alike)"
+        yield Ignored("failurePolicy.rules of the runtime", "every failure counts alike")
     if policy is not None and policy.volcano is not None and policy.volcano.network_topology is not None:
-        yield "podGroupPolicy.volcano.networkTopology of the runtime"
+        yield Ignored("podGroupPolicy.volcano.networkTopology of the runtime")
 
 
 def _rest(raw: Json) -> TrainingJob | None:

@@ -30,7 +30,7 @@ from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.kinds.trainingjob.checks import broken
 from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, TemplateContext, template
 from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
-from tjworker.api.labels import not_queued
+from tjworker.api.labels import ignored_queue
 from tjworker.api.model import BatchSize, CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource, Json
 
@@ -104,7 +104,7 @@ def parse(raw: Json) -> Parsed:
         clean_pod_policy=run.clean_pod_policy or acting["clean_pod_policy"],
         suspend=spec.suspend,
         scale_role=SCALE_ROLE,
-        ignored=not_queued(strings(metadata.get("labels"))),
+        ignored=ignored_queue(strings(metadata.get("labels"))),
     )
 
 
