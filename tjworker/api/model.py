@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tjworker.api.status import HostPorts, JobStatus
+from tjworker.api.torchrun import TorchSettings
 from tjworker.base import GroupResource, JobKey, JobName, with_article
 
 Workload = Literal["Pod", "ReplicaSet", "Job"]
@@ -283,6 +284,8 @@ class TrainingJob:
     """None: Running is True while every desired replica runs."""
     rendezvous: tuple[str, ...] = ()
     """Roles whose pods are the nodes of torchrun's rendezvous, where the kind asks for one whatever their number is."""
+    torch: TorchSettings = field(default_factory=TorchSettings)
+    """What the manifest sets of torchrun, of a kind that has fields for it."""
     roles_path: str = "spec.replicaSpecs"
     """Where the manifest has the roles, for messages."""
     ignored: tuple[Ignored, ...] = ()

@@ -12,12 +12,14 @@ from functools import cache
 from typing import Any
 
 from tjworker.api import crd
+from tjworker.api.containers import with_environment
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind, mapping, strings, text
 from tjworker.api.kinds.kubedl.mpijob import OLD_RUN_POLICY
 from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.naming import containers, counted_names
+from tjworker.api.torchrun import TorchSettings
 from tjworker.api.unknown import unknown_fields
 from tjworker.base import GroupResource, Json, with_article
 from tjworker.convert import write
@@ -60,7 +62,7 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
     job = parse(kind.resource, {**raw, "spec": spec, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
     if isinstance(job, InvalidJob):
         return Refused(job.errors)
-    extra = special(raw, job)
+    extra = special(raw, _with_settings(job))
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
     left = (
         *unknown_left(kind, raw),
@@ -72,6 +74,13 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
     return Converted(
         made, left, (*extra.notes, *_restarts(extra.job), *_labels(job)), {**_role_origins(raw, job), **extra.origins}
     )
+
+
+def _with_settings(job: TrainingJob) -> TrainingJob:
+    """An AITrainingJob has no fields for torchrun's options: its templates set the variables."""
+    variables = job.torch.variables()
+    roles = tuple(replace(role, template=with_environment(role.template, variables)) for role in job.roles)
+    return replace(job, roles=roles, torch=TorchSettings())
 
 
 def named(metadata: Json) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tjworker.api.containers import env_entry
 from tjworker.api.kinds import parse
 from tjworker.api.kinds.base import mapping, text
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
@@ -21,6 +22,7 @@ from tjworker.api.kinds.trainer.policies import POLICIES
 from tjworker.api.kinds.trainer.spec import GROUP, NODE, VERSION
 from tjworker.api.kinds.trainer.trainjob import AUTOSCALE, KIND, MAX_NODES, MIN_NODES
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.torchrun import variable
 from tjworker.base import Json
 from tjworker.convert.known import INSTEAD, OWN_NAME, finalizers_left, named, unknown_left, written_path
 from tjworker.convert.report import Converted, Left, Origins, Path, Refused, at, printed
@@ -163,7 +165,7 @@ def _trainer(of: _Source) -> dict[str, Any]:
     if of.starts_python and (command := _with_torchrun(made["command"])) is not None:
         made["command"] = command
     restarts = of.elastic.get("maxRestarts")
-    given = [] if restarts is None else [{"name": "PET_MAX_RESTARTS", "value": str(restarts)}]
+    given = [] if restarts is None else [env_entry(variable("max_restarts"), str(restarts))]
     variables = [one for one in made.get("env", ()) if mapping(one).get("name") not in _RESERVED]
     made |= {"env": [*variables, *given]}
     processes = _processes(of)

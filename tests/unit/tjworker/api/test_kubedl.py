@@ -333,7 +333,7 @@ def environment(job: TrainingJob, role_name: str) -> Mapping[str, str]:
 def test_what_the_elastic_policy_says_to_torchrun() -> None:
     policy = {"rdzvBackend": "etcd", "rdzvEndpoint": "etcd:2379", "minReplicas": 1, "maxReplicas": 3, "nProcPerNode": 2}
     job = read(PYTORCH, {"Master": role(), "Worker": role()}, enableElastic=True, elasticPolicy=policy)
-    assert environment(job, "Worker") == {
+    assert job.torch.variables() == {
         "PET_RDZV_BACKEND": "etcd",
         "PET_RDZV_ENDPOINT": "etcd:2379",
         "PET_RDZV_ID": "u",

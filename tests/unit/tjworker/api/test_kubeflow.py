@@ -10,8 +10,10 @@ import pytest
 
 from tests.unit.tjworker.api.guest_cases import Case, Json, Refusal, manifest, read, refusal_of, role
 from tjworker.api.kinds import GUEST_KINDS
-from tjworker.api.model import InvalidJob
+from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource
+from tjworker.reconcile.workloads.environment import role_environment
+from tjworker.reconcile.workloads.podbody import pod_body
 
 XGB, JAX = GroupResource("xgboostjobs.kubeflow.org"), GroupResource("jaxjobs.kubeflow.org")
 PYTORCH, TF = GroupResource("pytorchjobs.kubeflow.org"), GroupResource("tfjobs.kubeflow.org")
@@ -130,6 +132,11 @@ def test_what_is_refused(name: str) -> None:
     assert want in refusal_of(kind, raw), name
 
 
+def env_of_pod(job: TrainingJob, of: Role) -> dict[str, str]:
+    body = pod_body(job, of, 0, 0, role_environment(job))
+    return {e["name"]: e["value"] for e in body["spec"]["containers"][0]["env"]}
+
+
 def test_what_the_elastic_policy_says_to_torchrun() -> None:
     policy = {
         "minReplicas": 1,
@@ -145,8 +152,7 @@ def test_what_the_elastic_policy_says_to_torchrun() -> None:
     worker = role(2)
     worker["template"]["spec"]["containers"][0]["env"] = [{"name": "PET_RDZV_ID", "value": "the template's"}]
     job = read(PYTORCH, {"Worker": worker}, elasticPolicy=policy)
-    env = {e["name"]: e["value"] for e in job.role("Worker").template["spec"]["containers"][0]["env"]}
-    assert env == {
+    want = {
         "PET_RDZV_ID": "the template's",
         "PET_NPROC_PER_NODE": "4",
         "PET_MAX_RESTARTS": "9",
@@ -154,23 +160,23 @@ def test_what_the_elastic_policy_says_to_torchrun() -> None:
         "PET_RDZV_ENDPOINT": "etcd:2379",
         "PET_RDZV_CONF": "a=1,b=2",
     }
+    env = env_of_pod(job, job.role("Worker"))
+    assert {name: env[name] for name in want} == want
 
 
-WORLDS: dict[str, tuple[Json, str | None, str | None]] = {
+WORLDS: dict[str, tuple[Json, str, str]] = {
     "a process in each of three pods": ({"Master": role(), "Worker": role(2)}, "1", "3"),
     "four processes in each": ({"Master": role(), "Worker": role(2)}, "4", "12"),
     "without a number each role has one pod": ({"Master": role(None), "Worker": role(None)}, "2", "4"),
     "no workers are none": ({"Master": role(), "Worker": role(0)}, "2", "2"),
-    "as many processes as the pod has GPUs: torchrun counts": ({"Master": role(), "Worker": role(2)}, "gpu", None),
+    "as many processes as the pod has GPUs: torchrun counts": ({"Master": role(), "Worker": role(2)}, "gpu", "3"),
 }
 
 
 @pytest.mark.parametrize(("roles", "processes", "want"), WORLDS.values(), ids=WORLDS.keys())
-def test_how_many_processes_torch_waits_for(roles: Json, processes: str, want: str | None) -> None:
+def test_how_many_processes_torch_waits_for(roles: Json, processes: str, want: str) -> None:
     job = read(PYTORCH, roles, nprocPerNode=processes)
-    for each in job.roles:
-        env = {e["name"]: e["value"] for e in each.template["spec"]["containers"][0]["env"]}
-        assert env.get("WORLD_SIZE") == want
+    assert {env_of_pod(job, each)["WORLD_SIZE"] for each in job.roles} == {want}
 
 
 @pytest.mark.parametrize(("policy", "want"), [({}, ()), ({"maxRestarts": 3}, ("spec.elasticPolicy.maxRestarts",))])

@@ -138,24 +138,3 @@ class Shape:
     @property
     def resource(self) -> GroupResource:
         return GroupResource(f"{self.plural}.{self.family.group}")
-
-
-def with_environment(template: Json, added: Mapping[str, str]) -> Json:
-    """The template with these variables in every container that does not set them itself."""
-    return with_containers(template, lambda container: _with_env(container, added)) if added else template
-
-
-def with_containers(template: Json, change: Callable[[Json], Json]) -> Json:
-    pod = template.get("spec")
-    containers = pod.get("containers") if isinstance(pod, Mapping) else None
-    if not isinstance(pod, Mapping) or not isinstance(containers, list):
-        return template
-    changed = [change(c) if isinstance(c, Mapping) else c for c in containers]
-    return {**template, "spec": {**pod, "containers": changed}}
-
-
-def _with_env(container: Json, added: Mapping[str, str]) -> Json:
-    own = container.get("env") if isinstance(container.get("env"), list) else []
-    named = {entry.get("name") for entry in own or () if isinstance(entry, Mapping)}
-    ours = [{"name": name, "value": value} for name, value in added.items() if name not in named]
-    return {**container, "env": [*(own or ()), *ours]}

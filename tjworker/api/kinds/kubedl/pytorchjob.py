@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from pydantic import Field
 
 from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
+from tjworker.api.kinds.guests.shape import Shape
 from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
 from tjworker.api.model import Ignored, TrainingJob
-from tjworker.base import Json
+from tjworker.api.torchrun import TorchOptions, TorchSettings
 
 ROLES = ("Master", "Worker")
 
@@ -39,26 +39,19 @@ class PyTorchJobSpec(ModelFields, KubeDLRunPolicy):
     )
 
 
-def _environment(spec: PyTorchJobSpec, uid: str) -> Mapping[str, str]:
-    """What `elasticPolicy` says, as the variables PET_<OPTION> of torchrun. The framework sets the others."""
+def _torch(spec: PyTorchJobSpec, uid: str) -> TorchSettings:
     elastic = spec.elastic_policy
     if elastic is None or not spec.enable_elastic:
-        return {}
-    found = {"PET_NPROC_PER_NODE": str(elastic.n_proc_per_node or 1)}
-    if elastic.rdzv_backend:
-        found["PET_RDZV_BACKEND"] = elastic.rdzv_backend
-    if elastic.rdzv_endpoint:
-        found |= {
-            "PET_RDZV_ENDPOINT": elastic.rdzv_endpoint,
-            # is_host, which the framework sets, is of the first pod.
-            "PET_RDZV_CONF": "",
-            **({"PET_RDZV_ID": uid} if uid else {}),
-        }
-    return found
-
-
-def _dress(of: Dressed, template: Json) -> Json:
-    return with_environment(template, _environment(of.spec, of.uid))
+        return TorchSettings()
+    endpoint = elastic.rdzv_endpoint or None
+    return TorchSettings(
+        TorchOptions(
+            nproc_per_node=str(elastic.n_proc_per_node or 1),
+            rdzv_backend=elastic.rdzv_backend or None,
+            rdzv_endpoint=endpoint,
+            rdzv_id=(uid or None) if endpoint else None,
+        )
+    )
 
 
 def _ignored(spec: PyTorchJobSpec) -> Iterator[Ignored]:
@@ -67,7 +60,8 @@ def _ignored(spec: PyTorchJobSpec) -> Iterator[Ignored]:
 
 
 def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
-    return replace(job, rendezvous=ROLES) if spec.elastic_policy is not None and spec.enable_elastic else job
+    elastic = spec.elastic_policy is not None and spec.enable_elastic
+    return replace(job, torch=_torch(spec, job.uid), rendezvous=ROLES if elastic else ())
 
 
 SHAPE = Shape(
@@ -86,7 +80,6 @@ SHAPE = Shape(
     lone=("Master",),
     needed=("Master",),
     elastic=lambda spec: spec.elastic_policy if spec.enable_elastic else None,
-    dress=_dress,
     ignored=_ignored,
     finish=_finish,
 )

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from tjworker.api.containers import with_containers
 from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_containers
+from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
 from tjworker.api.kinds.guests.spec import replicas_of, role_rules
 from tjworker.api.kinds.kubedl.family import KUBEDL
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_environment
+from tjworker.api.kinds.guests.shape import Shape, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, replicas_of, role_rules
 from tjworker.api.kinds.kubeflow.family import KUBEFLOW
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
 from tjworker.api.model import EndPolicy, Ignored, TrainingJob
-from tjworker.base import Json
+from tjworker.api.torchrun import TorchOptions, TorchSettings
 
 ROLES = ("Master", "Worker")
 
@@ -65,38 +65,36 @@ def _complete(spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
     return {"Worker": "Any" if spec.elastic_policy is not None else "All"}
 
 
-def _environment(spec: PyTorchJobSpec, uid: str) -> Mapping[str, str]:
-    """What `elasticPolicy` and `nprocPerNode` say, as the variables PET_<OPTION> of torchrun's options. The others are
-    the framework's. As training-operator 1.9 has them (`setPodEnv`, `ElasticEnvVarGenerator`): without a master and
-    without a number in the spec, the number of processes is torchrun's own default, 1."""
-    elastic, has_master = spec.elastic_policy, any(name.lower() == "master" for name in spec.pytorch_replica_specs)
-    deprecated = elastic.n_proc_per_node if elastic else None
+def _torch(job: TrainingJob, spec: PyTorchJobSpec) -> TorchSettings:
+    """As training-operator 1.9 takes them (`setPodEnv`, `ElasticEnvVarGenerator`): without a master and without a
+    number in the spec, the number of processes is torchrun's own default, 1."""
+    elastic, has_master = spec.elastic_policy, any(role.name == "Master" for role in job.roles)
+    deprecated = str(elastic.n_proc_per_node) if elastic and elastic.n_proc_per_node else None
     default = "auto" if has_master else None
-    found: dict[str, Any] = {"PET_NPROC_PER_NODE": spec.nproc_per_node or deprecated or default}
+    processes = spec.nproc_per_node or deprecated or default
+    return TorchSettings(
+        _options(elastic, processes, job.uid) if elastic is not None else TorchOptions(nproc_per_node=processes),
+        _world_size(spec) if elastic is None or has_master else None,
+    )
+
+
+def _options(elastic: PyTorchElasticPolicy, processes: str | None, uid: str) -> TorchOptions:
+    host = elastic.rdzv_host
+    return TorchOptions(
+        nproc_per_node=processes,
+        max_restarts=None if elastic.max_restarts is None else str(elastic.max_restarts),
+        standalone="1" if elastic.standalone else None,
+        rdzv_backend=elastic.rdzv_backend,
+        rdzv_endpoint=f"{host}:{elastic.rdzv_port or 29400}" if host else None,
+        rdzv_id=(elastic.rdzv_id or uid or None) if host else elastic.rdzv_id,
+        rdzv_conf=",".join(f"{one.key}={one.value}" for one in elastic.rdzv_conf or ()) or None,
+    )
+
+
+def _world_size(spec: PyTorchJobSpec) -> int | None:
     processes = spec.nproc_per_node or ""
-    if processes.isdecimal() and (elastic is None or has_master):
-        pods = sum(replicas_of(role) for role in spec.pytorch_replica_specs.values())
-        found["WORLD_SIZE"] = pods * int(processes)
-    if elastic is not None:
-        found |= {
-            "PET_MAX_RESTARTS": elastic.max_restarts,
-            "PET_STANDALONE": "1" if elastic.standalone else None,
-            "PET_RDZV_BACKEND": elastic.rdzv_backend,
-            "PET_RDZV_ID": elastic.rdzv_id,
-            "PET_RDZV_CONF": ",".join(f"{one.key}={one.value}" for one in elastic.rdzv_conf or ()) or None,
-        }
-        if elastic.rdzv_host:
-            found |= {
-                "PET_RDZV_ID": elastic.rdzv_id or uid or None,
-                "PET_RDZV_ENDPOINT": f"{elastic.rdzv_host}:{elastic.rdzv_port or 29400}",
-                # is_host, which the framework sets, is of the first pod.
-                "PET_RDZV_CONF": found["PET_RDZV_CONF"] or "",
-            }
-    return {name: str(value) for name, value in found.items() if value is not None}
-
-
-def _dress(of: Dressed, template: Json) -> Json:
-    return with_environment(template, _environment(of.spec, of.uid))
+    pods = sum(replicas_of(role) for role in spec.pytorch_replica_specs.values())
+    return pods * int(processes) if processes.isdecimal() else None
 
 
 def _ignored(spec: PyTorchJobSpec) -> Iterator[Ignored]:
@@ -109,7 +107,8 @@ def _ignored(spec: PyTorchJobSpec) -> Iterator[Ignored]:
 
 def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
     """The nodes of the rendezvous are the workers, whether there is a master or not (`generateEnvNNodes`)."""
-    return job if spec.elastic_policy is None else replace(job, rendezvous=("Worker",))
+    torch = _torch(job, spec)
+    return replace(job, torch=torch, rendezvous=() if spec.elastic_policy is None else ("Worker",))
 
 
 SHAPE = Shape(
@@ -125,7 +124,6 @@ SHAPE = Shape(
     complete=_complete,
     default_restart="OnFailure",
     lone=("Master",),
-    dress=_dress,
     elastic=lambda spec: spec.elastic_policy,
     ignored=_ignored,
     finish=_finish,
