@@ -133,7 +133,7 @@ def _source(raw: Json, job: TrainingJob) -> _Source:
     roles = [_Role(written[name], mapping(_found(raw, written[name]))) for name in names]
     listed = roles[0].pod.get("containers")
     containers = [mapping(one) for one in listed] if isinstance(listed, list) else []
-    place = next((i for i, one in enumerate(containers) if one.get("name") == pytorchjob.SHAPE.container), 0)
+    place = next((i for i, one in enumerate(containers) if one.get("name") == pytorchjob.JOB_KIND.container), 0)
     return _Source(raw, job, roles, containers[place], (*roles[0].pod_path, "containers", place))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -34,9 +34,10 @@ from tjworker.api.labels import GROUP_NAME, JOB_KIND
 from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource, JobName, Terminal, parse_key
 
-PYTORCH = replace(JOB_KINDS[0], plural="pytorchjobs", kind="PyTorchJob", group="kubeflow.org")
-TENSORFLOW = replace(PYTORCH, plural="tfjobs", kind="TFJob")
-KUBEDL = replace(PYTORCH, group="training.kubedl.io")
+PYTORCH, TENSORFLOW, KUBEDL = (
+    KNOWN_KINDS[GroupResource(name)]
+    for name in ("pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org", "pytorchjobs.training.kubedl.io")
+)
 MORE = (*JOB_KINDS, PYTORCH, TENSORFLOW, KUBEDL)
 
 

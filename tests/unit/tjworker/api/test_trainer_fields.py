@@ -293,7 +293,7 @@ def test_of_a_job_that_cannot_be_used_its_runtime_and_numbers_are_left() -> None
     status["operator"]["replicaStatuses"] = {"node-0": {"desired": 3}}
     raw = {**train_job(trainer={"numNodes": 2, "numProcPerNode": "auto"}), "status": status}
     raw["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    rest = trainjob.JOB_KIND.rest(raw)  # type: ignore[misc]
+    rest = trainjob.JOB_KIND.rest(raw)
     assert rest is not None
     assert [(role.name, role.replicas, role.makes_pods) for role in rest.roles] == [("node-0", 3, False)]
 

@@ -9,10 +9,9 @@ from typing import Literal
 from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Shape, Specs
+from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, replicas_of, role_rules
-from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
 from tjworker.api.model import EndPolicy, Ignored, TrainingJob
 from tjworker.api.torchrun import TorchOptions, TorchSettings
@@ -59,10 +58,42 @@ class PyTorchJobSpec(KubeflowSpec):
     )
 
 
-def _complete(spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
-    if "Master" in specs:
-        return {"Master": "All"}
-    return {"Worker": "Any" if spec.elastic_policy is not None else "All"}
+class PyTorchJob(KubeflowKind[PyTorchJobSpec]):
+    kind = "PyTorchJob"
+    plural = "pytorchjobs"
+    description = "A PyTorch job of Kubeflow: a master and workers, or elastic workers alone."
+    spec_model = PyTorchJobSpec
+    roles_field = "pytorchReplicaSpecs"
+    roles = ROLES
+    lone = ("Master",)
+    framework = "pytorch"
+    container = "pytorch"
+
+    def replica_specs(self, spec: PyTorchJobSpec) -> Specs:
+        return spec.pytorch_replica_specs
+
+    def complete_policies(self, spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        if "Master" in specs:
+            return {"Master": "All"}
+        return {"Worker": "Any" if spec.elastic_policy is not None else "All"}
+
+    def default_restart(self, spec: PyTorchJobSpec, role: str) -> Restart:
+        return "OnFailure"
+
+    def elastic_policy(self, spec: PyTorchJobSpec) -> PyTorchElasticPolicy | None:
+        return spec.elastic_policy
+
+    def ignored(self, spec: PyTorchJobSpec) -> Iterator[Ignored]:
+        yield from metrics_ignored(spec.elastic_policy)
+        elastic = spec.elastic_policy
+        if elastic is not None and elastic.rdzv_port is not None and not elastic.rdzv_host:
+            why = "rdzvHost is not set: the first pod has the port of its container"
+            yield Ignored("spec.elasticPolicy.rdzvPort", why)
+
+    def finish(self, job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
+        # The nodes of the rendezvous are the workers, whether there is a master or not (`generateEnvNNodes`).
+        nodes = () if spec.elastic_policy is None else ("Worker",)
+        return replace(job, torch=_torch(job, spec), rendezvous=nodes)
 
 
 def _torch(job: TrainingJob, spec: PyTorchJobSpec) -> TorchSettings:
@@ -97,35 +128,4 @@ def _world_size(spec: PyTorchJobSpec) -> int | None:
     return pods * int(processes) if processes.isdecimal() else None
 
 
-def _ignored(spec: PyTorchJobSpec) -> Iterator[Ignored]:
-    yield from metrics_ignored(spec.elastic_policy)
-    elastic = spec.elastic_policy
-    if elastic is not None and elastic.rdzv_port is not None and not elastic.rdzv_host:
-        why = "rdzvHost is not set: the first pod has the port of its container"
-        yield Ignored("spec.elasticPolicy.rdzvPort", why)
-
-
-def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
-    """The nodes of the rendezvous are the workers, whether there is a master or not (`generateEnvNNodes`)."""
-    torch = _torch(job, spec)
-    return replace(job, torch=torch, rendezvous=() if spec.elastic_policy is None else ("Worker",))
-
-
-SHAPE = Shape(
-    family=KUBEFLOW,
-    kind="PyTorchJob",
-    plural="pytorchjobs",
-    framework="pytorch",
-    container="pytorch",
-    specs_field="pytorchReplicaSpecs",
-    roles=ROLES,
-    spec_model=PyTorchJobSpec,
-    specs=lambda spec: spec.pytorch_replica_specs,
-    complete=_complete,
-    default_restart="OnFailure",
-    lone=("Master",),
-    elastic=lambda spec: spec.elastic_policy,
-    ignored=_ignored,
-    finish=_finish,
-)
-JOB_KIND = job_kind(SHAPE, "A PyTorch job of Kubeflow: a master and workers, or elastic workers alone.")
+JOB_KIND = PyTorchJob()

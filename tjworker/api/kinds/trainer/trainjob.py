@@ -23,7 +23,6 @@ from tjworker.api.kinds.base import (
     Companion,
     Guest,
     Header,
-    JobKind,
     Named,
     Parsed,
     field_errors,
@@ -79,6 +78,7 @@ from tjworker.api.model import (
     TrainingJob,
 )
 from tjworker.api.podgroups import QUEUE_ANNOTATION
+from tjworker.api.status import JobStatus
 from tjworker.base import GroupResource, Json
 
 KIND, PLURAL = "TrainJob", "trainjobs"
@@ -496,63 +496,61 @@ def _ignored(read: _Reading) -> Iterator[Ignored]:
         yield Ignored("podGroupPolicy.volcano.networkTopology of the runtime")
 
 
-def _rest(raw: Json) -> TrainingJob | None:
-    """Of a job whose spec cannot be used as it stands: its runtime without patches. No pod is made of that."""
-    spec = mapping(raw.get("spec"))
-    kept = {name: spec[name] for name in ("runtimeRef", "trainer", "suspend") if name in spec}
-    for trial in (kept, {name: value for name, value in kept.items() if name != "trainer"}):
-        job = parse({**raw, "spec": trial})
-        if isinstance(job, TrainingJob):
-            return job.with_last_numbers().without_new_pods()
-    return None
+class TrainJob(Guest):
+    plural = PLURAL
+    kind = KIND
+    description = "A job of Kubeflow's Trainer: what a runtime says, with a program, a number of nodes and data."
+    group = GROUP
+    versions = (VERSION,)
+    # It has no `scale_role`: `numNodes` cannot change, and the path of a scale subresource must lie in the spec.
+    spec_model = TrainJobSpec
+    root_rules = (rules.ROOT[0], NAME_LENGTH)
+    run_policy_path = ("spec",)
+    roles_field = ""
+    ttl_path = ("status", MEMORY, "snapshot", "spec", "template", "spec", "ttlSecondsAfterFinished")
+    status_model = TrainJobStatus
+    columns = (STATE, AGE, MESSAGE)
+    scale_paths = ("", "")
+    mirrored = ("trainerStatus",)
+    companions = tuple(RUNTIMES.values())
+    is_salvaged = False
 
+    def parse(self, raw: Json) -> Parsed:
+        return parse(raw)
 
-def _named(raw: Json) -> Named | None:
-    """The runtime of a job that waits for it, or was refused for it."""
-    own = mapping(mapping(raw.get("status")).get(MEMORY))
-    ref = mapping(mapping(raw.get("spec")).get("runtimeRef"))
-    runtime = RUNTIMES.get(text(ref.get("kind", "ClusterTrainingRuntime")))
-    if runtime is None or (own.get("snapshot") and not own.get("refused")):
+    def role_patch(self, role: str, replicas: int) -> dict[str, Any]:
+        return {"metadata": {"annotations": {NUM_NODES: str(replicas)}}}
+
+    def status_of(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
+        return write_status(job, status)
+
+    def is_for_another(self, raw: Json) -> bool:
+        return mapping(raw.get("spec")).get("managedBy") not in (None, "", CONTROLLER)
+
+    def named(self, raw: Json) -> Named | None:
+        """The runtime of a job that waits for it, or was refused for it."""
+        own = mapping(mapping(raw.get("status")).get(MEMORY))
+        ref = mapping(mapping(raw.get("spec")).get("runtimeRef"))
+        runtime = RUNTIMES.get(text(ref.get("kind", "ClusterTrainingRuntime")))
+        if runtime is None or (own.get("snapshot") and not own.get("refused")):
+            return None
+        namespace = text(mapping(raw.get("metadata")).get("namespace")) if runtime.namespaced else ""
+        return runtime.resource, f"{namespace}/{text(ref.get('name'))}"
+
+    def snapshot(self, found: Json) -> dict[str, Any]:
+        metadata = mapping(found.get("metadata"))
+        named = {name: metadata[name] for name in ("name", "uid", "resourceVersion") if name in metadata}
+        return {**named, "spec": mapping(found.get("spec"))}
+
+    def rest(self, raw: Json) -> TrainingJob | None:
+        """Its runtime without patches. No pod is made of that."""
+        spec = mapping(raw.get("spec"))
+        kept = {name: spec[name] for name in ("runtimeRef", "trainer", "suspend") if name in spec}
+        for trial in (kept, {name: value for name, value in kept.items() if name != "trainer"}):
+            job = parse({**raw, "spec": trial})
+            if isinstance(job, TrainingJob):
+                return job.with_last_numbers().without_new_pods()
         return None
-    namespace = text(mapping(raw.get("metadata")).get("namespace")) if runtime.namespaced else ""
-    return runtime.resource, f"{namespace}/{text(ref.get('name'))}"
 
 
-def _snapshot(found: Json) -> dict[str, Any]:
-    metadata = mapping(found.get("metadata"))
-    named = {name: metadata[name] for name in ("name", "uid", "resourceVersion") if name in metadata}
-    return {**named, "spec": mapping(found.get("spec"))}
-
-
-JOB_KIND = JobKind(
-    plural=PLURAL,
-    singular=KIND.lower(),
-    kind=KIND,
-    short_name="",
-    description="A job of Kubeflow's Trainer: what a runtime says, with a program, a number of nodes and data.",
-    group=GROUP,
-    versions=(VERSION,),
-    # `numNodes` cannot change, and the path of a scale subresource must lie in the spec.
-    scale_role="",
-    scale_spec_path="",
-    spec_model=TrainJobSpec,
-    root_rules=(rules.ROOT[0], NAME_LENGTH),
-    parse=parse,
-    optional=True,
-    role_patch=lambda role, n: {"metadata": {"annotations": {NUM_NODES: str(n)}}},
-    run_policy_path=("spec",),
-    roles_field="",
-    guest=Guest(
-        status_model=TrainJobStatus,
-        write_status=write_status,
-        columns=(STATE, AGE, MESSAGE),
-        scale_paths=("", ""),
-        is_for_another=lambda raw: mapping(raw.get("spec")).get("managedBy") not in (None, "", CONTROLLER),
-        mirrored=("trainerStatus",),
-    ),
-    companions=tuple(RUNTIMES.values()),
-    named=_named,
-    snapshot=_snapshot,
-    rest=_rest,
-    ttl_path=("status", MEMORY, "snapshot", "spec", "template", "spec", "ttlSecondsAfterFinished"),
-)
+JOB_KIND = TrainJob()

@@ -189,30 +189,33 @@ def _served(name: str, replicas: int, pods: Json, restart_limit: int | None = No
     )
 
 
-def bare_spec(numbers: Mapping[str, int]) -> dict[str, Any]:
-    """Of a job with these roles, whichever fields it has them by."""
-    return {
-        "fault_tolerant": "master" in numbers,
-        "is_nccl": "pserver" not in numbers,
-        **{name: {"min-instance": number} for name, number in numbers.items()},
-    }
+class TrainingJobKind(JobKind):
+    plural = PLURAL
+    kind = KIND
+    short_name = "tj"
+    description = (
+        "An elastic PaddlePaddle job: a master, parameter servers, and trainers that come and go with the cluster's"
+        " load while the training goes on."
+    )
+    group = GROUP
+    versions = ("v1", "v1alpha1")
+    scale_role = SCALE_ROLE
+    scale_spec_path = f".spec.{SCALE_ROLE}.min-instance"
+    spec_model = TrainingJobSpec
+    root_rules = rules.ROOT
+    optional = True
+    roles_field = ""
+
+    def parse(self, raw: Json) -> Parsed:
+        return parse(raw)
+
+    def skeleton(self, numbers: Mapping[str, int], templates: Mapping[str, Json]) -> dict[str, Any]:
+        # Its templates are made of other fields, and these two say which roles it has.
+        return {
+            "fault_tolerant": "master" in numbers,
+            "is_nccl": "pserver" not in numbers,
+            **{name: {"min-instance": number} for name, number in numbers.items()},
+        }
 
 
-JOB_KIND = JobKind(
-    plural=PLURAL,
-    singular="trainingjob",
-    kind=KIND,
-    short_name="tj",
-    description="An elastic PaddlePaddle job: a master, parameter servers, and trainers that come and go with the "
-    "cluster's load while the training goes on.",
-    group=GROUP,
-    versions=("v1", "v1alpha1"),
-    scale_role=SCALE_ROLE,
-    scale_spec_path=f".spec.{SCALE_ROLE}.min-instance",
-    spec_model=TrainingJobSpec,
-    root_rules=rules.ROOT,
-    parse=parse,
-    optional=True,
-    roles_field="",
-    bare_spec=bare_spec,
-)
+JOB_KIND = TrainingJobKind()
