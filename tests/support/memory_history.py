@@ -9,7 +9,7 @@ from typing import Any
 from tjworker.base import Json, Transient
 from tjworker.history.parts import fitting
 from tjworker.history.records import Entry, Moment, Story, Summary, by_creation
-from tjworker.history.store import Bounds, Left
+from tjworker.history.store import Bounds, LeftOut
 
 
 @dataclass
@@ -30,7 +30,7 @@ class MemoryHistory:
         self.away = False
         self.puts = 0
 
-    def put(self, entries: Sequence[Entry], now: float) -> Left:
+    def put(self, entries: Sequence[Entry], now: float) -> LeftOut:
         self._check()
         self.puts += 1
         left_out = 0
@@ -50,7 +50,7 @@ class MemoryHistory:
         oldest = sorted(self._kept, key=lambda where: self._kept[where].keep_until)
         for where in oldest[: max(0, len(oldest) - self._bounds.jobs)]:
             del self._kept[where]
-        return Left(parts=left_out)
+        return LeftOut(parts=left_out)
 
     def summaries(self) -> list[Summary]:
         self._check()

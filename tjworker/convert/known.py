@@ -23,7 +23,7 @@ from tjworker.api.torchrun import TorchSettings
 from tjworker.api.unknown import unknown_fields
 from tjworker.base import GroupResource, Json, with_article
 from tjworker.convert import write
-from tjworker.convert.report import Converted, Left, Origins, Refused, at
+from tjworker.convert.report import Converted, Left, Origins, RefusedManifest, at
 
 INSTEAD: Mapping[str, str] = {
     "elasticPolicy.metrics": "make a HorizontalPodAutoscaler for the job's scale subresource, with spec.replicas in the"
@@ -55,13 +55,13 @@ class Extra:
 Special = Callable[[Json, TrainingJob], Extra]
 
 
-def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
+def convert(kind: JobKind, raw: Json, special: Special) -> Converted | RefusedManifest:
     metadata = mapping(raw.get("metadata"))
     version = str(raw.get("apiVersion")).rpartition("/")[2]
     spec = {**kind.version_defaults.get(version, {}), **mapping(raw.get("spec"))}
     job = parse(kind.resource, {**raw, "spec": spec, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
     if isinstance(job, InvalidJob):
-        return Refused(job.errors)
+        return RefusedManifest(job.errors)
     extra = special(raw, _with_settings(job))
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
     left = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tjstack.story import Story
+from tjstack.story import DemoStory
 
 
 class Api:
@@ -30,7 +30,7 @@ def test_the_job_of_the_demo_goes_so_that_its_manifest_can_be_applied_again() ->
     stack: Any = SimpleNamespace(handle=SimpleNamespace(stopping=threading.Event()))
     cluster: Any = SimpleNamespace(api=api)
     reporter: Any = SimpleNamespace()
-    story = Story(stack, cluster, reporter, Path("job.yaml"))
+    story = DemoStory(stack, cluster, reporter, Path("job.yaml"))
     story.seen.job = api.jobs["digits"]
     story.tidy()
     assert api.jobs == {}

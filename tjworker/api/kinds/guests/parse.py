@@ -60,7 +60,7 @@ def _restart_policy(kind: GuestKind[S], spec: S, role: str, written: str) -> tup
 
 
 @dataclass(frozen=True, slots=True)
-class Reading(Generic[S]):
+class ReadSpec(Generic[S]):
     """A spec that the model has read."""
 
     job: str
@@ -101,7 +101,7 @@ def parse(kind: GuestKind[S], raw: Json) -> Parsed:
     given = kind.replica_specs(spec)
     # Role names may be written in any case, as their own operators take them.
     written = {names.get(name.lower(), name): name for name in given}
-    read = Reading(head["name"].name, kind, spec, {name: given[key] for name, key in written.items()}, written)
+    read = ReadSpec(head["name"].name, kind, spec, {name: given[key] for name, key in written.items()}, written)
     errors = tuple(_errors(read))
     if errors or len(written) < len(given):
         twice = FieldError(read.where, "two roles differ in the case of their letters only")
@@ -127,7 +127,7 @@ def _header(kind: GuestKind[S], raw: Json, seen: str) -> Header:
     return header({**raw, "status": own}, kind.resource, kind.kind, kind.api_versions[0])
 
 
-def _errors(read: Reading[S]) -> Iterator[FieldError]:
+def _errors(read: ReadSpec[S]) -> Iterator[FieldError]:
     kind, specs = read.kind, read.specs
     if not rules.is_job_name(read.job):
         yield FieldError("metadata.name", f"{read.job[:80]!r}: the name of a job {rules.NAME_RULE}")
@@ -147,7 +147,7 @@ def _errors(read: Reading[S]) -> Iterator[FieldError]:
         yield from _elastic_errors(read, elastic)
 
 
-def _role_errors(read: Reading[S], name: str, role: ReplicaSpec) -> Iterator[FieldError]:
+def _role_errors(read: ReadSpec[S], name: str, role: ReplicaSpec) -> Iterator[FieldError]:
     kind, path, replicas = read.kind, read.path(name), replicas_of(role)
     if name not in kind.roles:
         yield FieldError(path, f"is no role of {with_article(kind.kind)}: use {', '.join(kind.roles)}")
@@ -161,7 +161,7 @@ def _role_errors(read: Reading[S], name: str, role: ReplicaSpec) -> Iterator[Fie
         yield FieldError("metadata.name", f"{longest[:80]}: the longest pod name {rules.LENGTH_RULE}")
 
 
-def _elastic_errors(read: Reading[S], elastic: ElasticBounds) -> Iterator[FieldError]:
+def _elastic_errors(read: ReadSpec[S], elastic: ElasticBounds) -> Iterator[FieldError]:
     worker = read.specs.get("Worker")
     if worker is None:
         yield FieldError(read.path("Worker"), "must be there when spec.elasticPolicy is")
@@ -172,7 +172,7 @@ def _elastic_errors(read: Reading[S], elastic: ElasticBounds) -> Iterator[FieldE
         yield FieldError("spec.elasticPolicy.minReplicas", f"{least}: must be at most maxReplicas ({most})")
 
 
-def _job(read: Reading[S], raw: Json, head: Header, templates: Mapping[str, Json]) -> Parsed:
+def _job(read: ReadSpec[S], raw: Json, head: Header, templates: Mapping[str, Json]) -> Parsed:
     metadata, kind, run = mapping(raw.get("metadata")), read.kind, read.run
     annotations = strings(metadata.get("annotations"))
     autoscaled = annotations.get(ANNOTATION_AUTOSCALE) == "Auto"
@@ -221,12 +221,12 @@ _OF_A_GANG = frozenset(
 """Fields of a scheduling policy that a gang scheduler may act on."""
 
 
-def _said(read: Reading[S]) -> Json:
+def _said(read: ReadSpec[S]) -> Json:
     policy = read.run.scheduling_policy
     return {} if policy is None else policy.model_dump(by_alias=True, exclude_none=True)
 
 
-def _gang_policy(read: Reading[S]) -> GangPolicy:
+def _gang_policy(read: ReadSpec[S]) -> GangPolicy:
     said = _said(read)
     priority = "priorityClassName" if "priorityClassName" in said else "priorityClass"
     return GangPolicy(
@@ -239,7 +239,7 @@ def _gang_policy(read: Reading[S]) -> GangPolicy:
     )
 
 
-def _ignored(read: Reading[S], annotations: Mapping[str, str]) -> Iterator[Ignored]:
+def _ignored(read: ReadSpec[S], annotations: Mapping[str, str]) -> Iterator[Ignored]:
     acting = (name for name, value in sorted(_said(read).items()) if value not in ("", {}) and name not in _OF_A_GANG)
     yield from (Ignored(read.run_path(f"schedulingPolicy.{name}")) for name in acting)
     of_kind = tuple(read.kind.ignored(read.spec))
@@ -251,7 +251,7 @@ def _ignored(read: Reading[S], annotations: Mapping[str, str]) -> Iterator[Ignor
     yield from (Ignored(name, part="annotation") for name in of_family if name in annotations)
 
 
-def _all_inert(read: Reading[S]) -> Iterator[str]:
+def _all_inert(read: ReadSpec[S]) -> Iterator[str]:
     yield from _inert("spec", read.spec)
     if read.run is not read.spec:
         yield from _inert(".".join(read.kind.run_policy_path), read.run)
@@ -267,7 +267,7 @@ def _inert(path: str, model: BaseModel) -> Iterator[str]:
             yield f"{path}.{field.alias}"
 
 
-def _role(read: Reading[S], name: str, template: Json, autoscaled: bool, batch_size: BatchSize | None) -> Role:
+def _role(read: ReadSpec[S], name: str, template: Json, autoscaled: bool, batch_size: BatchSize | None) -> Role:
     kind, spec, role = read.kind, read.spec, read.specs[name]
     elastic = kind.elastic_policy(spec) if name == "Worker" else None
     free = (0, rules.MAX_REPLICAS) if name in kind.freely_scaled(spec) else (None, None)

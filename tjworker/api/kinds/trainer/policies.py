@@ -54,14 +54,14 @@ Check = Callable[[Setting, MLPolicy, Sequence[Step]], Iterator[FieldError]]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RuntimePolicy:
     apply: Apply
     reserved: frozenset[str] = frozenset()
     """Variables that a job may not set itself."""
     errors: Check = lambda setting, policy, steps: iter(())
 
 
-def find_policy(policy: MLPolicy | None) -> Policy:
+def find_policy(policy: MLPolicy | None) -> RuntimePolicy:
     """The policy of the framework that the runtime names; of none, one that adds nothing."""
     chosen = [name for name in POLICIES if policy is not None and getattr(policy, name) is not None]
     return POLICIES[chosen[0]] if chosen else PLAIN
@@ -316,18 +316,18 @@ def _unchanged(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> t
     return steps
 
 
-PLAIN = Policy(_unchanged)
-POLICIES: Mapping[str, Policy] = {
-    "torch": Policy(
+PLAIN = RuntimePolicy(_unchanged)
+POLICIES: Mapping[str, RuntimePolicy] = {
+    "torch": RuntimePolicy(
         _with_torch,
         frozenset(map(variable, ("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port"))),
         _torch_errors,
     ),
-    "jax": Policy(_with_jax),
-    "xgboost": Policy(
+    "jax": RuntimePolicy(_with_jax),
+    "xgboost": RuntimePolicy(
         _with_xgboost, frozenset({"DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"})
     ),
-    "mpi": Policy(
+    "mpi": RuntimePolicy(
         _with_mpi,
         frozenset(
             {
@@ -339,7 +339,7 @@ POLICIES: Mapping[str, Policy] = {
         ),
         _mpi_errors,
     ),
-    "flux": Policy(_unchanged, errors=_unsupported),
+    "flux": RuntimePolicy(_unchanged, errors=_unsupported),
 }
 """By the field of the ML policy."""
 

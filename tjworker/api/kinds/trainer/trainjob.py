@@ -159,7 +159,7 @@ def _read(raw: Json, head: Header, spec: TrainJobSpec, snapshot: Json) -> Parsed
         return InvalidJob(**head, errors=(FieldError("spec.runtimePatches", deep),))
     except ValidationError as error:
         return InvalidJob(**head, errors=field_errors(error, f"{of}: spec"))
-    read = _Reading(raw, head, spec, patches, runtime, steps_of(whole, runtime, spec), of)
+    read = _ReadTrainJob(raw, head, spec, patches, runtime, steps_of(whole, runtime, spec), of)
     errors = tuple(_errors(read))
     return InvalidJob(**head, errors=errors[:MAX_ERRORS]) if errors else _job(read)
 
@@ -173,7 +173,7 @@ def _checked(text: bytes) -> tuple[Json, RuntimeSpec]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ReadTrainJob:
     """A TrainJob with its runtime."""
 
     raw: Json
@@ -256,7 +256,7 @@ def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
     return InvalidJob(**head, errors=(FieldError(path, why) if why else missing.absent,), missing=missing)
 
 
-def _errors(read: _Reading) -> Iterator[FieldError]:
+def _errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     name, by_name = read.head["name"].name, {step.name: step for step in read.steps}
     if not rules.is_job_name(name):
         yield FieldError("metadata.name", f"{name[:80]!r}: the name of a job {rules.NAME_RULE}")
@@ -287,7 +287,7 @@ def _errors(read: _Reading) -> Iterator[FieldError]:
             return
 
 
-def _step_errors(read: _Reading) -> Iterator[FieldError]:
+def _step_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     seen: set[str] = set()
     for step in read.steps:
         where = f"{read.of}: spec.template.spec.replicatedJobs[{step.name}]"
@@ -304,7 +304,7 @@ def _step_errors(read: _Reading) -> Iterator[FieldError]:
         seen.add(step.name)
 
 
-def _initializer_errors(read: _Reading) -> Iterator[FieldError]:
+def _initializer_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     """`validateInitializer` of Trainer's jobset plugin."""
     given = read.spec.initializer
     fetched = {("dataset", DATASET): given.dataset, ("model", MODEL): given.model} if given else {}
@@ -325,7 +325,7 @@ def _count(value: str) -> int | None:
     return int(value) if value.isascii() and value.isdigit() and 0 < int(value[:9]) <= rules.MAX_REPLICAS else None
 
 
-def _elastic_errors(read: _Reading) -> Iterator[FieldError]:
+def _elastic_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     told = read.annotations
     named = [name for name in (MIN_NODES, MAX_NODES, AUTOSCALE, NUM_NODES) if name in told]
     if not named:
@@ -356,7 +356,7 @@ def _elastic_errors(read: _Reading) -> Iterator[FieldError]:
         yield FieldError(f"metadata.annotations[{MIN_NODES}]", f"{bounds[0]}: must be at most max-nodes ({bounds[1]})")
 
 
-def _job(read: _Reading) -> Parsed:
+def _job(read: _ReadTrainJob) -> Parsed:
     head, spec, jobset = read.head, read.spec, read.runtime.template.spec
     metadata, annotations = mapping(read.raw.get("metadata")), read.annotations
     batch_size, wrong_size = annotated_batch_size(annotations)
@@ -398,7 +398,7 @@ def _job(read: _Reading) -> Parsed:
     )
 
 
-def _roles(read: _Reading, steps: tuple[Step, ...], batch_size: Any) -> Iterator[Role]:
+def _roles(read: _ReadTrainJob, steps: tuple[Step, ...], batch_size: Any) -> Iterator[Role]:
     head, jobset = read.head, read.runtime.template.spec
     counted = (jobset.success_policy.target_replicated_jobs if jobset.success_policy else None) or [
         step.name for step in steps
@@ -442,7 +442,7 @@ def _failures(limit: int | None, restarts: int) -> int:
     return min((restarts + 1) * (of_a_job + 1) - 1, 2**31 - 1)
 
 
-def _elastic(read: _Reading, role: Role, batch_size: Any) -> Role:
+def _elastic(read: _ReadTrainJob, role: Role, batch_size: Any) -> Role:
     if read.bounds is None:
         return role
     (least, most), told = read.bounds, read.annotations
@@ -461,7 +461,7 @@ def _elastic(read: _Reading, role: Role, batch_size: Any) -> Role:
     )
 
 
-def _gang(read: _Reading) -> GangPolicy:
+def _gang(read: _ReadTrainJob) -> GangPolicy:
     """What the runtime and the patches ask of a gang scheduler (plugins coscheduling and volcano of Trainer)."""
     policy, told = read.runtime.pod_group_policy, _jobset_annotations(read)
     coscheduling = policy.coscheduling if policy else None
@@ -472,13 +472,13 @@ def _gang(read: _Reading) -> GangPolicy:
     )
 
 
-def _jobset_annotations(read: _Reading) -> dict[str, Any]:
+def _jobset_annotations(read: _ReadTrainJob) -> dict[str, Any]:
     given = read.runtime.template.metadata
     metadata = {"annotations": dict(given.annotations or {})} if given else {}
     return added_metadata({"metadata": metadata}, read.patches, "annotations")
 
 
-def _gang_errors(read: _Reading) -> Iterator[FieldError]:
+def _gang_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     """`Validate` of Trainer's volcano plugin. Whether a PriorityClass exists the API server says."""
     policy = read.runtime.pod_group_policy
     if policy is not None and policy.volcano is not None and _jobset_annotations(read).get(QUEUE_ANNOTATION) == "":
@@ -488,7 +488,7 @@ def _gang_errors(read: _Reading) -> Iterator[FieldError]:
         )
 
 
-def _ignored(read: _Reading) -> Iterator[Ignored]:
+def _ignored(read: _ReadTrainJob) -> Iterator[Ignored]:
     jobset, policy = read.runtime.template.spec, read.runtime.pod_group_policy
     if jobset.failure_policy and jobset.failure_policy.rules:
         yield Ignored("failurePolicy.rules of the runtime", "every failure counts alike")
