@@ -52,6 +52,7 @@ check: setup  ## ruff, mypy --strict, import contracts, generated files, pages
 	@$(MAKE) --no-print-directory verify
 	@$(PY) -m pytest -q tests/unit/test_pages.py tests/unit/test_contributing.py
 	@$(PY) -m tests.support.wording
+	@$(PY) -m tests.support.classnames
 	@$(PY) -m tests.support.lengths
 
 verify: setup  ## fail when a generated file differs from what `make generate` writes

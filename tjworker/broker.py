@@ -35,24 +35,24 @@ DEEPEST_HEADER = 2
 """Levels of nested lists and objects in the headers. Celery's own headers have one (`timelimit`, `stamps`)."""
 
 
-class Refused(DecodeError):  # type: ignore[misc,unused-ignore]
+class RefusedMessage(DecodeError):  # type: ignore[misc,unused-ignore]
     """A message that no process of this operator sends. The text names the rule and never quotes the message."""
 
 
 class Message(virtual.Message):  # type: ignore[misc,unused-ignore]
-    """A message in the only form that this operator's processes send: JSON in UTF-8, not compressed. Raises Refused for
-    any other message."""
+    """A message in the only form that this operator's processes send: JSON in UTF-8, not compressed. Raises
+    RefusedMessage for any other message."""
 
     def __init__(self, payload: Any, channel: Any = None, **options: Any) -> None:
         # Before kombu's constructor: it inflates the body, and 800 bytes may become 600 MB.
         if wrong := find_fault(payload):
-            raise Refused(wrong)
+            raise RefusedMessage(wrong)
         super().__init__(payload, channel=channel, **options)  # type: ignore[no-untyped-call]
 
     def _decode(self) -> Any:
         body = super()._decode()  # type: ignore[no-untyped-call]
         if wrong := _find_bad_number(body):
-            raise Refused(f"its body has {wrong}")
+            raise RefusedMessage(f"its body has {wrong}")
         return body
 
 
@@ -120,7 +120,7 @@ class Client(redis.Redis):
 
 def _refuse_long(data: Any) -> None:
     if isinstance(data, bytes) and len(data) > LONGEST_BYTES:
-        raise Refused(f"it has more than {LONGEST_BYTES} bytes")
+        raise RefusedMessage(f"it has more than {LONGEST_BYTES} bytes")
 
 
 class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
@@ -158,7 +158,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
     def _brpop_read(self, **options: Any) -> Any:
         try:
             return super()._brpop_read(**options)  # type: ignore[no-untyped-call]
-        except (Refused, ValueError, RecursionError) as error:
+        except (RefusedMessage, ValueError, RecursionError) as error:
             # The message is too long, or not JSON. Redis has removed it from the queue, so it needs no acknowledgement.
             log_refusal(describe_refusal(error))
             return True
@@ -166,7 +166,7 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
     def _receive_one(self, client: Any) -> Any:
         try:
             return super()._receive_one(client)  # type: ignore[no-untyped-call]
-        except (Refused, RecursionError) as error:
+        except (RefusedMessage, RecursionError) as error:
             log_refusal(describe_refusal(error))
             return True
 
@@ -210,8 +210,8 @@ def log_refusal(error: str, **where: str) -> None:
 
 
 def describe_refusal(error: BaseException) -> str:
-    """Why a message is refused. A Refused never quotes the message: any client of Redis may have written it."""
-    if isinstance(error, Refused):
+    """Why a message is refused. A RefusedMessage never quotes it: any client of Redis may have written it."""
+    if isinstance(error, RefusedMessage):
         return str(error)
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 

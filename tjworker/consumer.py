@@ -45,7 +45,7 @@ from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
 from tjworker.telemetry.metrics import CONSUMING, Sample
 from tjworker.telemetry.redis_outage import OneLine, RedisOutage
-from tjworker.telemetry.worker_health import USELESS_LIMIT_SECONDS, Ignored, Lasting, WorkerReport
+from tjworker.telemetry.worker_health import USELESS_LIMIT_SECONDS, IgnoredMessages, Lasting, WorkerReport
 
 log = structlog.get_logger(__name__)
 
@@ -283,7 +283,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
 
     def start(self) -> None:
         """Start threads and the loop. Celery calls this after the pool has forked: a thread would not survive that."""
-        self._sign_at, self._ignored, self._answers = monotonic(), Ignored(), Lasting(STALE_SECONDS)
+        self._sign_at, self._ignored, self._answers = monotonic(), IgnoredMessages(), Lasting(STALE_SECONDS)
         settings = load_settings()
         try:
             open_health(settings, self.report)

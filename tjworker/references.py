@@ -31,7 +31,7 @@ _Key = tuple[GroupResource, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ReadReference:
     found: Json
     version: int
     """resourceVersion of the cluster at the reading."""
@@ -44,7 +44,7 @@ class References:
     def __init__(self, kube: KubeClient, monotonic: Callable[[], float]) -> None:
         self._kube = kube
         self._monotonic = monotonic
-        self._kept: dict[_Key, _Reading] = {}
+        self._kept: dict[_Key, _ReadReference] = {}
 
     def known(self, job: InvalidJob, seen: Mapping[GroupResource, int]) -> Json | None:
         """The object that the job names, from the cache; None if `find` must read it. `seen`: kind of objects ->
@@ -70,7 +70,7 @@ class References:
         if found is not None and _size(found) <= MOST_BYTES:
             if len(self._kept) >= MOST_CACHED:
                 self._kept.clear()
-            self._kept[key] = _Reading(found, page.resource_version, self._monotonic())
+            self._kept[key] = _ReadReference(found, page.resource_version, self._monotonic())
         return found
 
 

@@ -32,7 +32,7 @@ from tjworker.history.records import (
     kept_pod,
     summary_of,
 )
-from tjworker.history.store import LIVE_SECONDS, HistoryStore, Left
+from tjworker.history.store import LIVE_SECONDS, HistoryStore, LeftOut
 from tjworker.telemetry.metrics import HISTORY_ENTRIES
 from watcher.progress import namespace_of, resource_of
 from watcher.projection.jobs import is_of_another
@@ -351,19 +351,19 @@ class Historian:
                 raise
             # One entry that meets a bug must not cost the others.
             log.exception("the history has met a bug; each entry is written by itself", jobs=len(entries))
-            left = sum((self._put_alone(entry) for entry in entries), Left())
+            left = sum((self._put_alone(entry) for entry in entries), LeftOut())
         HISTORY_ENTRIES.inc(len(entries) - left.entries, result="written")
         HISTORY_ENTRIES.inc(left.entries, result="lost")
         HISTORY_ENTRIES.inc(left.parts, result="cut")
 
-    def _put_alone(self, entry: Entry) -> Left:
+    def _put_alone(self, entry: Entry) -> LeftOut:
         try:
             return self._store.put([entry], self._now())
         except OperatorError:
             raise
         except Exception:
             log.exception("an entry is left out of the history", namespace=entry.namespace, uid=entry.uid)
-            return Left(entries=1)
+            return LeftOut(entries=1)
 
     def _entry(self, where: tuple[str, str], news: _News) -> Entry:
         if news.raw is None:

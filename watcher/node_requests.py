@@ -21,7 +21,7 @@ Identity = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _PodRequests:
     rv: int
     node: str
     requests: NodeRequests
@@ -37,7 +37,7 @@ class RequestBook:
     """Requests of the pods that one reflector shows."""
 
     def __init__(self) -> None:
-        self._entries: dict[Identity, _Entry] = {}
+        self._entries: dict[Identity, _PodRequests] = {}
         self._sums: dict[str, NodeRequests] = {}
         self._touched: set[str] = set()
         self._shared: dict[NodeRequests, NodeRequests] = {}
@@ -62,7 +62,7 @@ class RequestBook:
         requests = self._shared.setdefault(requests, requests)
         waiting = waiting_pod("/".join(identity), pod, requests) if node == WAITING else None
         waits_as = waiting_name(waiting) if waiting is not None else ""
-        self._entries[identity] = _Entry(rv, node, requests, waits_as)
+        self._entries[identity] = _PodRequests(rv, node, requests, waits_as)
         if known is not None and (known.node, known.requests, known.waits_as) == (node, requests, waits_as):
             return
         if known is not None:
@@ -93,7 +93,7 @@ class RequestBook:
         alike = self._waiting.get(name)
         return replace(next(iter(alike.values())), pods=len(alike)) if alike else NOTHING
 
-    def _forget(self, identity: Identity, known: _Entry) -> None:
+    def _forget(self, identity: Identity, known: _PodRequests) -> None:
         self._count(known, -1)
         if known.waits_as:
             alike = self._waiting[known.waits_as]
@@ -102,7 +102,7 @@ class RequestBook:
                 del self._waiting[known.waits_as]
             self._touched.add(known.waits_as)
 
-    def _count(self, entry: _Entry, times: int) -> None:
+    def _count(self, entry: _PodRequests, times: int) -> None:
         total = self._sums.get(entry.node, NOTHING).plus(entry.requests, times)
         if total.pods:
             self._sums[entry.node] = total

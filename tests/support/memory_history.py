@@ -9,7 +9,7 @@ from typing import Any
 from tjworker.base import Json, Transient
 from tjworker.history.parts import fitting
 from tjworker.history.records import Entry, Moment, Story, Summary, by_creation
-from tjworker.history.store import Bounds, Left
+from tjworker.history.store import Bounds, LeftOut
 
 
 @dataclass
@@ -29,7 +29,7 @@ class MemoryHistory:
         self._kept: dict[tuple[str, str], _Kept] = {}
         self.away = False
 
-    def put(self, entries: Sequence[Entry], now: float) -> Left:
+    def put(self, entries: Sequence[Entry], now: float) -> LeftOut:
         self._check()
         left_out = 0
         for entry in entries:
@@ -48,7 +48,7 @@ class MemoryHistory:
         oldest = sorted(self._kept, key=lambda where: self._kept[where].keep_until)
         for where in oldest[: max(0, len(oldest) - self._bounds.jobs)]:
             del self._kept[where]
-        return Left(parts=left_out)
+        return LeftOut(parts=left_out)
 
     def summaries(self) -> list[Summary]:
         self._check()

@@ -36,7 +36,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
 from tjworker.kube.resources import RESOURCES
 from tjworker.page.access import REVIEWS, Viewers
-from tjworker.page.board import Reader
+from tjworker.page.board import BoardReader
 from tjworker.page.server import PageServer
 from tjworker.page.shared import Shared
 from tjworker.page.site import Site
@@ -109,7 +109,7 @@ class PageWorld:
         self.store.projection.mark_synced(1)
         self.history = MemoryHistory(Bounds(7 * 86_400.0, 1_000))
         commands = RedisCommands(client(self._url_of_page_user()), self.redis.prefix, where="redis://here")
-        self.reader = Reader(commands, self.history)
+        self.reader = BoardReader(commands, self.history)
         configuration = Configuration()
         viewers = Viewers(configuration, own=self.own, password=self.password, connect=self._connect)
         self.site = Site(self.reader, self.history, viewers, history_seconds=7 * 86_400.0, flower="http://127.0.0.1:1")

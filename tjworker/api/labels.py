@@ -6,10 +6,9 @@ The labels are KubeDL's, the annotations that act are the trainingjob-operator's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from tjworker.api.model import TrainingJob
+from tjworker.api.model import Ignored, TrainingJob
 
 GROUP_NAME = "group-name"
 JOB_NAME = "job-name"
@@ -82,10 +81,10 @@ ANNOTATION_TENSORBOARD = f"{KUBEDL}/tensorboard-config"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
-def not_queued(told: Mapping[str, str]) -> tuple[str, ...]:
-    """Of a job of a kind that Kueue does not know, with the labels `told`: what its condition Created says (ADR 36)."""
+def ignored_queue(told: Mapping[str, str]) -> tuple[Ignored, ...]:
+    """The label for Kueue among the labels `told` of a job of a kind that Kueue does not know (ADR 36)."""
     why = "Kueue does not know this kind: the job does not wait for its queue"
-    return (f"label {KUEUE_QUEUE} ({why})",) if KUEUE_QUEUE in told else ()
+    return (Ignored(KUEUE_QUEUE, why, "label"),) if KUEUE_QUEUE in told else ()
 
 
 NOT_INHERITED: Mapping[str, str] = {

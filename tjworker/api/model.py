@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tjworker.api.status import HostPorts, JobStatus
+from tjworker.api.torchrun import TorchSettings
 from tjworker.base import GroupResource, JobKey, JobName, with_article
 
 Workload = Literal["Pod", "ReplicaSet", "Job"]
@@ -208,6 +209,21 @@ class GangPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Ignored:
+    """A part of a job's manifest that is set and has no effect."""
+
+    path: str
+    """A field as kubectl prints it; of metadata the key of a label or an annotation."""
+    because: str = ""
+    """As messages say it in parentheses; '' where there is no more to say than that nothing acts on it."""
+    part: Literal["field", "label", "annotation"] = "field"
+
+    def __str__(self) -> str:
+        named = self.path if self.part == "field" else f"{self.part} {self.path}"
+        return f"{named} ({self.because})" if self.because else named
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingJob:
     name: JobName
     api_version: str
@@ -268,10 +284,12 @@ class TrainingJob:
     """None: Running is True while every desired replica runs."""
     rendezvous: tuple[str, ...] = ()
     """Roles whose pods are the nodes of torchrun's rendezvous, where the kind asks for one whatever their number is."""
+    torch: TorchSettings = field(default_factory=TorchSettings)
+    """What the manifest sets of torchrun, of a kind that has fields for it."""
     roles_path: str = "spec.replicaSpecs"
     """Where the manifest has the roles, for messages."""
-    ignored: tuple[str, ...] = ()
-    """Fields of the spec that are set and not acted on: the condition Created names them."""
+    ignored: tuple[Ignored, ...] = ()
+    """The condition Created names them."""
     subdomain: str = ""
     """Name of one headless service for all pods, `<pod>.<subdomain>`; "": each pod has a service of its own."""
     secret: JobSecret | None = None

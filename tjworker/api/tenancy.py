@@ -5,11 +5,12 @@ right. Pure; never raises.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import orjson
 
 from tjworker.api.labels import ANNOTATION_TENANCY
+from tjworker.api.model import Ignored
 from tjworker.base import printable
 
 _FIELDS = {"tenant": "tenant", "user": "user", "idc": "data center", "region": "region"}
@@ -23,17 +24,18 @@ def tenancy(annotations: Mapping[str, str]) -> str:
     return ", ".join(f"{called} {printable(value)}" for called, value in told if isinstance(value, str) and value)
 
 
-def tenancy_trouble(annotations: Mapping[str, str]) -> str:
-    """Why the annotation, or a part of it, says nothing, for people."""
+def ignored_tenancy(annotations: Mapping[str, str]) -> Iterator[Ignored]:
+    """The annotation, where it or a part of it says nothing."""
     if ANNOTATION_TENANCY not in annotations:
-        return ""
+        return
     if not tenancy(annotations):
-        return f'annotation {ANNOTATION_TENANCY} (names nobody: write {{"tenant": "...", "user": "..."}})'
+        yield Ignored(ANNOTATION_TENANCY, 'names nobody: write {"tenant": "...", "user": "..."}', "annotation")
+        return
     said = _said(annotations)
     wrong = [name for name in _FIELDS if not isinstance(said.get(name), str | None)]
-    if not wrong:
-        return ""
-    return f"annotation {ANNOTATION_TENANCY} ({' and '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} no text)"
+    if wrong:
+        why = f"{' and '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} no text"
+        yield Ignored(ANNOTATION_TENANCY, why, "annotation")
 
 
 def _said(annotations: Mapping[str, str]) -> Mapping[str, object]:

@@ -75,7 +75,7 @@ def _documents(file: str, to: str) -> list[tuple[str, int]]:
             told.append((_written(manifest.raw, sources[number], WHOLE, place, manifest), 0))
             continue
         made = kind.convert(manifest.raw)
-        if isinstance(made, conversion.Refused):
+        if isinstance(made, conversion.RefusedManifest):
             wrong = "\n    ".join(str(error) for error in made.errors)
             raise UserError(f"{manifest.source} is no valid {kind.kind}; nothing is converted:\n    {wrong}")
         _refuse_invalid(manifest, made, to)

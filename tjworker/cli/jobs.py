@@ -253,7 +253,7 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     """What `tj scale` writes. Raises UserError for a job or a role that cannot be scaled."""
     model, name, job_kind = parsed(job), job.name, KNOWN_KINDS[job.resource]
     _check_not_over(model, name)
-    by_patch = not job_kind.scale_spec_path and job_kind.role_patch is not None and model.scale_role is not None
+    by_patch = not job_kind.scale_spec_path and model.scale_role is not None
     if not job_kind.scale_spec_path and not by_patch:
         whose = "this job" if job_kind.companions else with_article(job_kind.kind)
         raise UserError(f"{name} is not scaled: no role of {whose} is")
@@ -263,21 +263,21 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
     if wanted not in names:
         raise UserError(f"{name} has no role {wanted}; it has: {', '.join(names)}")
     _refuse_out_of_bounds(name, model.role(wanted), replicas)
-    before = model.role(wanted).replicas
-    if by_patch and job_kind.role_patch is not None:
+    before, written = model.role(wanted).replicas, _as_written(job, wanted)
+    patch = job_kind.role_patch(written or wanted, replicas)
+    if by_patch and patch is not None:
         if wanted != model.scale_role:
             raise UserError(f"role {wanted} of {name} is not scaled: only {model.scale_role} is")
-        return Scaling(wanted, before, job_kind.role_patch(wanted, replicas), "")
-    written = _as_written(job, wanted)
+        return Scaling(wanted, before, patch, "")
     if wanted == model.scale_role and written in (None, wanted):
         _refuse_what_could_not_be_used(job, job_kind.scale_spec_path.removeprefix("."), replicas)
         return Scaling(wanted, before, {"spec": {"replicas": replicas}}, "scale")
-    if job_kind.role_patch is None:
+    if patch is None:
         raise UserError(
             f"role {wanted} of {name} is not scaled: of {with_article(job_kind.kind)} only {model.scale_role} is"
         )
     _refuse_what_could_not_be_used(job, model.role(wanted).spec_path, replicas)
-    return Scaling(wanted, before, job_kind.role_patch(written or wanted, replicas), "")
+    return Scaling(wanted, before, patch, "")
 
 
 def _as_written(job: FoundJob, role: str) -> str | None:

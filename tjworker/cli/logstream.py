@@ -164,7 +164,7 @@ def read_log(
 
 
 @dataclass(slots=True)
-class _Reader:
+class _LogReader:
     """Of one log, on a thread of its own."""
 
     thread: threading.Thread
@@ -202,7 +202,7 @@ class Follower:
         self._lock = threading.Lock()
         self._readers_lock = threading.Lock()
         """Guards the three below: the informer's thread adds pods and, at the end, the caller's does."""
-        self._readers: dict[tuple[str, str, int], _Reader] = {}
+        self._readers: dict[tuple[str, str, int], _LogReader] = {}
         self._newest: dict[str, str] = {}
         """Label -> UID of the pod that was read last under it."""
         self._all_found = False
@@ -289,7 +289,7 @@ class Follower:
                     thread = threading.Thread(
                         target=self._follow, args=(target, replaced), name=f"log-{target.label}", daemon=True
                     )
-                    self._readers[target.key] = _Reader(thread, monotonic())
+                    self._readers[target.key] = _LogReader(thread, monotonic())
                     thread.start()
 
     @property

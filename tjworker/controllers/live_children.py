@@ -38,7 +38,7 @@ def read_children(
     executed without an answer."""
     confirmed = set(needs)
     pod_names = _names(confirmed, PODS)
-    reader = _Reader(kube, job, lease)
+    reader = _ChildReader(kube, job, lease)
     if ALL_PODS in confirmed or len(pod_names) > MOST_GETS:
         pods = reader.every_pod(uid, observed.pods, page_size)
         # Later rounds of this pass may ask for other pods: they are answered, too.
@@ -59,7 +59,7 @@ def _names(needs: Iterable[ChildNow], resource: GroupResource) -> set[str]:
     return {need.name for need in needs if need.resource == resource and need != ALL_PODS}
 
 
-class _Reader:
+class _ChildReader:
     def __init__(self, kube: KubeClient, job: JobName, lease: Lease) -> None:
         self._kube = kube
         self._job = job

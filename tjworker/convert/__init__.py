@@ -19,7 +19,7 @@ from tjworker.api.kinds.trainer.trainjob import KIND as TRAINJOB
 from tjworker.base import Json
 from tjworker.convert import edl, known, kubedl, kubeflow, mpijob, trainjob, volcano
 from tjworker.convert.known import Special
-from tjworker.convert.report import Converted, Left, Origins, Path, Refused, printed
+from tjworker.convert.report import Converted, Left, Origins, Path, RefusedManifest, printed
 
 __all__ = [
     "SOURCES",
@@ -28,7 +28,7 @@ __all__ = [
     "Left",
     "Origins",
     "Path",
-    "Refused",
+    "RefusedManifest",
     "find",
     "printed",
     "why_not",
@@ -41,7 +41,7 @@ class ConvertibleKind:
 
     kind: str
     api_versions: tuple[str, ...]
-    convert: Callable[[Json], Converted | Refused]
+    convert: Callable[[Json], Converted | RefusedManifest]
 
 
 SPECIALS: Mapping[str, Special] = {

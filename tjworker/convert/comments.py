@@ -34,7 +34,7 @@ class SourceDocument:
     """Comments after the last field."""
 
 
-class _Nodes(yaml.representer.SafeRepresenter):
+class _PlainRepresenter(yaml.representer.SafeRepresenter):
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
@@ -147,7 +147,7 @@ def _dressed(made: Any, source: SourceDocument, origins: Origins) -> yaml.Node:
     """Its nodes, with the styles of those that they come from."""
     old: dict[Path, yaml.Node] = {path: node for path, _, node in _walk(source.node)}
     flowing = bool(getattr(source.node, "flow_style", False))  # JSON
-    root = _Nodes(sort_keys=False).represent_data(made)
+    root = _PlainRepresenter(sort_keys=False).represent_data(made)
     for path, _, node in list(_unmarked(root)):
         before = old.get(source_of(path, origins) or ("",))
         if isinstance(node, yaml.ScalarNode):

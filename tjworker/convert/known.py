@@ -12,16 +12,18 @@ from functools import cache
 from typing import Any
 
 from tjworker.api import crd
+from tjworker.api.containers import with_environment
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.kinds.base import JobKind, mapping, strings, text
 from tjworker.api.kinds.kubedl.mpijob import OLD_RUN_POLICY
 from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.naming import containers, counted_names
+from tjworker.api.torchrun import TorchSettings
 from tjworker.api.unknown import unknown_fields
 from tjworker.base import GroupResource, Json, with_article
 from tjworker.convert import write
-from tjworker.convert.report import Converted, Left, Origins, Refused, at
+from tjworker.convert.report import Converted, Left, Origins, RefusedManifest, at
 
 INSTEAD: Mapping[str, str] = {
     "elasticPolicy.metrics": "make a HorizontalPodAutoscaler for the job's scale subresource, with spec.replicas in the"
@@ -53,14 +55,14 @@ class Extra:
 Special = Callable[[Json, TrainingJob], Extra]
 
 
-def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
+def convert(kind: JobKind, raw: Json, special: Special) -> Converted | RefusedManifest:
     metadata = mapping(raw.get("metadata"))
     version = str(raw.get("apiVersion")).rpartition("/")[2]
     spec = {**kind.version_defaults.get(version, {}), **mapping(raw.get("spec"))}
     job = parse(kind.resource, {**raw, "spec": spec, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
     if isinstance(job, InvalidJob):
-        return Refused(job.errors)
-    extra = special(raw, job)
+        return RefusedManifest(job.errors)
+    extra = special(raw, _with_settings(job))
     made = write.manifest(extra.job, write.own_metadata(metadata, extra.acted_upon), tuple(_order(raw, job)))
     left = (
         *unknown_left(kind, raw),
@@ -72,6 +74,13 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
     return Converted(
         made, left, (*extra.notes, *_restarts(extra.job), *_labels(job)), {**_role_origins(raw, job), **extra.origins}
     )
+
+
+def _with_settings(job: TrainingJob) -> TrainingJob:
+    """An AITrainingJob has no fields for torchrun's options: its templates set the variables."""
+    variables = job.torch.variables()
+    roles = tuple(replace(role, template=with_environment(role.template, variables)) for role in job.roles)
+    return replace(job, roles=roles, torch=TorchSettings())
 
 
 def named(metadata: Json) -> dict[str, Any]:
@@ -135,11 +144,15 @@ def unknown_left(kind: JobKind, raw: Json) -> Iterator[Left]:
 
 
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
-    for told in (one for one in job.ignored if not one.startswith("label ")):
-        path, _, more = told.replace("annotation ", "metadata.annotations.").partition(" ")
-        why = f"it has no effect {more}".rstrip()
+    for ignored in job.ignored:
+        if ignored.part == "label":
+            continue  # `metadata_left` reports it
+        if ignored.part == "annotation":
+            path, value = f"metadata.annotations.{ignored.path}", job.annotations[ignored.path]
+        else:
+            path, value = ignored.path, at(raw, ignored.path)
+        why = f"it has no effect ({ignored.because})" if ignored.because else "it has no effect"
         end = ".".join(path.split(".")[-2:])
-        value = job.annotations.get(path.removeprefix("metadata.annotations."), at(raw, path))
         yield Left(path, value, why, INSTEAD.get(end, _LEAVE_OUT))
 
 

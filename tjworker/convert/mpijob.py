@@ -45,7 +45,7 @@ def of_kubedl(raw: Json, job: TrainingJob) -> Extra:
 def _special(raw: Json, job: TrainingJob) -> Extra:
     common, by_agent = kubeflow.special(raw, job), _by_agent(job)
     roles = tuple(replace(role, template=_own(raw, role, by_agent)) for role in job.roles)
-    ignored = tuple(one for one in job.ignored if not one.endswith(ARGUMENTS_LOST))
+    ignored = tuple(one for one in job.ignored if one.because != ARGUMENTS_LOST)
     own = replace(job, roles=roles, subdomain="", secret=None, mpi=None, ignored=ignored)
     notes = (*_notes(job), *(_ARGUMENTS_ACT if by_agent and _has_arguments_alone(own) else ()))
     return replace(common, job=own, left=(*common.left, *_left(raw, by_agent)), notes=notes)

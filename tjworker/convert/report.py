@@ -41,7 +41,7 @@ class Converted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedManifest:
     """The manifest is none that its own operator would take."""
 
     errors: tuple[FieldError, ...]

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tjworker.api.containers import env_entry
 from tjworker.api.kinds import parse
 from tjworker.api.kinds.base import mapping, text
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
@@ -21,9 +22,10 @@ from tjworker.api.kinds.trainer.policies import POLICIES
 from tjworker.api.kinds.trainer.spec import GROUP, NODE, VERSION
 from tjworker.api.kinds.trainer.trainjob import AUTOSCALE, KIND, MAX_NODES, MIN_NODES
 from tjworker.api.model import InvalidJob, TrainingJob
+from tjworker.api.torchrun import variable
 from tjworker.base import Json
 from tjworker.convert.known import INSTEAD, OWN_NAME, finalizers_left, named, unknown_left, written_path
-from tjworker.convert.report import Converted, Left, Origins, Path, Refused, at, printed
+from tjworker.convert.report import Converted, Left, Origins, Path, RefusedManifest, at, printed
 from tjworker.convert.write import own_metadata
 
 RUNTIME = "torch-distributed"
@@ -64,7 +66,7 @@ NOT_MADE: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Role:
+class _SourceRole:
     path: Path
     """Where the user has written it."""
     raw: Json
@@ -79,10 +81,10 @@ class _Role:
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _SourceJob:
     raw: Json
     job: TrainingJob
-    roles: Sequence[_Role]
+    roles: Sequence[_SourceRole]
     """The one whose template all nodes get comes first."""
     container: Json
     """That trains."""
@@ -107,11 +109,11 @@ class _Source:
         return bool(_PYTHON.fullmatch(first)) and not _names_torchrun(self.container)
 
 
-def convert(raw: Json) -> Converted | Refused:
+def convert(raw: Json) -> Converted | RefusedManifest:
     metadata, kind = mapping(raw.get("metadata")), pytorchjob.JOB_KIND
     job = parse(kind.resource, {**raw, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
     if isinstance(job, InvalidJob):
-        return Refused(job.errors)
+        return RefusedManifest(job.errors)
     of = _source(raw, job)
     patch, trainer = _patch(of), _trainer(of)
     spec = {
@@ -125,14 +127,14 @@ def convert(raw: Json) -> Converted | Refused:
     return Converted(made, left, tuple(_notes(of, trainer)), _origins(of, patch))
 
 
-def _source(raw: Json, job: TrainingJob) -> _Source:
+def _source(raw: Json, job: TrainingJob) -> _SourceJob:
     written = {role.name: path for role in job.roles if (path := written_path(raw, role.spec_path)) is not None}
     names = sorted(written, key=lambda name: name != "Master")  # the master is the node of rank 0
-    roles = [_Role(written[name], mapping(_found(raw, written[name]))) for name in names]
+    roles = [_SourceRole(written[name], mapping(_found(raw, written[name]))) for name in names]
     listed = roles[0].pod.get("containers")
     containers = [mapping(one) for one in listed] if isinstance(listed, list) else []
-    place = next((i for i, one in enumerate(containers) if one.get("name") == pytorchjob.SHAPE.container), 0)
-    return _Source(raw, job, roles, containers[place], (*roles[0].pod_path, "containers", place))
+    place = next((i for i, one in enumerate(containers) if one.get("name") == pytorchjob.JOB_KIND.container), 0)
+    return _SourceJob(raw, job, roles, containers[place], (*roles[0].pod_path, "containers", place))
 
 
 def _found(raw: Any, path: Path) -> Any:
@@ -144,7 +146,7 @@ def _found(raw: Any, path: Path) -> Any:
 # -- what carries over -------------------------------------------------------------------------------------------------
 
 
-def _metadata(of: _Source) -> dict[str, Any]:
+def _metadata(of: _SourceJob) -> dict[str, Any]:
     made = own_metadata(mapping(of.raw.get("metadata")), frozenset({ANNOTATION_AUTOSCALE}))
     worker = next((role for role in of.job.roles if role.elastic), None)
     if worker is None or worker.min_replicas is None:
@@ -155,7 +157,7 @@ def _metadata(of: _Source) -> dict[str, Any]:
     return {**made, "annotations": {**mapping(made.get("annotations")), **bounds, **moved}}
 
 
-def _trainer(of: _Source) -> dict[str, Any]:
+def _trainer(of: _SourceJob) -> dict[str, Any]:
     made: dict[str, Any] = {"numNodes": sum(role.replicas for role in of.job.roles)}
     for old, new in _TRAINER_FIELDS.items():
         if of.container.get(old):
@@ -163,7 +165,7 @@ def _trainer(of: _Source) -> dict[str, Any]:
     if of.starts_python and (command := _with_torchrun(made["command"])) is not None:
         made["command"] = command
     restarts = of.elastic.get("maxRestarts")
-    given = [] if restarts is None else [{"name": "PET_MAX_RESTARTS", "value": str(restarts)}]
+    given = [] if restarts is None else [env_entry(variable("max_restarts"), str(restarts))]
     variables = [one for one in made.get("env", ()) if mapping(one).get("name") not in _RESERVED]
     made |= {"env": [*variables, *given]}
     processes = _processes(of)
@@ -173,7 +175,7 @@ def _trainer(of: _Source) -> dict[str, Any]:
 _RESERVED = POLICIES["torch"].reserved
 
 
-def _processes(of: _Source) -> int | None:
+def _processes(of: _SourceJob) -> int | None:
     """Of each node; None: what Trainer chooses, one for each GPU or CPU."""
     if of.starts_python:
         return 1
@@ -192,7 +194,7 @@ def _with_torchrun(command: Sequence[Any]) -> list[Any] | None:
     return None if rest and str(rest[0]).startswith("-") and rest[0] != "-m" else ["torchrun", *rest]
 
 
-def _patch(of: _Source) -> dict[str, Any] | None:
+def _patch(of: _SourceJob) -> dict[str, Any] | None:
     """What the job changes of its runtime; None for nothing."""
     pod = {name: of.roles[0].pod[name] for name in _POD_FIELDS if name in of.roles[0].pod}
     container = {name: of.container[name] for name in _CONTAINER_FIELDS if name in of.container}
@@ -207,7 +209,7 @@ def _patch(of: _Source) -> dict[str, Any] | None:
     return {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
 
 
-def _of_the_run_policy(of: _Source) -> dict[str, Any]:
+def _of_the_run_policy(of: _SourceJob) -> dict[str, Any]:
     found = {"activeDeadlineSeconds": of.run_policy.get("activeDeadlineSeconds")}
     found["suspend"] = of.run_policy.get("suspend") or None
     found["managedBy"] = MULTIKUEUE if of.run_policy.get("managedBy") == MULTIKUEUE else None
@@ -220,7 +222,7 @@ _AT_THE_NODE: Path = (
 )
 
 
-def _origins(of: _Source, patch: Json | None) -> Origins:
+def _origins(of: _SourceJob, patch: Json | None) -> Origins:
     run: Path = ("spec", "runPolicy")
     found: dict[Path, Path] = {(): (), ("spec", "trainer", "numNodes"): (*of.roles[0].path, "replicas")}
     found |= {("spec", name): (*run, name) for name in ("activeDeadlineSeconds", "suspend", "managedBy")}
@@ -235,7 +237,7 @@ def _origins(of: _Source, patch: Json | None) -> Origins:
 # -- what does not -----------------------------------------------------------------------------------------------------
 
 
-def _left(of: _Source, trainer: Json) -> Iterator[Left]:
+def _left(of: _SourceJob, trainer: Json) -> Iterator[Left]:
     yield from _run_policy_left(of)
     yield from _elastic_left(of)
     yield from _other_templates(of)
@@ -243,7 +245,7 @@ def _left(of: _Source, trainer: Json) -> Iterator[Left]:
     yield from _program_left(of, trainer)
 
 
-def _run_policy_left(of: _Source) -> Iterator[Left]:
+def _run_policy_left(of: _SourceJob) -> Iterator[Left]:
     policy = of.run_policy
     of_the_runtime = {
         "backoffLimit": "template.spec.replicatedJobs[node].template.spec.backoffLimit",
@@ -270,7 +272,7 @@ def _run_policy_left(of: _Source) -> Iterator[Left]:
             )
 
 
-def _elastic_left(of: _Source) -> Iterator[Left]:
+def _elastic_left(of: _SourceJob) -> Iterator[Left]:
     for name, value in of.elastic.items():
         if name in ("minReplicas", "maxReplicas", "maxRestarts", "nProcPerNode"):
             continue
@@ -285,7 +287,7 @@ def _elastic_left(of: _Source) -> Iterator[Left]:
         yield Left("spec.elasticPolicy", dict(of.elastic), why, "let minReplicas be below maxReplicas, or leave it out")
 
 
-def _other_templates(of: _Source) -> Iterator[Left]:
+def _other_templates(of: _SourceJob) -> Iterator[Left]:
     """All nodes of a TrainJob have one template."""
     first = of.roles[0]
     for role in of.roles[1:]:
@@ -310,7 +312,7 @@ def _differences(first: Any, other: Any, path: Path = ()) -> Iterator[tuple[Path
         yield path, other
 
 
-def _pod_left(of: _Source) -> Iterator[Left]:
+def _pod_left(of: _SourceJob) -> Iterator[Left]:
     role, why = of.roles[0], "no field that a TrainJob may change of its runtime"
     for name, value in role.pod.items():
         if name not in (*_POD_FIELDS, "containers", "restartPolicy"):
@@ -324,7 +326,7 @@ def _pod_left(of: _Source) -> Iterator[Left]:
             yield Left(printed((*of.container_path, name)), value, why, _IN_THE_RUNTIME)
 
 
-def _program_left(of: _Source, trainer: Json) -> Iterator[Left]:
+def _program_left(of: _SourceJob, trainer: Json) -> Iterator[Left]:
     for i, one in enumerate(of.container.get("env") or ()):
         if mapping(one).get("name") in _RESERVED:
             path = printed((*of.container_path, "env", i))
@@ -352,7 +354,7 @@ def _names_torchrun(container: Json) -> bool:
     return any(_TORCHRUN.search(word) for word in words)
 
 
-def _notes(of: _Source, trainer: Json) -> Iterator[str]:
+def _notes(of: _SourceJob, trainer: Json) -> Iterator[str]:
     yield (
         f"it names the runtime {RUNTIME}, which must be there: its container {NODE} gives what the job leaves open;"
         " pods and services have Trainer's names and labels"

@@ -14,7 +14,7 @@ import orjson
 from tjworker.base import REDIS_FULL, Json, Terminal, Transient
 from tjworker.history.parts import LEAST_ROOM, fitting, parts_of, story_of
 from tjworker.history.records import Entry, Story, Summary, read_object, read_summary
-from tjworker.history.store import LIVE_SECONDS, Bounds, Left
+from tjworker.history.store import LIVE_SECONDS, Bounds, LeftOut
 from tjworker.store import packing
 from tjworker.store.redis_commands import KEYS_PER_CALL, RedisCommands, batches, text
 
@@ -31,7 +31,7 @@ class RedisHistory:
         self._client: Any = commands.client
         self._bounds = bounds
 
-    def put(self, entries: Sequence[Entry], now: float) -> Left:
+    def put(self, entries: Sequence[Entry], now: float) -> LeftOut:
         full = self._is_full()
         try:
             self._drop(now, FREED_JOBS if full else 0)
@@ -46,14 +46,14 @@ class RedisHistory:
                 " TJ_HISTORY_JOBS",
                 reason=REDIS_FULL,
             )
-        return sum((self._write(part, now) for part in batches(entries, 100)), Left())
+        return sum((self._write(part, now) for part in batches(entries, 100)), LeftOut())
 
     def _is_full(self) -> bool:
         memory = self._redis.read(lambda: self._client.info("memory"))
         most = int(memory.get("maxmemory") or 0)
         return bool(most) and int(memory.get("used_memory") or 0) > FULL_SHARE * most
 
-    def _write(self, entries: Sequence[Entry], now: float) -> Left:
+    def _write(self, entries: Sequence[Entry], now: float) -> LeftOut:
         index = self._redis.key("history_jobs")
         keys = [self._key(entry.namespace, entry.uid) for entry in entries]
         parts = [parts_of(entry, _pack) for entry in entries]
@@ -79,7 +79,7 @@ class RedisHistory:
             pipe.zadd(index, {_member(entry.namespace, entry.uid): entry.keep_until}, nx=entry.summary is None)
         with self._redis.mapped():
             pipe.execute()
-        return Left(parts=left_out)
+        return LeftOut(parts=left_out)
 
     def _ask_each(self, command: str, keys: Sequence[str], *arguments: str) -> list[Any]:
         """The answer for each key; None for a key that other software has made something else than a hash."""

@@ -22,7 +22,7 @@ from tjworker.base import Transient
 from tjworker.history.migrations import migrate
 from tjworker.history.parts import LEAST_ROOM, fitting, parts_of, story_of
 from tjworker.history.records import Entry, Story, Summary, read_object
-from tjworker.history.store import Bounds, Left
+from tjworker.history.store import Bounds, LeftOut
 from tjworker.history.tables import JOBS, PARTS
 from tjworker.store.redis_commands import batches
 
@@ -64,7 +64,7 @@ class SqlHistory:
         self._may_be_many = True
         """Jobs were written since they were last counted. A history without writes is not counted each second."""
 
-    def put(self, entries: Sequence[Entry], now: float) -> Left:
+    def put(self, entries: Sequence[Entry], now: float) -> LeftOut:
         with self._mapped():
             if not self._migrated:
                 with self._writer.begin() as connection:
@@ -76,9 +76,9 @@ class SqlHistory:
             # In a transaction of its own: on a full disk the next writes fail, and this one must still free space.
             with self._begin(self._writer) as connection:
                 self._drop(connection, now)
-            return sum((self._write_apart(part) for part in batches(entries, ENTRIES_A_WRITE)), Left())
+            return sum((self._write_apart(part) for part in batches(entries, ENTRIES_A_WRITE)), LeftOut())
 
-    def _write_apart(self, entries: Sequence[Entry]) -> Left:
+    def _write_apart(self, entries: Sequence[Entry]) -> LeftOut:
         """Write the entries in one transaction, or each in its own if the database refuses one of them."""
         self._may_be_many = True
         try:
@@ -89,10 +89,10 @@ class SqlHistory:
                 raise
             if len(entries) == 1:
                 log.warning("the history's database refuses an entry", uid=entries[0].uid, error=str(error)[:300])
-                return Left(entries=1)
-        return sum((self._write_apart([entry]) for entry in entries), Left())
+                return LeftOut(entries=1)
+        return sum((self._write_apart([entry]) for entry in entries), LeftOut())
 
-    def _write(self, connection: Connection, entries: Sequence[Entry]) -> Left:
+    def _write(self, connection: Connection, entries: Sequence[Entry]) -> LeftOut:
         # In the order of the keys, so that two watchers that write during a change of leaders do not deadlock.
         entries = sorted(entries, key=lambda entry: (entry.namespace, entry.uid))
         for entry in entries:
@@ -117,7 +117,7 @@ class SqlHistory:
             index = [PARTS.c.operator, PARTS.c.namespace, PARTS.c.uid, PARTS.c.part]
             newer = adding.on_conflict_do_update(index_elements=index, set_={"data": adding.excluded.data})
             connection.execute(newer, rows)
-        return Left(parts=left_out)
+        return LeftOut(parts=left_out)
 
     def _known_parts(self, connection: Connection, entry: Entry) -> set[str]:
         key = self._key(entry.namespace, entry.uid)

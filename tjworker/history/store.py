@@ -25,7 +25,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class LeftOut:
     """What a write has left out for good."""
 
     entries: int = 0
@@ -33,14 +33,14 @@ class Left:
     parts: int = 0
     """Pods and moments beyond MOST_PODS and MOST_MOMENTS."""
 
-    def __add__(self, other: Left) -> Left:
-        return Left(self.entries + other.entries, self.parts + other.parts)
+    def __add__(self, other: LeftOut) -> LeftOut:
+        return LeftOut(self.entries + other.entries, self.parts + other.parts)
 
 
 class HistoryStore(Protocol):
     """Every method raises OperatorError if the store does not answer. Thread-safe."""
 
-    def put(self, entries: Sequence[Entry], now: float) -> Left:
+    def put(self, entries: Sequence[Entry], now: float) -> LeftOut:
         """Add the entries. Drop the jobs whose `keep_until` is before `now` (Unix seconds) and, if there are more jobs
         than the bounds allow, those whose `keep_until` comes first. Raises Transient if not all was written: the caller
         writes the entries again."""

@@ -39,7 +39,7 @@ class Answer:
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
-        self._message = _Message()
+        self._message = _ParsedResponse()
         received = 0
         while not self._message.headed:
             piece = connected.recv(RECEIVED_BYTES)
@@ -83,7 +83,7 @@ class Answer:
         return not framed and self.status not in _WITHOUT_BODY
 
 
-class _Message:
+class _ParsedResponse:
     """What the parser calls. An interim answer (1xx) is none."""
 
     def __init__(self) -> None:

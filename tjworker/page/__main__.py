@@ -18,7 +18,7 @@ from tjworker.base import Terminal
 from tjworker.history.open import open_history
 from tjworker.kube.configuration import load_configuration
 from tjworker.page.access import Viewers
-from tjworker.page.board import Reader
+from tjworker.page.board import BoardReader
 from tjworker.page.server import PageServer
 from tjworker.page.site import OWN_NAMES, Site
 from tjworker.settings import Settings, settings_or_exit
@@ -33,7 +33,7 @@ log = structlog.get_logger("page")
 
 
 @dataclass(frozen=True, slots=True)
-class _Health:
+class _PageHealth:
     """The process is alive as long as it answers, and ready once it listens. An outage of Redis needs no restart."""
 
     ready: bool
@@ -59,7 +59,7 @@ def site_of(settings: Settings) -> Site:
     commands = RedisCommands(client(settings.redis_url), settings.key_prefix, where=describe(settings.redis_url))
     history = open_history(settings)
     return Site(
-        Reader(commands, history),
+        BoardReader(commands, history),
         history,
         Viewers(load_configuration(), own=own, password=settings.page_basic_auth),
         gpu_resources=settings.gpu_resource_list,
@@ -97,7 +97,7 @@ def main() -> int:
         log.error(error.message)
         return 2
     try:
-        health = open_health(settings, lambda: _Health(bool(listening)))
+        health = open_health(settings, lambda: _PageHealth(bool(listening)))
     except OSError:
         return 2
     metrics.begin("page")

@@ -133,7 +133,7 @@ class EndedJobs:
         return self.last
 
 
-class Reader:
+class BoardReader:
     """Reads the board. Thread-safe: there is one reading at a time, and all callers share its result."""
 
     age_seconds = AGE_SECONDS

@@ -15,7 +15,7 @@ class NoPlace(Exception):
         self.own = own
 
 
-class Places:
+class StreamPlaces:
     def __init__(self, most: int, each: int) -> None:
         """`most`: in all. `each`: of one viewer."""
         self.most = most

@@ -42,7 +42,7 @@ SEGMENT = r"([a-z0-9][-a-z0-9.]{0,252})"
 T = TypeVar("T")
 
 
-class View(RequestHandler):
+class PageView(RequestHandler):
     """A view of the page. `answer` runs in a thread."""
 
     here = ""
@@ -138,7 +138,7 @@ class View(RequestHandler):
 _HEADINGS = {401: "Not signed in", 403: "Not allowed", 404: "Not found", 503: "Not available now"}
 
 
-class Jobs(View):
+class JobsPage(PageView):
     here, watch, counted = "Jobs", "jobs", "jobs"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
@@ -150,7 +150,7 @@ class Jobs(View):
         return self.html("jobs.html", found=listing, notes=[*notes, *unchecked], read_at=board.read_at)
 
 
-class Job(View):
+class JobPage(PageView):
     here, counted = "Jobs", "job"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
@@ -198,7 +198,7 @@ def _events(viewer: Viewer, found: FoundJob) -> list[happenings.Happening]:
     return happenings.of_job(listed, found.raw, role_names(found))
 
 
-class Cluster(View):
+class ClusterPage(PageView):
     here, watch, counted = "Cluster", "cluster", "cluster"
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
@@ -220,7 +220,7 @@ class Cluster(View):
         )
 
 
-class History(View):
+class History(PageView):
     here, watch, counted, slow = "History", "history", "history", "the history"
 
     @property
@@ -246,7 +246,7 @@ class History(View):
         )
 
 
-class Past(View):
+class PastPage(PageView):
     here, counted, slow = "History", "history", "the history"
 
     @property
@@ -306,7 +306,7 @@ def _visible(site: Site, viewer: Viewer, ended: Sequence[Summary], namespace: st
     return [one for one in ended if (one.resource, one.namespace) in allowed], notes
 
 
-class HistoryRows(View):
+class HistoryRows(PageView):
     """`/api/history`: the rows that the viewer may list, as JSON, for `tj history` without the operator's Redis."""
 
     counted, slow = "history", "the history"
@@ -331,7 +331,7 @@ class Static(StaticFileHandler):
         self.set_header("Cache-Control", "no-cache")
 
 
-class NotThere(View):
+class NotThere(PageView):
     async def get(self, *path: str) -> None:
         self.write_error(404)
 
@@ -347,11 +347,11 @@ def application(site: Site) -> Application:
     given = {"site": site}
     return Application(
         [
-            (r"/", Jobs, given),
-            (rf"/jobs/{SEGMENT}/{SEGMENT}/{SEGMENT}", Job, given),
-            (r"/cluster", Cluster, given),
+            (r"/", JobsPage, given),
+            (rf"/jobs/{SEGMENT}/{SEGMENT}/{SEGMENT}", JobPage, given),
+            (r"/cluster", ClusterPage, given),
             (r"/history", History, given),
-            (rf"/history/{SEGMENT}/{SEGMENT}", Past, given),
+            (rf"/history/{SEGMENT}/{SEGMENT}", PastPage, given),
             (r"/api/history", HistoryRows, given),
             (r"/events", Watch, given),
             (rf"/logs/{SEGMENT}/{SEGMENT}/{SEGMENT}", Logs, given),

@@ -15,8 +15,8 @@ from tjworker.base import GroupResource, OperatorError
 from tjworker.cli import rows
 from tjworker.history.store import HistoryStore
 from tjworker.page.access import Viewer, Viewers
-from tjworker.page.board import Reader
-from tjworker.page.places import Places
+from tjworker.page.board import BoardReader
+from tjworker.page.places import StreamPlaces
 from tjworker.telemetry import metrics
 from tjworker.telemetry.metrics import Sample
 
@@ -44,7 +44,7 @@ OWN_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 class Site:
     """The objects that the handlers use."""
 
-    reader: Reader
+    reader: BoardReader
     history: HistoryStore | None
     viewers: Viewers
     gpu_resources: Sequence[str] = ()
@@ -54,8 +54,8 @@ class Site:
     threads: ThreadPoolExecutor = dataclasses.field(default_factory=lambda: ThreadPoolExecutor(THREADS, "page"))
     side: ThreadPoolExecutor = dataclasses.field(default_factory=lambda: ThreadPoolExecutor(SIDE_THREADS, "ask"))
     past: ThreadPoolExecutor = dataclasses.field(default_factory=lambda: ThreadPoolExecutor(PAST_THREADS, "past"))
-    watchers: Places = dataclasses.field(default_factory=lambda: Places(MOST_WATCHERS, MOST_WATCHERS_EACH))
-    logs: Places = dataclasses.field(default_factory=lambda: Places(MOST_LOGS, MOST_LOGS_EACH))
+    watchers: StreamPlaces = dataclasses.field(default_factory=lambda: StreamPlaces(MOST_WATCHERS, MOST_WATCHERS_EACH))
+    logs: StreamPlaces = dataclasses.field(default_factory=lambda: StreamPlaces(MOST_LOGS, MOST_LOGS_EACH))
 
     def samples(self) -> Iterator[Sample]:
         """The values for a scrape. Runs in the scrape's thread."""

@@ -22,7 +22,7 @@ from tjworker.cli.jobs import FoundJob
 from tjworker.cli.logstream import Excerpt, Follower, Wanted
 from tjworker.page import views
 from tjworker.page.access import FIRST_KIND, NotAllowed, Viewer, find_job
-from tjworker.page.places import NoPlace, Places
+from tjworker.page.places import NoPlace, StreamPlaces
 from tjworker.page.site import HEADERS, Site, check_host
 
 WATCH_SECONDS, BEAT_SECONDS = 1.0, 15.0
@@ -33,7 +33,7 @@ MOST_FOLLOWED = 16
 T = TypeVar("T")
 
 
-class Stream(RequestHandler):
+class EventStream(RequestHandler):
     """Server-sent events."""
 
     def initialize(self, site: Site) -> None:
@@ -70,7 +70,7 @@ class Stream(RequestHandler):
         return await asyncio.get_running_loop().run_in_executor(self.site.threads, ask)
 
 
-class Watch(Stream):
+class Watch(EventStream):
     """Sends `change` whenever the content of the view `watch` may have changed. The data is only a number."""
 
     counted = "events"
@@ -122,7 +122,7 @@ class Watch(Stream):
             await asyncio.sleep(WATCH_SECONDS)
 
 
-class Logs(Stream):
+class Logs(EventStream):
     """Sends the log lines of a job's replicas as they come, `note` when further logs are not followed, and `end` when
     there will be no more lines."""
 
@@ -209,7 +209,7 @@ def _no_place_code(full: NoPlace) -> int:
     return 429 if full.own else 503
 
 
-def _no_place(logs: Places, full: NoPlace) -> str:
+def _no_place(logs: StreamPlaces, full: NoPlace) -> str:
     if full.own:
         return f"you follow {logs.each} logs already, which is the most for one viewer: stop one, or use `tj logs -f`"
     return f"{logs.most} logs are being followed already: try again later, or use `tj logs -f`"

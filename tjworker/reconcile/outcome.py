@@ -10,13 +10,22 @@ from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
 from tjworker.api.observed import PodRecord
-from tjworker.api.status import POD_NOT_GONE, Condition, EndPhase, JobStatus, Phase, ReplicaStatus, RoleAttempts
-from tjworker.api.tenancy import tenancy_trouble
+from tjworker.api.status import (
+    ACCEPTED,
+    POD_NOT_GONE,
+    Condition,
+    EndPhase,
+    JobStatus,
+    Phase,
+    ReplicaStatus,
+    RoleAttempts,
+)
+from tjworker.api.tenancy import ignored_tenancy
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import see_generation, set_condition
 from tjworker.reconcile.failures import ended_at
-from tjworker.reconcile.gangs import not_acted_on
+from tjworker.reconcile.gangs import ignored_fields
 from tjworker.reconcile.peers import tell_left_out
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
 from tjworker.reconcile.replicas import RoleView
@@ -163,7 +172,7 @@ def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = 
         # The first status may have been deferred until the first pod was seen: the job started with that pod.
         began = min((pod.created_at for pod in pods if pod.created_at), default=at)
         status = status.model_copy(update={"start_time": min(began, at)})
-    parts = ("the job is accepted", tell_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
+    parts = (ACCEPTED, tell_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
     message = "; ".join(text for text in parts if text)
     status = set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
     return note_errors(job, status, at)
@@ -181,9 +190,8 @@ def _overruled(job: TrainingJob) -> str:
 
 def _ignored(job: TrainingJob, rules: Rules) -> str:
     """Fields of the job's kind that the operator does not support, so that users do not wait for an effect."""
-    trouble = tenancy_trouble(job.annotations)
-    found = [*job.ignored, *([trouble] if trouble else []), *not_acted_on(job, rules)]
-    return f"not acted on: {', '.join(found)}" if found else ""
+    found = [*job.ignored, *ignored_tenancy(job.annotations), *ignored_fields(job, rules)]
+    return f"not acted on: {', '.join(map(str, found))}" if found else ""
 
 
 def numbers(job: TrainingJob, status: JobStatus, views: Mapping[str, RoleView], *, live: bool) -> JobStatus:

@@ -55,7 +55,7 @@ def take_up(job: TrainingJob | InvalidJob, observed: Observed) -> TrainingJob | 
 
 
 @dataclass(frozen=True, slots=True)
-class _Check:
+class _SpecCheck:
     errors: Callable[[TrainingJob, Rules], Iterable[FieldError]]
     keep: Callable[[TrainingJob, Rules], TrainingJob]
     """Returns the job as it can go on with these errors, if it has begun."""
@@ -103,9 +103,9 @@ def _keep_numbers(job: TrainingJob, rules: Rules) -> TrainingJob:
 
 
 _CHECKS = (
-    _Check(_namespace_errors, lambda job, _: job.without_new_pods()),
-    _Check(lambda job, _: framework_errors(job), _keep_numbers),
-    _Check(gang_errors, lambda job, _: replace(job, gang=replace(job.gang, unread=True))),
+    _SpecCheck(_namespace_errors, lambda job, _: job.without_new_pods()),
+    _SpecCheck(lambda job, _: framework_errors(job), _keep_numbers),
+    _SpecCheck(gang_errors, lambda job, _: replace(job, gang=replace(job.gang, unread=True))),
 )
 
 

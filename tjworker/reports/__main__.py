@@ -36,7 +36,7 @@ STEP_LIMIT_SECONDS = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Health:
+class _ReportsHealth:
     """The process is alive if its writes go on, and ready once it listens."""
 
     ready: bool
@@ -58,8 +58,8 @@ class _Process:
         self._listens = False
         self._moved_at = time.monotonic()
 
-    def health(self) -> _Health:
-        return _Health(self._listens, time.monotonic() - self._moved_at)
+    def health(self) -> _ReportsHealth:
+        return _ReportsHealth(self._listens, time.monotonic() - self._moved_at)
 
     async def run(self) -> int:
         stop = asyncio.Event()

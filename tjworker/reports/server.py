@@ -29,7 +29,7 @@ MOST_WAITING = 512
 """Reports that wait for a thread or hold one. Further reports are refused as the server is busy."""
 
 
-class _Handler(RequestHandler):
+class _ReportHandler(RequestHandler):
     def initialize(self, server: ReportListener) -> None:
         self._server = server
 
@@ -58,7 +58,7 @@ class ReportListener:
         self._threads = ThreadPoolExecutor(THREADS, "report")
         self._asked = 0
         self._server = HTTPServer(
-            Application([(r"/.*", _Handler, {"server": self})], log_function=lambda handler: None),
+            Application([(r"/.*", _ReportHandler, {"server": self})], log_function=lambda handler: None),
             ssl_options=tls,
             max_body_size=MAX_READ_BYTES,
             max_buffer_size=MAX_READ_BYTES * 2,

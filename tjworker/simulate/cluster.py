@@ -39,7 +39,7 @@ class Pod:
 
 
 @dataclass(slots=True)
-class _Room:
+class _NodeRoom:
     cpu: int
     memory: int
     gpus: int
@@ -51,7 +51,7 @@ class SimulatedCluster:
     def __init__(self, nodes: Sequence[SimulatedNode], placement: Placement) -> None:
         self.nodes = {node.name: node for node in nodes}
         self.free = {
-            n.name: _Room(
+            n.name: _NodeRoom(
                 n.has.cpu_milli - n.used.cpu_milli,
                 n.has.memory_bytes - n.used.memory_bytes,
                 n.has.gpus - n.used.gpus,
@@ -82,7 +82,7 @@ class SimulatedCluster:
         room.gpus -= pods * asks.gpus
         room.pods -= pods
 
-    def fits(self, room: _Room, asks: Amounts) -> bool:
+    def fits(self, room: _NodeRoom, asks: Amounts) -> bool:
         return (
             room.up
             and room.pods > 0
@@ -118,7 +118,7 @@ class SimulatedCluster:
             held[name] = held.get(name, 0) + 1
         return min(able, key=lambda node: self._together(node[0], node[1], pod.asks, held, left))[0]
 
-    def _emptiness(self, name: str, room: _Room, asks: Amounts) -> float:
+    def _emptiness(self, name: str, room: _NodeRoom, asks: Amounts) -> float:
         """The score of `spread`, 0 to 100; the highest node is chosen."""
         has = self.nodes[name].has
         pairs = [(room.cpu - asks.cpu_milli, has.cpu_milli), (room.memory - asks.memory_bytes, has.memory_bytes)]
@@ -127,7 +127,7 @@ class SimulatedCluster:
         return sum(100 * free // total for free, total in pairs if total) / len(pairs)
 
     def _together(
-        self, name: str, room: _Room, asks: Amounts, held: dict[str, int], left: int
+        self, name: str, room: _NodeRoom, asks: Amounts, held: dict[str, int], left: int
     ) -> tuple[int, int, int, float]:
         """The sort key of `pack`; the lowest node is chosen."""
         many = _many(room, asks)
@@ -139,7 +139,7 @@ class SimulatedCluster:
         return (2, 0, -many, 0.0)
 
 
-def _many(room: _Room, asks: Amounts) -> int:
+def _many(room: _NodeRoom, asks: Amounts) -> int:
     """How many such pods fit into the room."""
     pairs = ((room.cpu, asks.cpu_milli), (room.memory, asks.memory_bytes), (room.gpus, asks.gpus), (room.pods, 1))
     return min(has // wants for has, wants in pairs if wants)

@@ -40,13 +40,13 @@ class _Model(BaseModel):
     )
 
 
-class _Amounts(_Model):
+class _WrittenAmounts(_Model):
     cpu: float | str = 0
     memory: float | str = 0
     gpus: int = Field(0, ge=0)
 
     @model_validator(mode="after")
-    def _readable(self) -> _Amounts:
+    def _readable(self) -> _WrittenAmounts:
         self.amounts()
         return self
 
@@ -54,29 +54,29 @@ class _Amounts(_Model):
         return Amounts(milli(str(self.cpu)), whole(str(self.memory)), self.gpus)
 
 
-class _Nodes(_Amounts):
+class _WrittenNodes(_WrittenAmounts):
     count: int = Field(1, ge=1, le=MOST_NODES)
     name: str = Field("node", min_length=1)
     pods: int = Field(110, ge=1)
-    used: _Amounts = _Amounts()
+    used: _WrittenAmounts = _WrittenAmounts()
 
 
-class _NodeEvent(_Model):
+class _WrittenNodeEvent(_Model):
     at: float = Field(ge=0)
     node: str
     up: bool = False
 
 
-class _Beside(_Amounts):
+class _Beside(_WrittenAmounts):
     count: int = Field(1, ge=1, le=MOST_PODS)
 
 
-class _Job(_Model):
+class _WrittenJob(_Model):
     name: str = Field(min_length=1)
     submit: float = Field(0, ge=0)
     count: int = Field(1, ge=1, le=MOST_JOBS)
     every: float = Field(0, ge=0)
-    requests: _Amounts
+    requests: _WrittenAmounts
     min: int | None = Field(None, ge=1)
     max: int | None = Field(None, ge=1, le=MOST_PODS)
     replicas: int = Field(1, ge=1, le=MOST_PODS)
@@ -89,7 +89,7 @@ class _Job(_Model):
     gang: bool = False
 
     @model_validator(mode="after")
-    def _ordered(self) -> _Job:
+    def _ordered(self) -> _WrittenJob:
         least, most = self.bounds()
         if not least <= self.replicas <= most:
             raise ValueError(f"min {least}, replicas {self.replicas} and max {most} are not in this order")
@@ -101,18 +101,18 @@ class _Job(_Model):
         return (self.min or self.replicas, self.max or self.replicas)
 
 
-class _Service(_Model):
+class _WrittenService(_Model):
     name: str = Field(min_length=1)
-    requests: _Amounts
+    requests: _WrittenAmounts
     priority: int = 1000
     replicas: dict[float, Annotated[int, Field(ge=0, le=MOST_PODS)]]
 
 
 class _Document(_Model):
-    nodes: list[_Nodes] = Field(min_length=1)
-    jobs: list[_Job] = Field(default_factory=list)
-    services: list[_Service] = Field(default_factory=list)
-    node_events: list[_NodeEvent] = Field(default_factory=list)
+    nodes: list[_WrittenNodes] = Field(min_length=1)
+    jobs: list[_WrittenJob] = Field(default_factory=list)
+    services: list[_WrittenService] = Field(default_factory=list)
+    node_events: list[_WrittenNodeEvent] = Field(default_factory=list)
     until: float | None = Field(None, gt=0, le=LONGEST_SECONDS)
     autoscale_seconds: float = Field(5, ge=0.1)
     cooldown_seconds: float = Field(30, ge=0)
@@ -196,7 +196,7 @@ def _nodes(read: _Document) -> list[SimulatedNode]:
     return list(found.values())
 
 
-def _jobs(entry: _Job) -> list[SimulatedJob]:
+def _jobs(entry: _WrittenJob) -> list[SimulatedJob]:
     least, most = entry.bounds()
     speed: Speed = LINEAR if entry.speed == "linear" else Table(tuple(sorted(entry.speed.items())))
     return [

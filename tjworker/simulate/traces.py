@@ -40,7 +40,7 @@ class Trace:
     """One line for each row that is left out, or whose order changes."""
 
 
-class _Refused(ValueError):
+class _RefusedRow(ValueError):
     """A row is left out; the message says why."""
 
 
@@ -68,15 +68,15 @@ def read_trace(path: Path, nodes: list[SimulatedNode], models: Path | None) -> T
     for line, row in rows:
         try:
             if None in row.values() or "" in row:
-                raise _Refused(f"it has not {len(columns)} values, as the header has columns")
+                raise _RefusedRow(f"it has not {len(columns)} values, as the header has columns")
             job = build(row, line)
             if job.name in jobs:
-                raise _Refused(f"the name {job.name} is there already")
+                raise _RefusedRow(f"the name {job.name} is there already")
             largest = room_for(nodes, job.asks)
             smallest = min(job.replicas, job.least) if job.rigid is None else job.rigid.replicas
             if smallest > largest:
-                raise _Refused(f"job {job.name} needs {smallest} replicas at once, and the cluster holds {largest}")
-        except _Refused as error:
+                raise _RefusedRow(f"job {job.name} needs {smallest} replicas at once, and the cluster holds {largest}")
+        except _RefusedRow as error:
             complaints.append(f"{path.name} line {line}: {error}; the row is left out")
             continue
         if job.submitted_at < latest:
@@ -139,11 +139,11 @@ def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) ->
     name = row["application"]
     # The name becomes part of a path, and may not lead out of the folder.
     if not name or "/" in name or name.startswith("."):
-        raise _Refused(f"application is {name!r}, which is no name of a folder")
+        raise _RefusedRow(f"application is {name!r}, which is no name of a folder")
     try:
         application = known.get(name) or known.setdefault(name, Application(models / name))
     except ScenarioError as error:
-        raise _Refused(str(error)) from None
+        raise _RefusedRow(str(error)) from None
     replicas, batch = _count(row, "num_replicas"), _count(row, "batch_size")
     return SimulatedJob(
         row["name"],
@@ -165,7 +165,7 @@ def _philly(row: Row, line: int, gpus: int) -> SimulatedJob:
     try:
         at = datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp()
     except ValueError:
-        raise _Refused(f"timestamp is {row['timestamp']!r}, and not such as 2017-10-09 07:01:55") from None
+        raise _RefusedRow(f"timestamp is {row['timestamp']!r}, and not such as 2017-10-09 07:01:55") from None
     replicas = _count(row, "num_gpus")
     return SimulatedJob(
         f"row-{line}",
@@ -186,7 +186,7 @@ def _own(row: Row) -> SimulatedJob:
     least = _count(row, "min") if row.get("min") else replicas
     most = _count(row, "max") if row.get("max") else replicas
     if not least <= replicas <= most:
-        raise _Refused(f"min {least}, replicas {replicas} and max {most} are not in this order")
+        raise _RefusedRow(f"min {least}, replicas {replicas} and max {most} are not in this order")
     asks = Amounts(
         _quantity(row, "cpu", milli) if row.get("cpu") else 1000,
         _quantity(row, "memory", whole) if row.get("memory") else 0,
@@ -213,21 +213,21 @@ def _number(row: Row, column: str) -> float:
     except ValueError:
         value = float("nan")
     if not 0 <= value < float("inf"):
-        raise _Refused(f"{column} is {row[column]!r}, and not a number of seconds from 0 on")
+        raise _RefusedRow(f"{column} is {row[column]!r}, and not a number of seconds from 0 on")
     return value
 
 
 def _positive(row: Row, column: str) -> float:
     value = _number(row, column)
     if value <= 0:
-        raise _Refused(f"{column} is {row[column]!r}, and has to be above 0")
+        raise _RefusedRow(f"{column} is {row[column]!r}, and has to be above 0")
     return value
 
 
 def _count(row: Row, column: str) -> int:
     text = row[column]
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1_000_000):
-        raise _Refused(f"{column} is {text!r}, and not a whole number from 1 on")
+        raise _RefusedRow(f"{column} is {text!r}, and not a whole number from 1 on")
     return int(text)
 
 
@@ -235,7 +235,7 @@ def _quantity(row: Row, column: str, read: Callable[[object], int]) -> int:
     try:
         return read(row[column])
     except ValueError as error:
-        raise _Refused(f"{column}: {error}") from None
+        raise _RefusedRow(f"{column}: {error}") from None
 
 
 def _shifted(job: SimulatedJob, first: float) -> SimulatedJob:

@@ -37,7 +37,7 @@ class HealthReport(Protocol):
     def body(self) -> dict[str, Any]: ...
 
 
-class _Server(ThreadingHTTPServer):
+class _ProbeServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log errors other than lost connections. The base class prints a traceback for each."""
         # Probes that asked while this process was stopped have all hung up.
@@ -50,7 +50,7 @@ class HealthServer:
     """Answers GET /healthz and /readyz with 200 or 503 and the report as JSON."""
 
     def __init__(self, port: int, report: Callable[[], HealthReport], *, host: str = "0.0.0.0") -> None:  # noqa: S104
-        class Handler(BaseHTTPRequestHandler):
+        class ProbeHandler(BaseHTTPRequestHandler):
             timeout = SILENCE_SECONDS
 
             def do_GET(self) -> None:
@@ -66,7 +66,7 @@ class HealthServer:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the base class names it so
                 """Log nothing: probes come every few seconds."""
 
-        self._server = _Server((host, port), Handler)
+        self._server = _ProbeServer((host, port), ProbeHandler)
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)

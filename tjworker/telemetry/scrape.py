@@ -60,7 +60,7 @@ class Collector(LibraryCollector):
             return []
 
 
-class Server:
+class ScrapeServer:
     """Serves until `close`. A child that is forked later closes its copy of the port."""
 
     def __init__(self, port: int, host: str, registry: prometheus_client.CollectorRegistry) -> None:
@@ -85,7 +85,7 @@ def share_with_children(settings: Settings) -> None:
     values.ValueClass = values.MultiProcessValue(_place_in_pool)  # type: ignore[no-untyped-call]
 
 
-def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Server | None:
+def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> ScrapeServer | None:
     """Serve what this process counts and what the collectors read. `shared`: after `share_with_children`. None if no
     port is set, or it cannot be opened."""
     if not settings.metrics_port:
@@ -96,7 +96,7 @@ def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Ser
     for collect in collectors:
         registry.register(Collector(collect))
     try:
-        return Server(settings.metrics_port, settings.metrics_host, registry)
+        return ScrapeServer(settings.metrics_port, settings.metrics_host, registry)
     except OSError as error:
         log.error(
             f"TJ_METRICS_HOST={settings.metrics_host} TJ_METRICS_PORT={settings.metrics_port} cannot be opened: "

@@ -72,7 +72,7 @@ class WorkerReport:
         }
 
 
-class Ignored:
+class IgnoredMessages:
     """Measures for how long a worker with a free process has taken no task although messages wait."""
 
     def __init__(self) -> None:

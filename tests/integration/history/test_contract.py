@@ -13,7 +13,7 @@ from tests.support.memory_history import MemoryHistory
 from tjworker.history.records import Entry, Moment, Summary
 from tjworker.history.redis_history import RedisHistory
 from tjworker.history.sql_history import SqlHistory
-from tjworker.history.store import MOST_MOMENTS, MOST_PODS, Bounds, HistoryStore, Left, ended, find
+from tjworker.history.store import MOST_MOMENTS, MOST_PODS, Bounds, HistoryStore, LeftOut, ended, find
 from tjworker.store.connect import client
 from tjworker.store.redis_commands import RedisCommands
 
@@ -169,12 +169,12 @@ def test_of_a_job_with_endless_pods_so_many_are_kept_and_their_news_the_phases_a
     def pods(*numbers: int, **more: str) -> dict[str, object]:
         return {f"p{n}": {**POD, "metadata": {**POD["metadata"], "uid": f"p{n}", **more}} for n in numbers}
 
-    assert store.put([entry(pods=pods(*range(MOST_PODS - 10)))], NOW) == Left()
-    assert store.put([entry(pods=pods(*range(MOST_PODS - 20, MOST_PODS + 5)))], NOW) == Left(parts=5)
+    assert store.put([entry(pods=pods(*range(MOST_PODS - 10)))], NOW) == LeftOut()
+    assert store.put([entry(pods=pods(*range(MOST_PODS - 20, MOST_PODS + 5)))], NOW) == LeftOut(parts=5)
     done = replace(A, phase="Failed", ended_at="2023-11-14T21:00:00Z")
     moments = [Moment(f"t{n:03d}", "Running") for n in range(MOST_MOMENTS + 1)]
     news = pods(0, MOST_PODS + 9, gone="yes")
-    assert store.put([entry(done, pods=news, moments=moments)], NOW) == Left(parts=2)
+    assert store.put([entry(done, pods=news, moments=moments)], NOW) == LeftOut(parts=2)
     story = store.story("team-a", "uid-1")
     assert story is not None
     assert (len(story.pods), story.moments, story.summary) == (MOST_PODS, tuple(moments[:-1]), done)

@@ -13,7 +13,7 @@ from tests.integration.history.test_contract import NOW, A, entry
 from tjworker.base import REDIS_FULL, OperatorError, Transient
 from tjworker.history.records import Summary
 from tjworker.history.redis_history import RedisHistory
-from tjworker.history.store import LIVE_SECONDS, Bounds, Left
+from tjworker.history.store import LIVE_SECONDS, Bounds, LeftOut
 from tjworker.store.connect import client
 from tjworker.store.redis_commands import RedisCommands
 
@@ -109,7 +109,7 @@ def test_keys_that_other_software_has_made_something_else_are_written_anew(real_
         redis.set(f"{real_redis.prefix}:history:jobs", "a string")
     with pytest.raises(OperatorError):
         store.summaries()
-    assert store.put([entry(A, pods={f"p{n}": {"n": n} for n in range(300)}), entry(other)], NOW) == Left()
+    assert store.put([entry(A, pods={f"p{n}": {"n": n} for n in range(300)}), entry(other)], NOW) == LeftOut()
     assert store.summaries() == [A, other]
     story = store.story("team-a", "uid-1")
     assert story is not None

@@ -21,7 +21,7 @@ from tests.support.postgresql import PASSWORD
 from tjworker.base import OperatorError, Terminal, Transient
 from tjworker.history.open import open_history
 from tjworker.history.sql_history import SqlHistory, Waits, describe
-from tjworker.history.store import Bounds, Left
+from tjworker.history.store import Bounds, LeftOut
 from tjworker.history.tables import METADATA, VERSION_TABLE
 from tjworker.settings import Settings
 
@@ -124,7 +124,7 @@ AWAY = {
 
 def test_an_entry_that_no_database_can_hold_costs_no_other_job(url: str) -> None:
     store, odd = history(url), replace(A, uid="uid-2", message="\ud800")
-    assert store.put([entry(A), entry(odd), entry(replace(A, uid="uid-3"))], NOW) == Left(entries=1)
+    assert store.put([entry(A), entry(odd), entry(replace(A, uid="uid-3"))], NOW) == LeftOut(entries=1)
     assert sorted(one.uid for one in store.summaries()) == ["uid-1", "uid-3"]
 
 

@@ -26,7 +26,7 @@ from tjworker.cli.jobs import FoundJob
 from tjworker.cli.logstream import Excerpt, Wanted
 from tjworker.history.records import Entry, Moment, Summary, kept_job, kept_pod, summary_of
 from tjworker.page import server, streams, views
-from tjworker.page.board import Reader
+from tjworker.page.board import BoardReader
 from tjworker.telemetry.metrics import REGISTRY
 
 KIND = "aitrainingjobs.elasticdeeplearning.ai"
@@ -38,7 +38,7 @@ JOB_PATH = f"{KIND}/default/digits"
 def page(real_redis: RealRedis, monkeypatch: pytest.MonkeyPatch) -> Iterator[PageWorld]:
     monkeypatch.setattr(streams, "WATCH_SECONDS", 0.02)
     monkeypatch.setattr(streams, "LOG_SECONDS", 0.02)
-    monkeypatch.setattr(Reader, "age_seconds", 0.0)
+    monkeypatch.setattr(BoardReader, "age_seconds", 0.0)
     with PageWorld(real_redis).served() as world:
         yield world
 

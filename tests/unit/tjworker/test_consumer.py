@@ -28,7 +28,7 @@ from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Con
 from tjworker.settings import Settings
 from tjworker.store.connect import client
 from tjworker.telemetry.redis_outage import RedisOutage
-from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, USELESS_LIMIT_SECONDS, Ignored, Lasting
+from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, USELESS_LIMIT_SECONDS, IgnoredMessages, Lasting
 
 
 class Hub:
@@ -191,7 +191,7 @@ def test_only_a_worker_with_a_free_process_ignores_messages(sentence: str, monke
     one: Any = object.__new__(Consumer)
     one.app, one.pool = make_app(Settings()), SimpleNamespace(num_processes=4)
     one.task_consumer = SimpleNamespace(consuming_from=lambda queue: True)
-    one._ignored, one._answers, one._reaching = Ignored(), Lasting(100), case.reaching
+    one._ignored, one._answers, one._reaching = IgnoredMessages(), Lasting(100), case.reaching
     tasks = SimpleNamespace(active_requests=set(range(case.active)), total_count={"work": 7})
     monkeypatch.setattr(consumer, "state", tasks)
 
@@ -268,7 +268,7 @@ def test_the_watchdog(sentence: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one: Any = object.__new__(Consumer)
     one.app, one.pool = make_app(Settings()), SimpleNamespace(num_processes=4)
     one.task_consumer = SimpleNamespace(consuming_from=lambda queue: case.consuming)
-    one._ignored, one._answers, one._reaching = Ignored(), Lasting(consumer.STALE_SECONDS), case.reaching
+    one._ignored, one._answers, one._reaching = IgnoredMessages(), Lasting(consumer.STALE_SECONDS), case.reaching
     told = 0 if case.told_to_stop else None
     active = ("a request",) if case.works else ()
     tasks = SimpleNamespace(active_requests=active, total_count={}, should_stop=told, should_terminate=None)

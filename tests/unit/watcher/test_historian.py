@@ -21,7 +21,7 @@ from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import Transient
 from tjworker.clock import ClusterClock
 from tjworker.history.records import DELETION_AT, GONE_AT, Entry, Story
-from tjworker.history.store import LIVE_SECONDS, MOST_PODS, Bounds, Left
+from tjworker.history.store import LIVE_SECONDS, MOST_PODS, Bounds, LeftOut
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
 from watcher import historian as module
@@ -233,7 +233,7 @@ def test_an_entry_that_meets_a_bug_of_the_store_costs_the_others_nothing(
 ) -> None:
     answer = world.store.put
 
-    def put(entries: Sequence[Entry], now: float) -> Left:
+    def put(entries: Sequence[Entry], now: float) -> LeftOut:
         if any(entry.uid == "uid-odd" for entry in entries):
             raise ZeroDivisionError
         return answer(entries, now)
@@ -403,9 +403,9 @@ def test_what_of_a_job_is_news(sentence: str, world: World, monkeypatch: pytest.
     events, want = WRITES[sentence]
     written: list[Entry] = []
 
-    def put(entries: Sequence[Entry], now: float) -> Left:
+    def put(entries: Sequence[Entry], now: float) -> LeftOut:
         written.extend(entries)
-        return Left()
+        return LeftOut()
 
     monkeypatch.setattr(world.store, "put", put)
     for kind, phase in events:

@@ -44,7 +44,7 @@ def _run_story(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
     from tjstack import summary
     from tjstack.live import looking_on
     from tjstack.paths import DEMO, words
-    from tjstack.story import Story, StoryFailed
+    from tjstack.story import DemoStory, StoryFailed
     from tjworker.base import OperatorError
 
     reporter.line()
@@ -52,7 +52,7 @@ def _run_story(stack: Stack, reporter: Reporter, ending: list[str]) -> int:
     reporter.line(f"  kubectl          export KUBECONFIG={quote(str(stack.plan.paths.kubeconfig))}")
     reason = ""
     with looking_on(stack, reporter) as cluster:
-        story = Story(stack, cluster, reporter, stack.plan.root / DEMO)
+        story = DemoStory(stack, cluster, reporter, stack.plan.root / DEMO)
         try:
             story.run()
         except StoryFailed as failure:

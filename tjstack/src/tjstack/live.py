@@ -42,7 +42,7 @@ def looking_on(stack: Stack, reporter: Reporter) -> Iterator[Cluster]:
             for resource, report in (*((kind, report_job) for kind in kinds), (PODS, report_pod))
         }
         if not reporter.plain:
-            view = _View(stack, [informers[kind] for kind in kinds], informers[PODS])
+            view = _LiveView(stack, [informers[kind] for kind in kinds], informers[PODS])
             opened.enter_context(
                 Live(
                     get_renderable=view.render,
@@ -88,7 +88,7 @@ def _pod_state(pod: JsonDict) -> str:
 
 
 # -- the table -------------------------------------------------------------------------------------
-class _View:
+class _LiveView:
     """What the table shows now. Rendered by rich's own thread."""
 
     def __init__(self, stack: Stack, jobs: Sequence[Informer], pods: Informer) -> None:

@@ -45,7 +45,7 @@ class StoryFailed(Exception):
     """Why the run did not go as it should."""
 
 
-class Story:
+class DemoStory:
     def __init__(self, stack: Stack, cluster: Cluster, reporter: Reporter, manifest: Path) -> None:
         self._stack, self._cluster, self._reporter, self._manifest = stack, cluster, reporter, manifest
         self._began = 0.0

@@ -105,7 +105,9 @@ def parse(resource: GroupResource, raw: Mapping[str, Any]) -> TrainingJob | Inva
     job = unreadable(raw, kind) if UNREADABLE in raw else kind.parse(raw)
     if isinstance(job, TrainingJob):
         return job.with_targets()
-    rest = None if job.for_good or job.missing else kind.rest(raw) if kind.rest else salvage(kind, raw, job.status)
+    if job.for_good or job.missing:
+        return job
+    rest = salvage(kind, raw, job.status) if kind.is_salvaged else kind.rest(raw)
     return replace(job, rest=rest and rest.with_targets())
 
 

@@ -6,8 +6,10 @@ field errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 import orjson
@@ -48,23 +50,6 @@ class CamelModel(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
-    """What is different of a kind that is another operator's. Its users and their programs read the status in that
-    operator's shape; what this one must remember beside it stands in a field of its own, MEMORY."""
-
-    status_model: type[BaseModel]
-    write_status: Callable[[Parsed, JobStatus], dict[str, Any]]
-    """The status without MEMORY."""
-    columns: tuple[dict[str, Any], ...]
-    scale_paths: tuple[str, str]
-    """Of the scale subresource in the status: replicas and selector."""
-    is_for_another: Callable[[Json], bool]
-    """The job says that another controller has it (`managedBy`)."""
-    mirrored: tuple[str, ...] = ()
-    """Fields of our own status that its users read beside MEMORY, too."""
-
-
-@dataclass(frozen=True, slots=True)
 class Companion:
     """A kind of objects that jobs name in their spec. The operator only reads them."""
 
@@ -86,55 +71,82 @@ Named = tuple[GroupResource, str]
 """An object that a job names: its resource, and `namespace/name`, with an empty namespace for one of the cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobKind:
-    """One kind of job. `parse` never raises; `spec_model` is what the CRD's schema is generated from."""
+class JobKind(ABC):
+    """One kind of job: a subclass says what is different, and its one instance is a row of `kinds.KNOWN_KINDS`."""
 
     plural: str
-    singular: str
     kind: str
-    short_name: str
+    short_name: str = ""
     description: str
     """What this kind is, for `kubectl explain` and the reference."""
     group: str
     versions: tuple[str, ...]
     """Served versions, the stored one first. All have the same schema, but for `version_defaults`."""
-    scale_role: str
-    """The role that the scale subresource scales, where a job has it: a CRD allows one fixed path."""
-    scale_spec_path: str
-    """Empty: no role of the kind ever changes its size, and the CRD has no scale subresource."""
+    version_defaults: Mapping[str, Json] = MappingProxyType({})
+    """Version -> fields of the spec that the API server fills in where a manifest of that version lacks them."""
     spec_model: type[BaseModel]
+    """What the CRD's schema is generated from."""
     root_rules: tuple[Mapping[str, Any], ...]
     """CEL rules on the whole object, for what depends on metadata.name."""
-    parse: Callable[[Json], Parsed]
     optional: bool = False
     """Its CRD need not be installed: a cluster may do without this kind."""
-    role_patch: Callable[[str, int], dict[str, Any]] | None = None
-    """(role, replicas) -> the merge patch that scales a role which the scale subresource does not name; None: none
-    scales."""
     roles_field: str = "replicaSpecs"
     """Of spec: the map of roles. Empty: each role is a field of spec."""
-    bare_spec: Callable[[Mapping[str, int]], dict[str, Any]] | None = None
-    """(role -> replicas) -> a spec that says no more than that; None: `roles_field` with a template each."""
     run_policy_path: tuple[str, ...] = ("spec", "runPolicy")
     """Of the object that has ttlSecondsAfterFinished and its like."""
     suspend_path: tuple[str, ...] = ("spec", "suspend")
     """Of the field that suspends a job."""
-    guest: Guest | None = None
-    """Of a kind of another operator's: how its users read a status."""
+    ttl_path: tuple[str, ...] = ()
+    """Of the field that says how long an ended job is kept; empty: ttlSecondsAfterFinished of the run policy."""
     companions: tuple[Companion, ...] = ()
     """Kinds of the objects that its jobs name. `parse` answers an InvalidJob with `missing` until the named one is
     there; what `snapshot` keeps of it then stays in the status for the life of the job."""
-    named: Callable[[Json], Named | None] = lambda raw: None
-    """(a job, raw) -> the object whose changes may let it begin; None for a job that has begun."""
-    snapshot: Callable[[Json], Json] = lambda found: {}
-    """(the named object) -> what a job keeps of it."""
-    rest: Callable[[Json], TrainingJob | None] | None = None
-    """(a job whose spec cannot be used) -> the job as far as it can be; None: `salvage`, which knows maps of roles."""
-    ttl_path: tuple[str, ...] = ()
-    """Of the field that says how long an ended job is kept; empty: ttlSecondsAfterFinished of the run policy."""
-    version_defaults: Mapping[str, Json] = field(default_factory=dict)
-    """Version -> fields of the spec that the API server fills in where a manifest of that version lacks them."""
+    is_salvaged: bool = True
+    """`salvage`, which knows maps of roles, finds the rest of a job whose spec cannot be used; False: `rest` does."""
+
+    @abstractmethod
+    def parse(self, raw: Json) -> Parsed:
+        """Never raises, whatever the JSON."""
+
+    @property
+    def scale_role(self) -> str:
+        """The role that the scale subresource scales, where a job has it: a CRD allows one fixed path."""
+        return ""
+
+    @property
+    def scale_spec_path(self) -> str:
+        """Empty: no role of the kind ever changes its size, and the CRD has no scale subresource."""
+        return ""
+
+    def role_patch(self, role: str, replicas: int) -> dict[str, Any] | None:
+        """The merge patch that scales a role which the scale subresource does not name; None: none scales."""
+        return None
+
+    def skeleton(self, numbers: Mapping[str, int], templates: Mapping[str, Json]) -> dict[str, Any]:
+        """A spec with these roles and nothing else."""
+        roles = {name: {"replicas": number, "template": templates[name]} for name, number in numbers.items()}
+        return {self.roles_field: roles}
+
+    def named(self, raw: Json) -> Named | None:
+        """The object whose changes may let a job, raw, begin; None for a job that has begun."""
+        return None
+
+    def snapshot(self, found: Json) -> dict[str, Any]:
+        """What a job keeps of the object that it names."""
+        return {}
+
+    def rest(self, raw: Json) -> TrainingJob | None:
+        """A job whose spec cannot be used, as far as it can be, where `salvage` does not know how."""
+        return None
+
+    @property
+    def guest(self) -> Guest | None:
+        """Itself, where it is a kind of another operator's."""
+        return None
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
 
     @property
     def resource(self) -> GroupResource:
@@ -145,13 +157,6 @@ class JobKind:
     def roles_path(self) -> tuple[str, ...]:
         """Of the object whose fields are the roles."""
         return ("spec", self.roles_field) if self.roles_field else ("spec",)
-
-    def skeleton(self, numbers: Mapping[str, int], templates: Mapping[str, Json]) -> dict[str, Any]:
-        """A spec with these roles and nothing else."""
-        if self.bare_spec is not None:
-            return self.bare_spec(numbers)
-        roles = {name: {"replicas": number, "template": templates[name]} for name, number in numbers.items()}
-        return {self.roles_field: roles}
 
     @property
     def api_versions(self) -> tuple[str, ...]:
@@ -180,19 +185,49 @@ class JobKind:
 
     def own_status(self, status: object) -> Json:
         """Our own status in the status of an object, raw."""
-        status = mapping(status)
-        return mapping(status.get(MEMORY)) if self.guest else status
+        return mapping(status)
 
     def placed(self, status: Json) -> dict[str, Any]:
         """Our own status, or a part of it, where it stands in the status of an object."""
-        if self.guest is None:
-            return dict(status)
-        return {MEMORY: status, **{name: status[name] for name in self.guest.mirrored if name in status}}
+        return dict(status)
 
     def written_status(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
         """The whole status of an object, as it is written to the API server."""
-        own = self.placed(status.to_json())
-        return own if self.guest is None else {**self.guest.write_status(job, status), **own}
+        return self.placed(status.to_json())
+
+
+class Guest(JobKind):
+    """A kind that is another operator's. Its users and their programs read the status in that operator's shape; what
+    this one must remember beside it stands in a field of its own, MEMORY."""
+
+    optional = True
+    status_model: type[BaseModel]
+    columns: tuple[dict[str, Any], ...]
+    scale_paths: tuple[str, str]
+    """Of the scale subresource in the status: replicas and selector."""
+    mirrored: tuple[str, ...] = ()
+    """Fields of our own status that its users read beside MEMORY, too."""
+
+    @abstractmethod
+    def status_of(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
+        """The status as its operator writes it, without MEMORY."""
+
+    def is_for_another(self, raw: Json) -> bool:
+        """The job says that another controller has it (`managedBy`)."""
+        return False
+
+    @property
+    def guest(self) -> Guest:
+        return self
+
+    def own_status(self, status: object) -> Json:
+        return mapping(mapping(status).get(MEMORY))
+
+    def placed(self, status: Json) -> dict[str, Any]:
+        return {MEMORY: status, **{name: status[name] for name in self.mirrored if name in status}}
+
+    def written_status(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
+        return {**self.status_of(job, status), **self.placed(status.to_json())}
 
 
 class Header(TypedDict):

@@ -23,7 +23,7 @@ from tjworker.api.unknown import unknown_fields
 from tjworker.base import GroupResource, Json
 from tjworker.convert import write
 from tjworker.convert.known import metadata_left, named
-from tjworker.convert.report import Converted, Left, Origins, Path, Refused
+from tjworker.convert.report import Converted, Left, Origins, Path, RefusedManifest
 from tjworker.convert.volcano import plugins, policies
 from tjworker.convert.volcano.plugins import Plugged
 from tjworker.convert.volcano.policies import Lives
@@ -34,12 +34,12 @@ _RESOURCE = GroupResource("jobs.batch.volcano.sh")
 _SCHEDULER = "volcano"
 
 
-def convert(raw: Json) -> Converted | Refused:
+def convert(raw: Json) -> Converted | RefusedManifest:
     metadata = mapping(raw.get("metadata"))
     try:
         spec = JobSpec.model_validate(raw.get("spec"))
     except ValidationError as error:
-        return Refused(field_errors(error))
+        return RefusedManifest(field_errors(error))
     kubelet = [text(mapping(task["template"].get("spec")).get("restartPolicy")) for task in raw["spec"]["tasks"]]
     lives, plugged = policies.read(spec, [policy or "Always" for policy in kubelet]), plugins.read(spec)
     job = _job({**raw, "metadata": named(metadata), "status": {}}, spec, lives, plugged)

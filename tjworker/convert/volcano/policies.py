@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tjworker.api.model import EndPolicy, JobEndPolicy, RestartPolicy, RestartScope
 from tjworker.convert.report import Left
-from tjworker.convert.volcano.spec import DEFAULT_RETRIES, JobSpec, Policy, Task
+from tjworker.convert.volcano.spec import DEFAULT_RETRIES, JobSpec, LifecyclePolicy, Task
 
 SCOPES: dict[str, RestartScope] = {"RestartJob": "All", "RestartTask": "Replica", "RestartPod": "Pod"}
 ENDS = ("AbortJob", "TerminateJob")
@@ -61,7 +61,7 @@ def _retries(spec: JobSpec, lives: Lives) -> Iterator[Left]:
             yield Left(f"spec.tasks[{i}].maxRetry", task.max_retry, why, "set restartLimit of the role")
 
 
-def _all(spec: JobSpec) -> Iterator[tuple[str, Policy]]:
+def _all(spec: JobSpec) -> Iterator[tuple[str, LifecyclePolicy]]:
     for i, policy in enumerate(spec.policies):
         yield f"spec.policies[{i}]", policy
     for n, task in enumerate(spec.tasks):
@@ -112,7 +112,7 @@ def _completion(lives: Lives, spec: JobSpec) -> None:
         lives.job_completes = "Any"
 
 
-def _left(path: str, policy: Policy) -> Iterator[Left]:
+def _left(path: str, policy: LifecyclePolicy) -> Iterator[Left]:
     if policy.timeout is not None:
         yield Left(f"{path}.timeout", policy.timeout, "what follows an event follows at once", "leave it out")
     events = [*([policy.event] if policy.event else []), *policy.events]

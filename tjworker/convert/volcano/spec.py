@@ -18,7 +18,7 @@ class Open(CamelModel):
     model_config = ConfigDict(frozen=True, extra="allow", json_schema_extra=PRESERVE)
 
 
-class Policy(CamelModel):
+class LifecyclePolicy(CamelModel):
     """What Volcano does at an event."""
 
     action: str = ""
@@ -46,7 +46,7 @@ class Task(CamelModel):
     replicas: int = Field(0, ge=0, le=MAX_REPLICAS)
     min_available: int | None = None
     template: PodTemplate
-    policies: list[Policy] = Field(default_factory=list)
+    policies: list[LifecyclePolicy] = Field(default_factory=list)
     topology_policy: str = ""
     max_retry: int = 0
     depends_on: Open | None = None
@@ -60,7 +60,7 @@ class JobSpec(CamelModel):
     min_available: int = 0
     volumes: list[Volume] = Field(default_factory=list)
     tasks: list[Task] = Field(min_length=1, max_length=16)
-    policies: list[Policy] = Field(default_factory=list)
+    policies: list[LifecyclePolicy] = Field(default_factory=list)
     plugins: dict[str, list[str]] = Field(default_factory=dict)
     running_estimate: str | None = None
     queue: str = ""

@@ -22,7 +22,7 @@ from pydantic import Field
 from tjworker.api import labels
 from tjworker.api.labels import ANNOTATION_TENSORBOARD as ANNOTATION
 from tjworker.api.labels import TENSORBOARD_CONFIG
-from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
+from tjworker.api.model import FieldError, Ignored, InvalidJob, Role, TrainingJob
 from tjworker.api.naming import MAX_NAME_LENGTH, containers, tensorboard_name
 from tjworker.api.needs import ChildNow
 from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord
@@ -353,8 +353,9 @@ def _ignored(job: TrainingJob, rules: Rules) -> TrainingJob:
     if config is None or config.ingress_spec is None or not config.ingress_spec.host:
         return job
     name = tensorboard_name(job.name.name)
-    ignored = f"host of the ingressSpec in {ANNOTATION} (make an Ingress to the service {name}, port {PORT})"
-    return replace(job, ignored=(*job.ignored, ignored))
+    instead = f"make an Ingress to the service {name}, port {PORT}"
+    host = Ignored(f"host of the ingressSpec in {ANNOTATION}", instead)
+    return replace(job, ignored=(*job.ignored, host))
 
 
 ADDON = Addon(

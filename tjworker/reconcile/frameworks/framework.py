@@ -49,6 +49,11 @@ class Framework:
         """The variables that the framework's launcher reads. A variable of the container itself has priority."""
         return {}
 
+    def settings(self, job: TrainingJob) -> Env:
+        """The variables of what the manifest sets of the launcher in fields of its own. They replace those of
+        `environment`. A variable of the container itself has priority, and they may refer to it."""
+        return {}
+
     def files(self, job: TrainingJob, role: Role) -> Mapping[str, str]:
         """Path -> text of the files that the launcher reads. All paths are in one folder."""
         return {}

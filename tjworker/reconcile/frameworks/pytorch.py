@@ -2,8 +2,7 @@
 
 Static jobs get MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE for one process per pod
 (https://docs.pytorch.org/docs/stable/distributed.html, "Environment variable initialization"). They also get them as
-PET_* for a torchrun in the pod, which gives its processes their own. Every option of torchrun has a variable
-PET_<OPTION> (torch/distributed/argparse_util.py).
+PET_* for a torchrun in the pod, which gives its processes their own.
 
 Jobs with an elastic role, and kinds that ask for a rendezvous (`TrainingJob.rendezvous`), get the variables of
 torchrun's rendezvous (https://docs.pytorch.org/docs/stable/elastic/quickstart.html), which assigns the ranks. These do
@@ -21,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tjworker.api.model import Role, TrainingJob
+from tjworker.api.torchrun import TorchOptions
 from tjworker.reconcile.frameworks.framework import Env, Framework, host, least_world, most_world, world_size
 
 MAX_RESTARTS = 100
@@ -40,16 +40,18 @@ class PyTorch(Framework):
             "RANK": str(rank),
             "WORLD_SIZE": str(world_size(job)),
             "LOCAL_RANK": "0",
-            "PET_NNODES": str(world_size(job)),
-            "PET_NODE_RANK": str(rank),
-            "PET_MASTER_ADDR": address,
-            "PET_MASTER_PORT": port,
+            **TorchOptions(
+                nnodes=str(world_size(job)), node_rank=str(rank), master_addr=address, master_port=port
+            ).variables(),
         }
         nodes = self._nodes(job)
         if not nodes:
             return {**common, **static}
         has_master = job.is_guest and any(each.name.lower() == "master" for each in job.roles)
         return {**common, **(static if has_master else {}), **self._rendezvous(job, nodes, role, index or 0)}
+
+    def settings(self, job: TrainingJob) -> Env:
+        return job.torch.variables()
 
     def _nodes(self, job: TrainingJob) -> Sequence[Role]:
         """Roles that take part in the rendezvous; empty if the job has no rendezvous."""
@@ -61,11 +63,11 @@ class PyTorch(Framework):
         first = next((each for each in nodes if each.replicas), nodes[0])
         is_host = role.name == first.name and index == 0
         limit = next((each.restart_limit for each in nodes if each.elastic), None)
-        return {
-            "PET_NNODES": f"{least_world(nodes)}:{most_world(nodes)}",
-            "PET_RDZV_BACKEND": "c10d",
-            "PET_RDZV_ENDPOINT": f"{host(job, first, 0)}:{self.port(job, first)}",
-            "PET_RDZV_ID": job.uid or job.name.name,
-            "PET_RDZV_CONF": f"is_host={'true' if is_host else 'false'}",
-            "PET_MAX_RESTARTS": str(MAX_RESTARTS if limit is None else limit),
-        }
+        return TorchOptions(
+            nnodes=f"{least_world(nodes)}:{most_world(nodes)}",
+            max_restarts=str(MAX_RESTARTS if limit is None else limit),
+            rdzv_backend="c10d",
+            rdzv_endpoint=f"{host(job, first, 0)}:{self.port(job, first)}",
+            rdzv_id=job.uid or job.name.name,
+            rdzv_conf=f"is_host={'true' if is_host else 'false'}",
+        ).variables()

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tjworker.api.kinds.quantity import is_amount
-from tjworker.api.model import FieldError, TrainingJob
+from tjworker.api.model import FieldError, Ignored, TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.podtemplate import DNS_SUBDOMAIN
 from tjworker.reconcile.gangs.gang import Gang, asked, queue_of
@@ -25,8 +25,8 @@ def find_gang(rules: Rules) -> Gang | None:
     return GANGS.get(rules.gang)
 
 
-def not_acted_on(job: TrainingJob, rules: Rules) -> Iterator[str]:
-    """For people, the fields of the job's scheduling policy that have no effect, and why."""
+def ignored_fields(job: TrainingJob, rules: Rules) -> Iterator[Ignored]:
+    """The fields of the job's scheduling policy that have no effect."""
     gang = find_gang(rules)
     if gang is None:
         fields = [*(["minAvailable"] if job.min_available is not None else []), *asked(job)]
@@ -34,7 +34,8 @@ def not_acted_on(job: TrainingJob, rules: Rules) -> Iterator[str]:
     else:
         fields, why = [name for name in asked(job) if name not in gang.acts_on], f"{rules.gang} has none"
     for name in fields:
-        yield f"{job.gang.path}.{job.gang.priority_class_field if name == 'priorityClass' else name} ({why})"
+        written = job.gang.priority_class_field if name == "priorityClass" else name
+        yield Ignored(f"{job.gang.path}.{written}", why)
 
 
 def gang_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tjworker.api import labels
+from tjworker.api.containers import with_environment
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels, pod_labels, pod_name, role_labels, service_name
 from tjworker.api.podgroups import pod_group_of
@@ -86,8 +87,8 @@ def pod_template(
     """The role's template with the additions for all its pods: environment, scheduler, priority class, restartPolicy,
     the labels of `role_labels`, and those labels and annotations of the job that the template does not set."""
     meta = _mapping(role.template.get("metadata"))
-    spec = dict(_mapping(role.template.get("spec")))
     framework = find_framework(job)
+    spec = dict(_mapping(with_environment(role.template, framework.settings(job)).get("spec")))
     defaults, files = framework.environment(job, role, index), framework.files(job, role)
     _add_default_port(job, role, spec)
     _use_own_ports(job, role, index, spec)

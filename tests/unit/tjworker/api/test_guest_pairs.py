@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.guests import parsed
 from tests.unit.tjworker.api.guest_cases import Json, manifest, role
+from tjworker.api.containers import with_environment
 from tjworker.api.model import Enough, TrainingJob
 from tjworker.base import GroupResource
 
@@ -42,7 +43,8 @@ class Pair:
 
 def env(name: str) -> Callable[[TrainingJob], Any]:
     def find(job: TrainingJob) -> Any:
-        told = job.role("Worker").template["spec"]["containers"][0].get("env", ())
+        template = with_environment(job.role("Worker").template, job.torch.variables())
+        told = template["spec"]["containers"][0].get("env", ())
         values = [e["value"] for e in told if e["name"] == name]
         assert len(values) <= 1, "once"
         return values[0] if values else None

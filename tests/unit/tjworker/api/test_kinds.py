@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -17,14 +17,15 @@ from tests.support.guests import GUESTS
 from tests.support.kinds import TEST_KINDS, TRAININGJOBS, resource_of
 from tests.support.paths import ROOT
 from tests.unit.tjworker.api import refusals
-from tjworker.api.kinds import GUEST_KINDS, JOB_KINDS, KINDS, OWNERS, kind_of_labels, owners, parse, served
+from tjworker.api.kinds import GUEST_KINDS, JOB_KINDS, KINDS, KNOWN_KINDS, OWNERS, kind_of_labels, owners, parse, served
 from tjworker.api.labels import GROUP_NAME, JOB_KIND
 from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource, Terminal
 
-PYTORCH = replace(JOB_KINDS[0], plural="pytorchjobs", kind="PyTorchJob", group="kubeflow.org")
-TENSORFLOW = replace(PYTORCH, plural="tfjobs", kind="TFJob")
-KUBEDL = replace(PYTORCH, group="training.kubedl.io")
+PYTORCH, TENSORFLOW, KUBEDL = (
+    KNOWN_KINDS[GroupResource(name)]
+    for name in ("pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org", "pytorchjobs.training.kubedl.io")
+)
 MORE = (*JOB_KINDS, PYTORCH, TENSORFLOW, KUBEDL)
 
 

@@ -12,7 +12,7 @@ import pytest
 from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, read, refusal_of, role
 from tjworker.api import crd
 from tjworker.api.kinds import KNOWN_KINDS, kubedl
-from tjworker.api.model import Enough, MPILaunch, TrainingJob
+from tjworker.api.model import Enough, Ignored, MPILaunch, TrainingJob
 
 TF, PYTORCH, _, XDL, MARS, MPI, ELASTICDL = (kind.resource for kind in kubedl.JOB_KINDS)
 
@@ -59,7 +59,7 @@ CASES: dict[str, Case] = {
             "Worker.fail_policy": "None",
             "Worker.restart_policy": "OnNodeFailWithExitCode",
             "WebService.restart_policy": "Always",
-            "ignored": ("spec.webHost",),
+            "ignored": (Ignored("spec.webHost"),),
         },
     ),
     "defaults of an MPIJob": Case(
@@ -99,7 +99,7 @@ CASES: dict[str, Case] = {
             "suspend": True,
             "suspend_field": "spec.runPolicy.suspend",
             "min_available": 2,
-            "ignored": ("spec.runPolicy.schedulingPolicy.priority", "spec.runPolicy.cronPolicy"),
+            "ignored": (Ignored("spec.runPolicy.schedulingPolicy.priority"), Ignored("spec.runPolicy.cronPolicy")),
         },
     ),
     "an MPIJob of v1alpha2, with its distribution": Case(
@@ -117,7 +117,9 @@ CASES: dict[str, Case] = {
         MPI,
         {"Launcher": role(), "worker": role(2, {"args": ["-De"]})},
         want={
-            "ignored": ("spec.mpiReplicaSpecs.worker.template.spec.containers[0].args (without a command; set one)",)
+            "ignored": (
+                Ignored("spec.mpiReplicaSpecs.worker.template.spec.containers[0].args", "without a command; set one"),
+            )
         },
     ),
     "an ElasticDLJob is its master": Case(
@@ -131,7 +133,7 @@ CASES: dict[str, Case] = {
             "Master.restart_policy": "Never",
             "Master.complete_policy": "All",
             "scale_role": None,
-            "ignored": ("spec.gitSyncConfig",),
+            "ignored": (Ignored("spec.gitSyncConfig"),),
         },
     ),
     "what nothing acts on is told": Case(
@@ -145,10 +147,10 @@ CASES: dict[str, Case] = {
         },
         {
             "ignored": (
-                "spec.schedulingPolicy.priority",
-                "spec.cronPolicy",
-                "spec.modelVersion",
-                "spec.tfReplicaSpecs.Worker.spotReplicaSpec",
+                Ignored("spec.schedulingPolicy.priority"),
+                Ignored("spec.cronPolicy"),
+                Ignored("spec.modelVersion"),
+                Ignored("spec.tfReplicaSpecs.Worker.spotReplicaSpec"),
             )
         },
     ),

@@ -10,7 +10,7 @@ from tests.support.trainer import RUNTIMES, Json, read, read_job, replicated, ru
 from tjworker.api import labels
 from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.status import write_status
-from tjworker.api.model import After, GangPolicy, InvalidJob, LabelsOfGuest, Role, TrainingJob
+from tjworker.api.model import After, GangPolicy, Ignored, InvalidJob, LabelsOfGuest, Role, TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
 
@@ -144,7 +144,7 @@ def test_the_fields_of_a_job() -> None:
         "suspend": True,
         "guest_labels": LabelsOfGuest("", names=labels.JOBSET_NAMES, index_annotation=labels.COMPLETION_INDEX),
         "roles_path": "spec.runtimeRef",
-        "ignored": ("failurePolicy.rules of the runtime (every failure counts alike)",),
+        "ignored": (Ignored("failurePolicy.rules of the runtime", "every failure counts alike"),),
         "subdomain": "net",
         "secret": None,
         "claims": (),
@@ -229,7 +229,7 @@ def test_of_a_job_that_cannot_be_used_its_runtime_and_numbers_are_left() -> None
     status["operator"]["replicaStatuses"] = {"node-0": {"desired": 3}}
     raw = {**train_job(trainer={"numNodes": 2, "numProcPerNode": "auto"}), "status": status}
     raw["metadata"] |= {"uid": "u", "resourceVersion": "1"}
-    rest = trainjob.JOB_KIND.rest(raw)  # type: ignore[misc]
+    rest = trainjob.JOB_KIND.rest(raw)
     assert rest is not None
     assert [(role.name, role.replicas, role.makes_pods) for role in rest.roles] == [("node-0", 3, False)]
 

@@ -347,7 +347,7 @@ def test_every_field_of_the_spec_is_in_a_table() -> None:
         "pserver": spec.Pserver,
         "trainer": spec.Trainer,
         "annotations": spec.Annotations,
-        "frame_work": spec.Framework,
+        "frame_work": spec.FrameworkSpec,
     }
     whole: set[str] = set()
     for name, field in spec.TrainingJobSpec.model_fields.items():

@@ -126,7 +126,7 @@ def _is_told(before: Json, plain: Json, path: str, value: Any) -> bool:
     source = convert.find(raw)
     assert source is not None
     made = source.convert(raw)
-    if isinstance(made, convert.Refused):
+    if isinstance(made, convert.RefusedManifest):
         return bool(made.errors)
     written = re.sub(r"\.(\d+)(?=\.|$)", r"[\1]", path)
     named = any(one.path == written or written.startswith((f"{one.path}.", f"{one.path}[")) for one in made.left)

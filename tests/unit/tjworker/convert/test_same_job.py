@@ -11,6 +11,7 @@ import pytest
 from tests.support.kinds import AITRAININGJOBS, TEST_KINDS
 from tests.support.seeds import the_seed
 from tests.unit.tjworker.convert.manifests import EXAMPLES, SERVED, Json, converted, example, parsed, rows, standing
+from tjworker.api.containers import with_environment
 from tjworker.api.kinds import KNOWN_KINDS, parse
 from tjworker.api.model import Role, TrainingJob
 from tjworker.convert import SOURCES, write
@@ -48,9 +49,12 @@ WHOLE = sorted(set(SERVED) - set(NOT_WHOLE))
 
 def essence(job: TrainingJob) -> dict[str, Any]:
     """All that decides what the job does."""
-    own = {f.name: getattr(job, f.name) for f in fields(job) if f.name not in IDENTITY | OF_THE_KIND | {"roles"}}
+    settings = job.torch.variables()  # an AITrainingJob has them in its templates
+    dressed = [replace(role, template=with_environment(role.template, settings)) for role in job.roles]
+    out = IDENTITY | OF_THE_KIND | {"roles", "torch"}
+    own = {f.name: getattr(job, f.name) for f in fields(job) if f.name not in out}
     gang = replace(job.gang, path="", priority_class_field="")  # where the manifest says it, for messages
-    return own | {"gang": gang, "roles": {role.name: _role(role) for role in job.roles}}
+    return own | {"gang": gang, "roles": {role.name: _role(role) for role in dressed}}
 
 
 def _role(role: Role) -> dict[str, Any]:

@@ -155,6 +155,6 @@ def test_what_volcano_would_refuse_is_refused_with_its_path() -> None:
     source = convert.find(job())
     assert source is not None
     made = source.convert(job(task(replicas="two")))
-    assert isinstance(made, convert.Refused)
+    assert isinstance(made, convert.RefusedManifest)
     assert made.errors[0].path == "spec.tasks[0].replicas"
-    assert isinstance(source.convert({"spec": None}), convert.Refused)
+    assert isinstance(source.convert({"spec": None}), convert.RefusedManifest)

@@ -15,7 +15,7 @@ from tjworker.api.records_json import encode
 from tjworker.base import GroupResource, JobKey, Transient
 from tjworker.history.records import Entry, Summary
 from tjworker.history.store import Bounds
-from tjworker.page.board import AGE_SECONDS, Board, EndedJobs, JobRow, Reader, _pods
+from tjworker.page.board import AGE_SECONDS, Board, BoardReader, EndedJobs, JobRow, _pods
 from tjworker.store import packing
 from tjworker.store.redis_commands import RedisCommands
 from tjworker.store.seal import SEAL_BYTES
@@ -60,7 +60,7 @@ READINGS: dict[str, tuple[float, bool]] = {
 def test_when_the_board_is_read_again(sentence: str) -> None:
     later, again = READINGS[sentence]
     redis = BrokenRedis()
-    reader = Reader(cast(RedisCommands, redis), None, now=lambda: 1e9 + later)
+    reader = BoardReader(cast(RedisCommands, redis), None, now=lambda: 1e9 + later)
     reader._board = Board(read_at=1e9)
     with suppress(Transient):
         reader.refresh()
@@ -89,7 +89,7 @@ def test_a_list_of_the_history_is_good_for_a_moment_and_kept_while_the_history_i
 def test_a_bug_of_the_history_is_met_once_and_not_by_every_later_board() -> None:
     history = MemoryHistory(Bounds(1e9, 10))
     history.summaries = lambda: [] + None  # type: ignore[method-assign,operator]
-    reader = Reader(cast(RedisCommands, BrokenRedis()), history, now=lambda: 1e9)
+    reader = BoardReader(cast(RedisCommands, BrokenRedis()), history, now=lambda: 1e9)
     ended_at = "2026-01-01T00:00:00Z"
     row = JobRow(JobKey("jobs/ns/one"), GroupResource("jobs"), "ns", "one", "Job", uid="u1", ended_at=ended_at)
     with pytest.raises(TypeError):

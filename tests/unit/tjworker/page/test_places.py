@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tjworker.page.places import NoPlace, Places
+from tjworker.page.places import NoPlace, StreamPlaces
 
 TAKEN: dict[str, tuple[list[str], str, str]] = {
     "the viewer has fewer than one viewer may have": (["ada"], "ada", "a place"),
@@ -22,7 +22,7 @@ TAKEN: dict[str, tuple[list[str], str, str]] = {
 @pytest.mark.parametrize("sentence", TAKEN)
 def test_who_gets_a_place(sentence: str) -> None:
     holders, viewer, want = TAKEN[sentence]
-    places, held = Places(most=3, each=2), ExitStack()
+    places, held = StreamPlaces(most=3, each=2), ExitStack()
     with held:
         for holder in holders:
             held.enter_context(places.take(holder))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from tjworker import beat
-from tjworker.telemetry.worker_health import Ignored, Lasting, WorkerReport
+from tjworker.telemetry.worker_health import IgnoredMessages, Lasting, WorkerReport
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ LOOKS = {
 
 @pytest.mark.parametrize(("looks", "want"), LOOKS.values(), ids=LOOKS)
 def test_since_when_messages_are_ignored(looks: list[tuple[int, bool, int]], want: float) -> None:
-    ignored = Ignored()
+    ignored = IgnoredMessages()
     ignored.look(0.0, 5, True, 3)
     said = [ignored.look(10.0 * (n + 1), *look) for n, look in enumerate(looks)]
     assert said[-1] == want

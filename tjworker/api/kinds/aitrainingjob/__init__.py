@@ -6,6 +6,8 @@ a job to the bounds again because it may be older than its CRD. Pure; `parse` ne
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import ValidationError
 
 from tjworker.api.kinds.aitrainingjob import rules
@@ -23,7 +25,7 @@ from tjworker.api.kinds.base import (
     too_big_for_etcd,
 )
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
-from tjworker.api.labels import not_queued
+from tjworker.api.labels import ignored_queue
 from tjworker.api.model import InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource, Json
 
@@ -77,7 +79,7 @@ def parse(raw: Json) -> Parsed:
         complete_policy=spec.complete_policy,
         suspend=spec.suspend,
         scale_role=scaled,
-        ignored=not_queued(own_labels),
+        ignored=ignored_queue(own_labels),
     )
 
 
@@ -107,18 +109,23 @@ def _exit_codes(listed: str | None) -> frozenset[int]:
     return _DEFAULT_RETRYABLE if listed is None else frozenset(int(code) for code in listed.split(","))
 
 
-JOB_KIND = JobKind(
-    plural=PLURAL,
-    singular="aitrainingjob",
-    kind=KIND,
-    short_name="aitj",
-    description="A training job of any framework: roles of pods that are kept, restarted and scaled by index.",
-    group=GROUP,
-    versions=("v1",),
-    scale_role=rules.SCALE_ROLE,
-    scale_spec_path=".spec.replicas",
-    spec_model=AITrainingJobSpec,
-    root_rules=rules.ROOT,
-    parse=parse,
-    role_patch=lambda role, replicas: {"spec": {"replicaSpecs": {role: {"replicas": replicas}}}},
-)
+class AITrainingJob(JobKind):
+    plural = PLURAL
+    kind = KIND
+    short_name = "aitj"
+    description = "A training job of any framework: roles of pods that are kept, restarted and scaled by index."
+    group = GROUP
+    versions = ("v1",)
+    scale_role = rules.SCALE_ROLE
+    scale_spec_path = ".spec.replicas"
+    spec_model = AITrainingJobSpec
+    root_rules = rules.ROOT
+
+    def parse(self, raw: Json) -> Parsed:
+        return parse(raw)
+
+    def role_patch(self, role: str, replicas: int) -> dict[str, Any]:
+        return {"spec": {"replicaSpecs": {role: {"replicas": replicas}}}}
+
+
+JOB_KIND = AITrainingJob()

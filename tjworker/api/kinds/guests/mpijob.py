@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tjworker.api.kinds.guests.kind import Specs
 from tjworker.api.kinds.guests.mpipods import LAUNCHER, WORKER
-from tjworker.api.kinds.guests.shape import Specs
 from tjworker.api.model import FieldError
 
 ROLES = (LAUNCHER, WORKER)

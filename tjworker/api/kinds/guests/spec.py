@@ -113,7 +113,7 @@ def role_rules(
     names: tuple[str, ...], kind: str, *, lone: tuple[str, ...] = (), needed: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """What the parser asks of the map of roles, as CEL: their names, in any case of their letters; those of one
-    replica, and those without which a job cannot be, as in the kind's `Shape`."""
+    replica, and those without which a job cannot be, as in the kind's class."""
     listed = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return {
         "x-kubernetes-validations": [

@@ -7,15 +7,15 @@ clients of these kinds ignore (ADR 28).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel, Parsed, mapping, number, text
 from tjworker.api.model import Role, TrainingJob
-from tjworker.api.status import Condition, JobStatus, ReplicaStatus
+from tjworker.api.status import ACCEPTED, Condition, JobStatus, ReplicaStatus
 
 STATE: dict[str, Any] = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"}
 AGE: dict[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -32,7 +32,6 @@ _ENDS = ("Suspended", "Succeeded", "Failed")
 """Types of conditions with which Running becomes False there."""
 RESUMED = "Resumed"
 """Among `Style.texts`: of the condition Suspended when it is False."""
-_ACCEPTED = "the job is accepted"
 
 
 class GuestCondition(CamelModel):
@@ -71,18 +70,24 @@ class GuestStatus(CamelModel):
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(ABC):
     """What differs by operator."""
 
-    reasons: Callable[[str], str]
-    """Of a kind: the first part of each reason, as `PyTorchJob` in PyTorchJobRunning."""
-    texts: Callable[[Parsed], Mapping[str, str]]
-    """Of a job: what its operator writes as the message of each type of condition that is True, and of `RESUMED`."""
-    more_of_role: Callable[[TrainingJob, Role, ReplicaStatus], Mapping[str, object]]
-    """What stands beside the counts of a role."""
-    uncounted_at_the_end: Callable[[TrainingJob, Role], bool] = lambda job, role: False
-    """Its operator no longer counts the pods of this role once the job has ended."""
+    @abstractmethod
+    def reason_prefix(self, kind: str) -> str:
+        """The first part of each reason, as `PyTorchJob` in PyTorchJobRunning."""
+
+    @abstractmethod
+    def texts(self, job: Parsed) -> Mapping[str, str]:
+        """What its operator writes as the message of each type of condition that is True, and of `RESUMED`."""
+
+    @abstractmethod
+    def more_of_role(self, job: TrainingJob, role: Role, counts: ReplicaStatus) -> Mapping[str, object]:
+        """What stands beside the counts of a role."""
+
+    def is_uncounted_at_the_end(self, job: TrainingJob, role: Role) -> bool:
+        """Its operator no longer counts the pods of this role once the job has ended."""
+        return False
 
 
 def write_status(style: Style, job: Parsed, status: JobStatus) -> dict[str, Any]:
@@ -110,7 +115,7 @@ def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, 
         {
             "type": c.type,
             "status": c.status,
-            "reason": _reason(style.reasons(job.kind), c, by_type),
+            "reason": _reason(style.reason_prefix(job.kind), c, by_type),
             "message": _message(texts, c),
             "lastUpdateTime": c.last_transition_time,
             "lastTransitionTime": c.last_transition_time,
@@ -164,7 +169,7 @@ def _message(texts: Mapping[str, str], condition: Condition) -> str:
     if condition.status != "True":
         return texts[RESUMED] if condition.type == "Suspended" else condition.message
     told = texts.get(condition.type, condition.message)
-    more = condition.message.removeprefix(_ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
+    more = condition.message.removeprefix(ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
     return f"{told} {more}" if more else told
 
 
@@ -174,7 +179,7 @@ def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict
         counts = status.replica_statuses.get(role.name)
         if counts is None:
             continue
-        if status.ended and style.uncounted_at_the_end(job, role):
+        if status.ended and style.is_uncounted_at_the_end(job, role):
             counts = ReplicaStatus()
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         told = {**numbers, **style.more_of_role(job, role, counts)}

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.guests.shape import Family, Shape, Specs
+from tjworker.api.kinds.guests.kind import GuestKind, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
 from tjworker.api.model import EndPolicy
 
@@ -33,27 +33,27 @@ class TFJobFields(CamelModel, Generic[R]):
     )
 
 
-def tfjob(family: Family, spec_model: type[TFJobFields[Any]], *, workers_beside_chief: bool = False) -> Shape:
-    """`workers_beside_chief`: successPolicy AllWorkers counts in a job with a chief, too."""
-    return Shape(
-        family=family,
-        kind="TFJob",
-        plural="tfjobs",
-        framework="tensorflow",
-        container="tensorflow",
-        specs_field="tfReplicaSpecs",
-        roles=ROLES,
-        spec_model=spec_model,
-        specs=lambda spec: spec.tf_replica_specs,
-        complete=lambda spec, specs: _complete(spec.success_policy, specs, workers_beside_chief),
-        lone=LONE,
-    )
+T = TypeVar("T", bound=TFJobFields[Any])
 
 
-def _complete(success_policy: str | None, specs: Specs, workers_beside_chief: bool) -> Mapping[str, EndPolicy]:
-    """With the chief; without one with the first worker, or, as the policy says, the last."""
-    chiefs = [name for name in LONE if name in specs]
-    every = success_policy == "AllWorkers"
-    if chiefs:
-        return {chiefs[0]: "All", **({"Worker": "All"} if every and workers_beside_chief else {})}
-    return {"Worker": "All" if every else "Rank0"}
+class TFJobKind(GuestKind[T]):
+    kind = "TFJob"
+    plural = "tfjobs"
+    roles_field = "tfReplicaSpecs"
+    roles = ROLES
+    lone = LONE
+    framework = "tensorflow"
+    container = "tensorflow"
+    workers_beside_chief: bool = False
+    """successPolicy AllWorkers counts in a job with a chief, too."""
+
+    def replica_specs(self, spec: T) -> Specs:
+        return spec.tf_replica_specs
+
+    def complete_policies(self, spec: T, specs: Specs) -> Mapping[str, EndPolicy]:
+        """With the chief; without one with the first worker, or, as the policy says, the last."""
+        chiefs = [name for name in LONE if name in specs]
+        every = spec.success_policy == "AllWorkers"
+        if chiefs:
+            return {chiefs[0]: "All", **({"Worker": "All"} if every and self.workers_beside_chief else {})}
+        return {"Worker": "All" if every else "Rank0"}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.guests.shape import Family, Shape
+from tjworker.api.kinds.guests.kind import GuestKind, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
+from tjworker.api.model import EndPolicy
 
 ROLES = ("Master", "Worker")
 R = TypeVar("R", bound=ReplicaSpec)
@@ -25,18 +27,20 @@ class XGBoostJobFields(CamelModel, Generic[R]):
     )
 
 
-def xgboostjob(family: Family, spec_model: type[XGBoostJobFields[Any]], container: str) -> Shape:
-    return Shape(
-        family=family,
-        kind="XGBoostJob",
-        plural="xgboostjobs",
-        framework="xgboost",
-        container=container,
-        specs_field="xgbReplicaSpecs",
-        roles=ROLES,
-        spec_model=spec_model,
-        specs=lambda spec: spec.xgb_replica_specs,
-        complete=lambda spec, specs: {"Master": "All"},
-        lone=("Master",),
-        needed=("Master",),
-    )
+X = TypeVar("X", bound=XGBoostJobFields[Any])
+
+
+class XGBoostJobKind(GuestKind[X]):
+    kind = "XGBoostJob"
+    plural = "xgboostjobs"
+    roles_field = "xgbReplicaSpecs"
+    roles = ROLES
+    lone = ("Master",)
+    needed = ("Master",)
+    framework = "xgboost"
+
+    def replica_specs(self, spec: X) -> Specs:
+        return spec.xgb_replica_specs
+
+    def complete_policies(self, spec: X, specs: Specs) -> Mapping[str, EndPolicy]:
+        return {"Master": "All"}

@@ -4,13 +4,15 @@ API server and with an account of its own. The master alone is the job's; its po
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Shape
+from tjworker.api.kinds.guests.kind import Specs
 from tjworker.api.kinds.guests.spec import role_rules
-from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
 from tjworker.api.kinds.kubedl.spec import GitSyncFields, KubeDLReplicaSpec, KubeDLRunPolicy
+from tjworker.api.model import EndPolicy
 
 ROLES = ("Master",)
 
@@ -26,19 +28,24 @@ class ElasticDLJobSpec(GitSyncFields, KubeDLRunPolicy):
     )
 
 
-SHAPE = Shape(
-    family=KUBEDL,
-    kind="ElasticDLJob",
-    plural="elasticdljobs",
-    framework="",
-    container="elasticdl",
-    specs_field="elasticdlReplicaSpecs",
-    roles=ROLES,
-    spec_model=ElasticDLJobSpec,
-    specs=lambda spec: spec.elasticdl_replica_specs,
-    complete=lambda spec, specs: {"Master": "All"},
-    clean_pod_policy="Running",
-    lone=("Master",),
-    needed=("Master",),
-)
-JOB_KIND = job_kind(SHAPE, "An ElasticDL job of KubeDL: a master, which makes its workers itself.")
+class ElasticDLJob(RunPolicyInSpec[ElasticDLJobSpec]):
+    kind = "ElasticDLJob"
+    plural = "elasticdljobs"
+    description = "An ElasticDL job of KubeDL: a master, which makes its workers itself."
+    spec_model = ElasticDLJobSpec
+    roles_field = "elasticdlReplicaSpecs"
+    roles = ROLES
+    lone = ("Master",)
+    needed = ("Master",)
+    framework = ""
+    container = "elasticdl"
+    clean_pod_policy = "Running"
+
+    def replica_specs(self, spec: ElasticDLJobSpec) -> Specs:
+        return spec.elasticdl_replica_specs
+
+    def complete_policies(self, spec: ElasticDLJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        return {"Master": "All"}
+
+
+JOB_KIND = ElasticDLJob()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 
 from tjworker.api.kinds.base import Parsed
-from tjworker.api.kinds.guests.shape import Family
+from tjworker.api.kinds.guests.kind import GuestKind, S
+from tjworker.api.kinds.guests.parse import parse
 from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE, GuestReplicaStatus, GuestStatus, Style, called
+from tjworker.api.kinds.kubedl.spec import KubeDLRunPolicy
 from tjworker.api.labels import KUBEDL as PREFIX
 from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
 from tjworker.api.status import ReplicaStatus
+from tjworker.base import Json
 
 
 class KubeDLReplicaStatus(GuestReplicaStatus):
@@ -27,13 +30,16 @@ class KubeDLStatus(GuestStatus):
     replica_statuses: dict[str, KubeDLReplicaStatus] = Field(default_factory=dict, description="pods of each role")
 
 
-def _evicted(job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, object]:
-    return {"evicted": counts.evicted}
+class KubeDLStyle(Style):
+    def reason_prefix(self, kind: str) -> str:
+        return "Job"
 
+    def texts(self, job: Parsed) -> Mapping[str, str]:
+        texts = called(job.kind, job.name.name)
+        return texts | {"Succeeded": f"TFJob {job.name.name} successfully completed."} if job.kind == "TFJob" else texts
 
-def _texts(job: Parsed) -> Mapping[str, str]:
-    texts = called(job.kind, job.name.name)
-    return texts | {"Succeeded": f"TFJob {job.name.name} successfully completed."} if job.kind == "TFJob" else texts
+    def more_of_role(self, job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, object]:
+        return {"evicted": counts.evicted}
 
 
 def columns(run_policy_path: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
@@ -43,22 +49,35 @@ def columns(run_policy_path: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
     return (STATE, AGE, *shown, MESSAGE)
 
 
-KUBEDL = Family(
-    name="KubeDL",
-    group="training.kubedl.io",
-    version="v1alpha1",
-    run_policy_path=("spec",),
-    run_policy=lambda spec: spec,
-    labels=lambda kind: LabelsOfGuest(""),
-    status_model=KubeDLStatus,
-    style=Style(reasons=lambda kind: "Job", texts=_texts, more_of_role=_evicted),
-    columns=columns(("spec",)),
+class KubeDLKind(GuestKind[S]):
+    group = "training.kubedl.io"
+    versions = ("v1alpha1",)
+    status_model = KubeDLStatus
+    style = KubeDLStyle()
     # `reconcileOnePod` of job_controller/pod.go: a pod fails over where it is Failed or its main container has ended.
-    exit_code_of_running=True,
+    exit_code_of_running = True
     # KubeDL has no scale subresource, and its status no selector.
-    scale_paths=(".status.operator.replicas", ".status.operator.selector"),
-    ignored_annotations=tuple(
+    scale_paths = (".status.operator.replicas", ".status.operator.selector")
+    ignored_annotations = tuple(
         f"{PREFIX}/{name}"
         for name in ("enable-elastic-training", "pod-affinity-strategy", "pod-batch-size", "pod-topology-key")
-    ),
-)
+    )
+
+    def parse(self, raw: Json) -> Parsed:
+        return parse(self, raw)
+
+    def labels(self) -> LabelsOfGuest:
+        return LabelsOfGuest("")
+
+
+D = TypeVar("D", bound=KubeDLRunPolicy)
+
+
+class RunPolicyInSpec(KubeDLKind[D]):
+    """Of all kinds but MPIJob, the fields of the run policy stand in the spec itself."""
+
+    run_policy_path = ("spec",)
+    columns = columns(("spec",))
+
+    def run_fields(self, spec: D) -> KubeDLRunPolicy:
+        return spec

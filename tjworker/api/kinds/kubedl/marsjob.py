@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field
 
+from tjworker.api.containers import with_environment
 from tjworker.api.kinds.base import CamelModel, mapping
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
+from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import role_rules
-from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.quantity import Quantity
-from tjworker.api.model import Runs
+from tjworker.api.model import EndPolicy, Ignored, Runs
 from tjworker.api.quantity import asked_whole, whole
 from tjworker.base import Json
 
@@ -58,23 +59,57 @@ class MarsJobSpec(KubeDLRunPolicy):
     )
 
 
-def _dress(of: Dressed, template: Json) -> Json:
-    """The first container is Mars'."""
-    policy = of.spec.worker_memory_tuning_policy or WorkerMemoryTuningPolicy()
-    if of.role != "Worker":
-        return template
-    dirs, cache = policy.spill_dirs or [], _cache_bytes(policy, template)
-    said = {
-        "MARS_SPILL_DIRS": ",".join(dirs),
-        "MARS_PLASMA_DIRS": policy.plasma_store or SHARED,
-        "MARS_LOCK_FREE_FILEIO": "0" if policy.lock_free_file_io is False else "1",
-        "MARS_CACHE_MEM_SIZE": str(cache) if cache else "",
-    }
-    mounts: list[tuple[str, str, Json]] = [(f"{SPILL}-{i}", path, {}) for i, path in enumerate(dirs)]
-    if cache:
-        mounts.append((CACHE, policy.plasma_store or SHARED, {"medium": "Memory", "sizeLimit": str(cache)}))
-    dressed = with_environment(template, {name: value for name, value in said.items() if value})
-    return _with_mounts(dressed, mounts) if mounts else dressed
+class MarsJob(RunPolicyInSpec[MarsJobSpec]):
+    kind = "MarsJob"
+    plural = "marsjobs"
+    description = "A Mars job of KubeDL: schedulers, workers and web services."
+    spec_model = MarsJobSpec
+    roles_field = "marsReplicaSpecs"
+    roles = ROLES
+    needed = ("Scheduler",)
+    framework = "mars"
+    container = "mars"
+    # `updateGeneralJobStatus` of controllers/mars/status.go: a scheduler holds its state in memory, so one that has
+    # failed ends the job whatever its restart policy.
+    final = MappingProxyType({"Scheduler": "restarts no scheduler of a MarsJob"})
+
+    def replica_specs(self, spec: MarsJobSpec) -> Specs:
+        return spec.mars_replica_specs
+
+    def complete_policies(self, spec: MarsJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        return {"Scheduler": "All"}
+
+    def runs(self, spec: MarsJobSpec, specs: Specs) -> Runs:
+        return Runs(("Worker",))
+
+    def default_restart(self, spec: MarsJobSpec, role: str) -> Restart:
+        policies: Mapping[str, Restart] = {"WebService": "Always", "Worker": "ExitCode"}
+        return policies.get(role, "Never")
+
+    def never_fails(self, spec: MarsJobSpec) -> tuple[str, ...]:
+        return ("WebService", "Worker")
+
+    def ignored(self, spec: MarsJobSpec) -> Iterator[Ignored]:
+        if spec.web_host:
+            yield Ignored("spec.webHost")
+
+    def dress(self, spec: MarsJobSpec, role: str, uid: str, template: Json) -> Json:
+        """The first container is Mars'."""
+        policy = spec.worker_memory_tuning_policy or WorkerMemoryTuningPolicy()
+        if role != "Worker":
+            return template
+        dirs, cache = policy.spill_dirs or [], _cache_bytes(policy, template)
+        said = {
+            "MARS_SPILL_DIRS": ",".join(dirs),
+            "MARS_PLASMA_DIRS": policy.plasma_store or SHARED,
+            "MARS_LOCK_FREE_FILEIO": "0" if policy.lock_free_file_io is False else "1",
+            "MARS_CACHE_MEM_SIZE": str(cache) if cache else "",
+        }
+        mounts: list[tuple[str, str, Json]] = [(f"{SPILL}-{i}", path, {}) for i, path in enumerate(dirs)]
+        if cache:
+            mounts.append((CACHE, policy.plasma_store or SHARED, {"medium": "Memory", "sizeLimit": str(cache)}))
+        dressed = with_environment(template, {name: value for name, value in said.items() if value})
+        return _with_mounts(dressed, mounts) if mounts else dressed
 
 
 def _cache_bytes(policy: WorkerMemoryTuningPolicy, template: Json) -> int:
@@ -104,30 +139,4 @@ def _added(own: object, more: list[Json]) -> list[Any]:
     return have + [entry for entry in more if entry["name"] not in names]
 
 
-def _ignored(spec: MarsJobSpec) -> Iterator[str]:
-    if spec.web_host:
-        yield "spec.webHost"
-
-
-SHAPE = Shape(
-    family=KUBEDL,
-    kind="MarsJob",
-    plural="marsjobs",
-    framework="mars",
-    container="mars",
-    specs_field="marsReplicaSpecs",
-    roles=ROLES,
-    spec_model=MarsJobSpec,
-    specs=lambda spec: spec.mars_replica_specs,
-    complete=lambda spec, specs: {"Scheduler": "All"},
-    runs=lambda spec, specs: Runs(("Worker",)),
-    restart=lambda spec, role: {"WebService": "Always", "Worker": "ExitCode"}.get(role, "Never"),
-    # `updateGeneralJobStatus` of controllers/mars/status.go: a scheduler holds its state in memory, so one that has
-    # failed ends the job whatever its restart policy.
-    final={"Scheduler": "restarts no scheduler of a MarsJob"},
-    needed=("Scheduler",),
-    never_fails=lambda spec: ("WebService", "Worker"),
-    dress=_dress,
-    ignored=_ignored,
-)
-JOB_KIND = job_kind(SHAPE, "A Mars job of KubeDL: schedulers, workers and web services.")
+JOB_KIND = MarsJob()

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Literal
 
 from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel, mapping
 from tjworker.api.kinds.guests import mpipods
+from tjworker.api.kinds.guests.kind import Specs
 from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs
 from tjworker.api.kinds.guests.spec import AsWritten, GuestCleanPodPolicy, role_rules
-from tjworker.api.kinds.kubedl.family import KUBEDL, columns
+from tjworker.api.kinds.kubedl.family import KubeDLKind, columns
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_INT32
-from tjworker.api.model import EndPolicy, FieldError, MPILaunch, TrainingJob
+from tjworker.api.model import EndPolicy, FieldError, Ignored, MPILaunch, Runs, TrainingJob
 from tjworker.base import Json
 
 CONTAINER = "mpi"
@@ -78,7 +78,7 @@ OLD_RUN_POLICY = (
     *("schedulingPolicy", "cronPolicy"),
 )
 """Of the first versions, in the spec itself; nothing acts on it there."""
-ARGUMENTS_LOST = "(without a command; set one)"
+ARGUMENTS_LOST = "without a command; set one"
 _WRITE_INSTEAD: Mapping[str, str] = {
     "gpus": "write mpiReplicaSpecs.Worker.replicas and slotsPerWorker",
     "gpusPerNode": "write slotsPerWorker",
@@ -91,85 +91,84 @@ _WRITE_INSTEAD: Mapping[str, str] = {
 }
 
 
-def _run_policy(spec: MPIJobSpec) -> KubeDLRunPolicy:
-    run = spec.run_policy or KubeDLRunPolicy()
-    return run.model_copy(update={"clean_pod_policy": spec.clean_pod_policy}) if spec.clean_pod_policy else run
+class MPIJob(KubeDLKind[MPIJobSpec]):
+    kind = "MPIJob"
+    plural = "mpijobs"
+    description = "An MPI job of KubeDL: a launcher, which runs mpirun, and the workers of its processes."
+    spec_model = MPIJobSpec
+    suspend_path = ("spec", "runPolicy", "suspend")
+    columns = columns(("spec", "runPolicy"))
+    roles_field = "mpiReplicaSpecs"
+    roles = ROLES
+    lone = (mpipods.LAUNCHER,)
+    needed = (mpipods.LAUNCHER,)
+    framework = "mpi"
+    container = CONTAINER
+    clean_pod_policy = "Running"
+    # `UpdateJobStatus` of controllers/mpi/job.go: a launcher that has failed ends the job before it could fail over; of
+    # the workers only one that is evicted does.
+    final = MappingProxyType({mpipods.LAUNCHER: "restarts no launcher of KubeDL's MPIJob"})
+    fails_when_evicted = (mpipods.WORKER,)
+
+    def run_fields(self, spec: MPIJobSpec) -> KubeDLRunPolicy:
+        run = spec.run_policy or KubeDLRunPolicy()
+        return run.model_copy(update={"clean_pod_policy": spec.clean_pod_policy}) if spec.clean_pod_policy else run
+
+    def replica_specs(self, spec: MPIJobSpec) -> Specs:
+        return spec.mpi_replica_specs or {}
+
+    def complete_policies(self, spec: MPIJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        return {mpipods.LAUNCHER: "All"}
+
+    def runs(self, spec: MPIJobSpec, specs: Specs) -> Runs:
+        return mpipods.RUNS
+
+    def never_fails(self, spec: MPIJobSpec) -> tuple[str, ...]:
+        return (mpipods.WORKER,)
+
+    def ignored(self, spec: MPIJobSpec) -> Iterator[Ignored]:
+        said = spec.model_dump(by_alias=True, exclude_none=True)
+        yield from (
+            Ignored(f"spec.{name}", "it belongs into spec.runPolicy") for name in OLD_RUN_POLICY if name in said
+        )
+
+    def errors(self, job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
+        said = spec.model_dump(by_alias=True, exclude_none=True)
+        for name, instead in _WRITE_INSTEAD.items():
+            if said.get(name):
+                yield FieldError(f"spec.{name}", f"is a field of MPIJob v1alpha1, which is not served; {instead}")
+        yield from worker_errors(specs, spec.main_container, unsaid=1)
+
+    def dress(self, spec: MPIJobSpec, role: str, uid: str, template: Json) -> Json:
+        """`setDefaults_MPIJobPort`."""
+        pod = mapping(template.get("spec"))
+        every: list[Any] = list(pod.get("containers") or ())
+        place = next((i for i, one in enumerate(every) if one.get("name") == CONTAINER), 0)
+        ports = list(every[place].get("ports") or ())
+        if any(mapping(port).get("name") == PORT["name"] for port in ports):
+            return template
+        every[place] = {**every[place], "ports": [*ports, PORT]}
+        return {**template, "spec": {**pod, "containers": every}}
+
+    def finish(self, job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
+        launch = MPILaunch(
+            slots=spec.slots_per_worker or 1,
+            implementation=_IMPLEMENTATIONS[spec.mpi_distribution or "OpenMPI"],
+            agent=True,
+            on_launcher=mpipods.has_gpu(job),
+            waits=True,
+        )
+        made = mpipods.launched(job, launch, hides_gpus=False, main_container=spec.main_container or "")
+        return replace(made, ignored=(*job.ignored, *_lost_arguments(job, spec)))
 
 
-def _complete(spec: MPIJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
-    return {mpipods.LAUNCHER: "All"}
-
-
-def _broken(job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
-    said = spec.model_dump(by_alias=True, exclude_none=True)
-    for name, instead in _WRITE_INSTEAD.items():
-        if said.get(name):
-            yield FieldError(f"spec.{name}", f"is a field of MPIJob v1alpha1, which is not served; {instead}")
-    yield from worker_errors(specs, spec.main_container, unsaid=1)
-
-
-def _ignored(spec: MPIJobSpec) -> Iterator[str]:
-    said = spec.model_dump(by_alias=True, exclude_none=True)
-    yield from (f"spec.{name} (it belongs into spec.runPolicy)" for name in OLD_RUN_POLICY if name in said)
-
-
-def _dress(of: Dressed, template: Json) -> Json:
-    """`setDefaults_MPIJobPort`."""
-    pod = mapping(template.get("spec"))
-    every: list[Any] = list(pod.get("containers") or ())
-    place = next((i for i, one in enumerate(every) if one.get("name") == CONTAINER), 0)
-    ports = list(every[place].get("ports") or ())
-    if any(mapping(port).get("name") == PORT["name"] for port in ports):
-        return template
-    every[place] = {**every[place], "ports": [*ports, PORT]}
-    return {**template, "spec": {**pod, "containers": every}}
-
-
-def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
-    launch = MPILaunch(
-        slots=spec.slots_per_worker or 1,
-        implementation=_IMPLEMENTATIONS[spec.mpi_distribution or "OpenMPI"],
-        agent=True,
-        on_launcher=mpipods.has_gpu(job),
-        waits=True,
-    )
-    made = mpipods.launched(job, launch, hides_gpus=False, main_container=spec.main_container or "")
-    return replace(made, ignored=(*job.ignored, *_lost_arguments(job, spec)))
-
-
-def _lost_arguments(job: TrainingJob, spec: MPIJobSpec) -> Iterator[str]:
+def _lost_arguments(job: TrainingJob, spec: MPIJobSpec) -> Iterator[Ignored]:
     """The agent is the command of a worker, so there is no entrypoint of the image that could take them."""
     for role in (one for one in job.roles if one.name == mpipods.WORKER):
         place, container = mpipods.main(role.template["spec"]["containers"], spec.main_container or "")
         if container.get("args") and not container.get("command"):
             path = role.spec_path.removesuffix(".replicas")
-            yield f"{path}.template.spec.containers[{place}].args {ARGUMENTS_LOST}"
+            yield Ignored(f"{path}.template.spec.containers[{place}].args", ARGUMENTS_LOST)
 
 
-_PATH = ("spec", "runPolicy")
-SHAPE = Shape(
-    family=replace(KUBEDL, run_policy_path=_PATH, run_policy=_run_policy, columns=columns(_PATH)),
-    kind="MPIJob",
-    plural="mpijobs",
-    framework="mpi",
-    container=CONTAINER,
-    specs_field="mpiReplicaSpecs",
-    roles=ROLES,
-    spec_model=MPIJobSpec,
-    specs=lambda spec: spec.mpi_replica_specs or {},
-    complete=_complete,
-    runs=lambda spec, specs: mpipods.RUNS,
-    clean_pod_policy="Running",
-    # `UpdateJobStatus` of controllers/mpi/job.go: a launcher that has failed ends the job before it could fail over; of
-    # the workers only one that is evicted does.
-    final={mpipods.LAUNCHER: "restarts no launcher of KubeDL's MPIJob"},
-    never_fails=lambda spec: (mpipods.WORKER,),
-    fails_when_evicted=(mpipods.WORKER,),
-    lone=(mpipods.LAUNCHER,),
-    needed=(mpipods.LAUNCHER,),
-    dress=_dress,
-    ignored=_ignored,
-    broken=_broken,
-    finish=_finish,
-)
-JOB_KIND = job_kind(SHAPE, "An MPI job of KubeDL: a launcher, which runs mpirun, and the workers of its processes.")
+JOB_KIND = MPIJob()

@@ -7,13 +7,12 @@ from dataclasses import replace
 
 from pydantic import Field
 
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Dressed, Shape, with_environment
+from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
-from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
-from tjworker.api.model import TrainingJob
-from tjworker.base import Json
+from tjworker.api.model import EndPolicy, Ignored, TrainingJob
+from tjworker.api.torchrun import TorchOptions, TorchSettings
 
 ROLES = ("Master", "Worker")
 
@@ -39,55 +38,50 @@ class PyTorchJobSpec(ModelFields, KubeDLRunPolicy):
     )
 
 
-def _environment(spec: PyTorchJobSpec, uid: str) -> Mapping[str, str]:
-    """What `elasticPolicy` says, as the variables PET_<OPTION> of torchrun. The framework sets the others."""
-    elastic = spec.elastic_policy
-    if elastic is None or not spec.enable_elastic:
-        return {}
-    found = {"PET_NPROC_PER_NODE": str(elastic.n_proc_per_node or 1)}
-    if elastic.rdzv_backend:
-        found["PET_RDZV_BACKEND"] = elastic.rdzv_backend
-    if elastic.rdzv_endpoint:
-        found |= {
-            "PET_RDZV_ENDPOINT": elastic.rdzv_endpoint,
-            # is_host, which the framework sets, is of the first pod.
-            "PET_RDZV_CONF": "",
-            **({"PET_RDZV_ID": uid} if uid else {}),
-        }
-    return found
+class PyTorchJob(RunPolicyInSpec[PyTorchJobSpec]):
+    kind = "PyTorchJob"
+    plural = "pytorchjobs"
+    description = "A PyTorch job of KubeDL: a master and workers, which may be elastic."
+    spec_model = PyTorchJobSpec
+    roles_field = "pytorchReplicaSpecs"
+    roles = ROLES
+    lone = ("Master",)
+    needed = ("Master",)
+    framework = "pytorch"
+    container = "pytorch"
+
+    def replica_specs(self, spec: PyTorchJobSpec) -> Specs:
+        return spec.pytorch_replica_specs
+
+    def complete_policies(self, spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        # `updateGeneralJobStatus` of controllers/pytorch/status.go: `succeed = succeed && allWorkersSucceed`.
+        return {"Master": "All", "Worker": "All"}
+
+    def default_restart(self, spec: PyTorchJobSpec, role: str) -> Restart:
+        return "ExitCode" if role == "Master" else "OnFailure"
+
+    def elastic_policy(self, spec: PyTorchJobSpec) -> PyTorchElasticPolicy | None:
+        return spec.elastic_policy if spec.enable_elastic else None
+
+    def ignored(self, spec: PyTorchJobSpec) -> Iterator[Ignored]:
+        if spec.elastic_policy is not None and not spec.enable_elastic:
+            yield Ignored("spec.elasticPolicy", "enableElastic is not true")
+
+    def finish(self, job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
+        elastic = self.elastic_policy(spec)
+        return job if elastic is None else replace(job, torch=_torch(elastic, job.uid), rendezvous=ROLES)
 
 
-def _dress(of: Dressed, template: Json) -> Json:
-    return with_environment(template, _environment(of.spec, of.uid))
+def _torch(elastic: PyTorchElasticPolicy, uid: str) -> TorchSettings:
+    endpoint = elastic.rdzv_endpoint or None
+    return TorchSettings(
+        TorchOptions(
+            nproc_per_node=str(elastic.n_proc_per_node or 1),
+            rdzv_backend=elastic.rdzv_backend or None,
+            rdzv_endpoint=endpoint,
+            rdzv_id=(uid or None) if endpoint else None,
+        )
+    )
 
 
-def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
-    if spec.elastic_policy is not None and not spec.enable_elastic:
-        yield "spec.elasticPolicy (enableElastic is not true)"
-
-
-def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
-    return replace(job, rendezvous=ROLES) if spec.elastic_policy is not None and spec.enable_elastic else job
-
-
-SHAPE = Shape(
-    family=KUBEDL,
-    kind="PyTorchJob",
-    plural="pytorchjobs",
-    framework="pytorch",
-    container="pytorch",
-    specs_field="pytorchReplicaSpecs",
-    roles=ROLES,
-    spec_model=PyTorchJobSpec,
-    specs=lambda spec: spec.pytorch_replica_specs,
-    # `updateGeneralJobStatus` of controllers/pytorch/status.go: `succeed = succeed && allWorkersSucceed`.
-    complete=lambda spec, specs: {"Master": "All", "Worker": "All"},
-    restart=lambda spec, role: "ExitCode" if role == "Master" else "OnFailure",
-    lone=("Master",),
-    needed=("Master",),
-    elastic=lambda spec: spec.elastic_policy if spec.enable_elastic else None,
-    dress=_dress,
-    ignored=_ignored,
-    finish=_finish,
-)
-JOB_KIND = job_kind(SHAPE, "A PyTorch job of KubeDL: a master and workers, which may be elastic.")
+JOB_KIND = PyTorchJob()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
 
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.tensorflow import TFJobFields, tfjob
-from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.guests.kind import Restart
+from tjworker.api.kinds.guests.tensorflow import TFJobFields, TFJobKind
+from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
 from tjworker.api.kinds.kubedl.spec import GitSyncFields, KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
 
 
@@ -23,8 +22,15 @@ class TFJobSpec(GitSyncFields, ModelFields, TFJobFields[KubeDLReplicaSpec], Kube
     )
 
 
-# `updateGeneralJobStatus` of controllers/tensorflow/status.go: `succeed = succeed && allWorkersSucceed`.
-SHAPE = replace(
-    tfjob(KUBEDL, TFJobSpec, workers_beside_chief=True), clean_pod_policy="Running", default_restart="ExitCode"
-)
-JOB_KIND = job_kind(SHAPE, "A TensorFlow job of KubeDL: parameter servers, workers, a chief, an evaluator.")
+class TFJob(TFJobKind[TFJobSpec], RunPolicyInSpec[TFJobSpec]):
+    description = "A TensorFlow job of KubeDL: parameter servers, workers, a chief, an evaluator."
+    spec_model = TFJobSpec
+    clean_pod_policy = "Running"
+    # `updateGeneralJobStatus` of controllers/tensorflow/status.go: `succeed = succeed && allWorkersSucceed`.
+    workers_beside_chief = True
+
+    def default_restart(self, spec: TFJobSpec, role: str) -> Restart:
+        return "ExitCode"
+
+
+JOB_KIND = TFJob()

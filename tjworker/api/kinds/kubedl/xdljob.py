@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_containers
+from tjworker.api.containers import with_containers
+from tjworker.api.kinds.guests.kind import Specs
 from tjworker.api.kinds.guests.spec import replicas_of, role_rules
-from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_PODS
-from tjworker.api.model import Enough, Runs
+from tjworker.api.model import EndPolicy, Enough, Runs
 from tjworker.base import Json
 
 ROLES = ("PS", "Scheduler", "Worker", "ExtendRole")
@@ -46,44 +46,51 @@ class XDLJobSpec(KubeDLRunPolicy):
     )
 
 
-def _enough(spec: XDLJobSpec, specs: Specs) -> Enough | None:
-    counts = {name: replicas_of(specs[name]) for name in WORKERS if name in specs}
-    every, percent = sum(counts.values()), spec.min_finish_worker_percentage
-    if not every:
-        return None
-    if percent is None and spec.min_finish_worker_num is not None:
-        return Enough(tuple(counts), min(spec.min_finish_worker_num, every))
-    return Enough(tuple(counts), -(-every * (percent or LEAST_PERCENT) // 100))
+class XDLJob(RunPolicyInSpec[XDLJobSpec]):
+    kind = "XDLJob"
+    plural = "xdljobs"
+    description = "An XDL job of KubeDL: parameter servers, a scheduler, workers."
+    spec_model = XDLJobSpec
+    roles_field = "xdlReplicaSpecs"
+    roles = ROLES
+    framework = "xdl"
+    container = "xdl"
+    clean_pod_policy = "Running"
+    backoff_limit = 20
+
+    def replica_specs(self, spec: XDLJobSpec) -> Specs:
+        return spec.xdl_replica_specs
+
+    def complete_policies(self, spec: XDLJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        return dict.fromkeys(WORKERS, "All")
+
+    def enough(self, spec: XDLJobSpec, specs: Specs) -> Enough | None:
+        counts = {name: replicas_of(specs[name]) for name in WORKERS if name in specs}
+        every, percent = sum(counts.values()), spec.min_finish_worker_percentage
+        if not every:
+            return None
+        if percent is None and spec.min_finish_worker_num is not None:
+            return Enough(tuple(counts), min(spec.min_finish_worker_num, every))
+        return Enough(tuple(counts), -(-every * (percent or LEAST_PERCENT) // 100))
+
+    def runs(self, spec: XDLJobSpec, specs: Specs) -> Runs:
+        return Runs(ROLES)
+
+    def dress(self, spec: XDLJobSpec, role: str, uid: str, template: Json) -> Json:
+        """Jobs that share a ZooKeeper have a folder each there."""
+        return with_containers(template, lambda container: _with_folder(container, uid))
 
 
-def _dress(of: Dressed, template: Json) -> Json:
-    """Jobs that share a ZooKeeper have a folder each there."""
-
-    def one(entry: object) -> object:
-        if not isinstance(entry, Mapping) or entry.get("name") != ZK_ADDR or not isinstance(entry.get("value"), str):
-            return entry
-        return {**entry, "value": f"{entry['value'].rstrip('/')}/{of.uid}"}
-
-    return with_containers(
-        template, lambda c: {**c, "env": [one(e) for e in c["env"]]} if isinstance(c.get("env"), list) else c
-    )
+def _with_folder(container: Json, folder: str) -> Json:
+    env = container.get("env")
+    return {**container, "env": [_in_folder(entry, folder) for entry in env]} if isinstance(env, list) else container
 
 
-SHAPE = Shape(
-    family=KUBEDL,
-    kind="XDLJob",
-    plural="xdljobs",
-    framework="xdl",
-    container="xdl",
-    specs_field="xdlReplicaSpecs",
-    roles=ROLES,
-    spec_model=XDLJobSpec,
-    specs=lambda spec: spec.xdl_replica_specs,
-    complete=lambda spec, specs: dict.fromkeys(WORKERS, "All"),
-    enough=_enough,
-    runs=lambda spec, specs: Runs(ROLES),
-    clean_pod_policy="Running",
-    backoff_limit=20,
-    dress=_dress,
-)
-JOB_KIND = job_kind(SHAPE, "An XDL job of KubeDL: parameter servers, a scheduler, workers.")
+def _in_folder(entry: object, folder: str) -> object:
+    if not isinstance(entry, Mapping) or entry.get("name") != ZK_ADDR:
+        return entry
+    address = entry.get("value")
+    return {**entry, "value": f"{address.rstrip('/')}/{folder}"} if isinstance(address, str) else entry
+
+
+JOB_KIND = XDLJob()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.xgboost import XGBoostJobFields, xgboostjob
-from tjworker.api.kinds.kubedl.family import KUBEDL
+from tjworker.api.kinds.guests.xgboost import XGBoostJobFields, XGBoostJobKind
+from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 
 
@@ -12,5 +11,10 @@ class XGBoostJobSpec(XGBoostJobFields[KubeDLReplicaSpec], KubeDLRunPolicy):
     """What the job is to do."""
 
 
-SHAPE = xgboostjob(KUBEDL, XGBoostJobSpec, "xgboostjob")
-JOB_KIND = job_kind(SHAPE, "An XGBoost or LightGBM job of KubeDL: a master, which has the tracker, and workers.")
+class XGBoostJob(XGBoostJobKind[XGBoostJobSpec], RunPolicyInSpec[XGBoostJobSpec]):
+    description = "An XGBoost or LightGBM job of KubeDL: a master, which has the tracker, and workers."
+    spec_model = XGBoostJobSpec
+    container = "xgboostjob"
+
+
+JOB_KIND = XGBoostJob()

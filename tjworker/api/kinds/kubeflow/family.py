@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from pydantic import Field
 
 from tjworker.api import labels, naming
 from tjworker.api.kinds.base import Parsed, mapping
+from tjworker.api.kinds.guests.kind import GuestKind
 from tjworker.api.kinds.guests.mpipods import LAUNCHER
-from tjworker.api.kinds.guests.shape import Family
+from tjworker.api.kinds.guests.parse import parse
 from tjworker.api.kinds.guests.status import (
     AGE,
     MESSAGE,
@@ -38,57 +40,61 @@ class KubeflowStatus(GuestStatus):
     replica_statuses: dict[str, KubeflowReplicaStatus] = Field(default_factory=dict, description="pods of each role")
 
 
-def _run_policy(spec: KubeflowSpec) -> RunPolicy:
-    return spec.run_policy or RunPolicy()
+class KubeflowStyle(Style):
+    """As training-operator 1.9 and the MPI operator 0.6 write it."""
+
+    def reason_prefix(self, kind: str) -> str:
+        return kind
+
+    def texts(self, job: Parsed) -> Mapping[str, str]:
+        """With the namespace, or without, as `UpdateJobStatus` of each controller of training-operator 1.9 has them,
+        and as the MPI operator 0.6 has them for an MPIJob of v2beta1."""
+        short, long = called(job.kind, job.name.name), called(job.kind, f"{job.name.namespace}/{job.name.name}")
+        done = {"Succeeded": f"{job.kind} {job.name.namespace}/{job.name.name} successfully completed."}
+        launch, roles = (job.mpi, {role.name for role in job.roles}) if isinstance(job, TrainingJob) else (None, set())
+        if launch is not None and not launch.agent:
+            return {**long, **done, "Suspended": "MPIJob suspended", RESUMED: "MPIJob resumed"}
+        if job.kind == "XGBoostJob" or (job.kind in ("PyTorchJob", "PaddleJob") and "Master" in roles):
+            return short
+        return {**short, **done, "Running": long["Running"]}
+
+    def more_of_role(self, job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, object]:
+        return {"selector": naming.selector(labels.of_guest(job, naming.role_labels(job, role.name)))}
+
+    def is_uncounted_at_the_end(self, job: TrainingJob, role: Role) -> bool:
+        """mpi-operator's `updateMPIJobStatus` and training-operator's of an MPIJob count the workers that they have
+        just looked up, and look none up once the launcher has ended."""
+        return job.mpi is not None and role.name != LAUNCHER
 
 
-def _selector(job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, object]:
-    return {"selector": naming.selector(labels.of_guest(job, naming.role_labels(job, role.name)))}
+K = TypeVar("K", bound=KubeflowSpec)
 
 
-def _texts(job: Parsed) -> Mapping[str, str]:
-    """With the namespace, or without, as `UpdateJobStatus` of each controller of training-operator 1.9 has them, and as
-    the MPI operator 0.6 has them for an MPIJob of v2beta1."""
-    short, long = called(job.kind, job.name.name), called(job.kind, f"{job.name.namespace}/{job.name.name}")
-    done = {"Succeeded": f"{job.kind} {job.name.namespace}/{job.name.name} successfully completed."}
-    launch, roles = (job.mpi, {role.name for role in job.roles}) if isinstance(job, TrainingJob) else (None, set())
-    if launch is not None and not launch.agent:
-        return {**long, **done, "Suspended": "MPIJob suspended", RESUMED: "MPIJob resumed"}
-    if job.kind == "XGBoostJob" or (job.kind in ("PyTorchJob", "PaddleJob") and "Master" in roles):
-        return short
-    return {**short, **done, "Running": long["Running"]}
-
-
-def _is_an_mpi_worker(job: TrainingJob, role: Role) -> bool:
-    """mpi-operator's `updateMPIJobStatus` and training-operator's of an MPIJob count the workers that they have just
-    looked up, and look none up once the launcher has ended."""
-    return job.mpi is not None and role.name != LAUNCHER
-
-
-def _is_for_another(raw: Json) -> bool:
-    manager = mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy")
-    return isinstance(manager, str) and manager not in OWN_CONTROLLERS
-
-
-KUBEFLOW = Family(
-    name="Kubeflow",
-    group="kubeflow.org",
-    version="v1",
-    run_policy_path=("spec", "runPolicy"),
-    run_policy=_run_policy,
-    # training-operator's controller of a kind calls itself so.
-    labels=lambda kind: LabelsOfGuest(labels.KUBEFLOW, f"{kind.lower()}-controller"),
-    status_model=KubeflowStatus,
-    style=Style(
-        reasons=lambda kind: kind, texts=_texts, more_of_role=_selector, uncounted_at_the_end=_is_an_mpi_worker
-    ),
-    columns=(STATE, AGE, MESSAGE),
-    scale_paths=(".status.replicaStatuses.Worker.active", ".status.replicaStatuses.Worker.selector"),
-    is_for_another=_is_for_another,
+class KubeflowKind(GuestKind[K]):
+    group = "kubeflow.org"
+    versions: tuple[str, ...] = ("v1",)
+    suspend_path = ("spec", "runPolicy", "suspend")
+    status_model = KubeflowStatus
+    style = KubeflowStyle()
+    columns = (STATE, AGE, MESSAGE)
+    scale_paths = (".status.replicaStatuses.Worker.active", ".status.replicaStatuses.Worker.selector")
     # `ReconcileJobs` of common/job.go calls DeletePodsAndServices before the job has its condition Failed, and then
     # that function ignores cleanPodPolicy.
-    limit_clean_policy="All",
+    limit_clean_policy = "All"
     # `ReconcilePods` of common/pod.go: 0xbeef, at least 128, stands in for an exit code that is not there.
-    retries_unknown_exit=True,
-    known_to_kueue=True,
-)
+    retries_unknown_exit = True
+    known_to_kueue = True
+
+    def parse(self, raw: Json) -> Parsed:
+        return parse(self, raw)
+
+    def run_fields(self, spec: K) -> RunPolicy:
+        return spec.run_policy or RunPolicy()
+
+    def labels(self) -> LabelsOfGuest:
+        # training-operator's controller of a kind calls itself so.
+        return LabelsOfGuest(labels.KUBEFLOW, f"{self.kind.lower()}-controller")
+
+    def is_for_another(self, raw: Json) -> bool:
+        manager = mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy")
+        return isinstance(manager, str) and manager not in OWN_CONTROLLERS

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Shape
+from tjworker.api.kinds.guests.kind import Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
-from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import KubeflowSpec
+from tjworker.api.model import EndPolicy
 
 ROLES = ("Worker",)
 
@@ -21,16 +23,21 @@ class JAXJobSpec(KubeflowSpec):
     )
 
 
-SHAPE = Shape(
-    family=KUBEFLOW,
-    kind="JAXJob",
-    plural="jaxjobs",
-    framework="jax",
-    container="jax",
-    specs_field="jaxReplicaSpecs",
-    roles=ROLES,
-    spec_model=JAXJobSpec,
-    specs=lambda spec: spec.jax_replica_specs,
-    complete=lambda spec, specs: {"Worker": "All"},
-)
-JOB_KIND = job_kind(SHAPE, "A JAX job of Kubeflow: workers, the first of which is the coordinator.")
+class JAXJob(KubeflowKind[JAXJobSpec]):
+    kind = "JAXJob"
+    plural = "jaxjobs"
+    description = "A JAX job of Kubeflow: workers, the first of which is the coordinator."
+    spec_model = JAXJobSpec
+    roles_field = "jaxReplicaSpecs"
+    roles = ROLES
+    framework = "jax"
+    container = "jax"
+
+    def replica_specs(self, spec: JAXJobSpec) -> Specs:
+        return spec.jax_replica_specs
+
+    def complete_policies(self, spec: JAXJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        return {"Worker": "All"}
+
+
+JOB_KIND = JAXJob()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Literal
 
 from pydantic import ConfigDict, Field
@@ -16,13 +17,12 @@ from pydantic import ConfigDict, Field
 from tjworker.api import labels, naming
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.guests import mpipods
+from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Shape, Specs
 from tjworker.api.kinds.guests.spec import GuestCleanPodPolicy, ReplicaSpec, role_rules
-from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLER, OWN_MPI_CONTROLLER, KubeflowSpec, RunPolicy, spec_rules
-from tjworker.api.model import EndPolicy, FieldError, LabelsOfGuest, MPILaunch, TrainingJob
+from tjworker.api.model import EndPolicy, FieldError, Ignored, LabelsOfGuest, MPILaunch, Runs, TrainingJob
 from tjworker.api.podtemplate import ABSOLUTE_PATH
 
 V1, V2 = "v1", "v2beta1"
@@ -84,85 +84,83 @@ def _is_v1(spec: MPIJobSpec) -> bool:
     return spec.manifest_version == V1
 
 
-def _complete(spec: MPIJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
-    return {mpipods.LAUNCHER: "All"}
+class MPIJob(KubeflowKind[MPIJobSpec]):
+    kind = "MPIJob"
+    plural = "mpijobs"
+    description = "An MPI job of Kubeflow: a launcher, which runs mpirun, and the workers of its processes."
+    versions = (V2, V1)
+    version_defaults = MappingProxyType({version: {"manifestVersion": version} for version in (V1, V2)})
+    spec_model = MPIJobSpec
+    roles_field = "mpiReplicaSpecs"
+    roles = ROLES
+    lone = (mpipods.LAUNCHER,)
+    needed = (mpipods.LAUNCHER,)
+    framework = "mpi"
+    container = "mpi"
+
+    def replica_specs(self, spec: MPIJobSpec) -> Specs:
+        return spec.mpi_replica_specs
+
+    def complete_policies(self, spec: MPIJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        return {mpipods.LAUNCHER: "All"}
+
+    def runs(self, spec: MPIJobSpec, specs: Specs) -> Runs:
+        return mpipods.RUNS
+
+    def default_restart(self, spec: MPIJobSpec, role: str) -> Restart:
+        return "OnFailure" if role == mpipods.LAUNCHER and not _is_v1(spec) else "Never"
+
+    def batch_roles(self, spec: MPIJobSpec) -> tuple[str, ...]:
+        return () if _is_v1(spec) else (mpipods.LAUNCHER,)
+
+    def ignored(self, spec: MPIJobSpec) -> Iterator[Ignored]:
+        said = spec.model_dump(by_alias=True, exclude_none=True)
+        of_v1 = ("mainContainer", "cleanPodPolicy")
+        of_v2 = ("sshAuthMountPath", "mpiImplementation", "runLauncherAsWorker")
+        only, why = (of_v2, "v2beta1 alone has it") if _is_v1(spec) else (of_v1, "v1 alone has it")
+        yield from (Ignored(f"spec.{name}", why) for name in only if said.get(name))
+
+    def errors(self, job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
+        alone = bool(spec.run_launcher_as_worker) and not _is_v1(spec)
+        if not (alone and mpipods.WORKER not in specs):
+            or_else = "" if _is_v1(spec) else ", or spec.runLauncherAsWorker: true"
+            main = spec.main_container if _is_v1(spec) else None
+            yield from worker_errors(specs, main, unsaid=0, or_else=or_else)
+        for name in () if _is_v1(spec) else specs:
+            if specs[name].restart_policy in ("Always", "ExitCode"):
+                yield FieldError(
+                    f"spec.mpiReplicaSpecs.{name}.restartPolicy",
+                    f"{specs[name].restart_policy}: must be Never or OnFailure",
+                )
+        if len(f"{job}-launcher-0") > naming.MAX_NAME_LENGTH and mpipods.LAUNCHER not in specs:
+            yield FieldError("metadata.name", f"{job}-launcher-0: the longest pod name {rules.LENGTH_RULE}")
+
+    def finish(self, job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
+        v1, run = _is_v1(spec), spec.run_policy or RunPolicy()
+        on_launcher = mpipods.has_gpu(job) if v1 else bool(spec.run_launcher_as_worker)
+        launch = MPILaunch(
+            slots=spec.slots_per_worker or 1,
+            implementation="OpenMPI" if v1 else spec.mpi_implementation or "OpenMPI",
+            agent=v1,
+            on_launcher=on_launcher,
+            waits=spec.launcher_creation_policy != "AtStartup",
+        )
+        made = mpipods.launched(
+            job,
+            launch,
+            hides_gpus=not on_launcher,
+            ssh_path=spec.ssh_auth_mount_path or mpipods.ROOT_SSH,
+            main_container=spec.main_container or "",
+        )
+        return replace(
+            made,
+            backoff_limit=BACKOFF_LIMIT if run.backoff_limit is None and not v1 else run.backoff_limit,
+            clean_pod_policy=run.clean_pod_policy or (spec.clean_pod_policy if v1 else None) or "None",
+            guest_labels=LabelsOfGuest(labels.KUBEFLOW, "mpijob-controller")
+            if v1
+            else LabelsOfGuest(labels.KUBEFLOW, "mpi-operator", job_role_is_type=True),
+            subdomain="" if v1 else job.name.name,
+        )
 
 
-def _broken(job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
-    alone = bool(spec.run_launcher_as_worker) and not _is_v1(spec)
-    if not (alone and mpipods.WORKER not in specs):
-        or_else = "" if _is_v1(spec) else ", or spec.runLauncherAsWorker: true"
-        main = spec.main_container if _is_v1(spec) else None
-        yield from worker_errors(specs, main, unsaid=0, or_else=or_else)
-    for name in () if _is_v1(spec) else specs:
-        if specs[name].restart_policy in ("Always", "ExitCode"):
-            yield FieldError(
-                f"spec.mpiReplicaSpecs.{name}.restartPolicy",
-                f"{specs[name].restart_policy}: must be Never or OnFailure",
-            )
-    if len(f"{job}-launcher-0") > naming.MAX_NAME_LENGTH and mpipods.LAUNCHER not in specs:
-        yield FieldError("metadata.name", f"{job}-launcher-0: the longest pod name {rules.LENGTH_RULE}")
-
-
-def _restart(spec: MPIJobSpec, role: str) -> str:
-    return "OnFailure" if role == mpipods.LAUNCHER and not _is_v1(spec) else "Never"
-
-
-def _ignored(spec: MPIJobSpec) -> Iterator[str]:
-    said = spec.model_dump(by_alias=True, exclude_none=True)
-    v2 = ("sshAuthMountPath", "mpiImplementation", "runLauncherAsWorker")
-    only = v2 if _is_v1(spec) else ("mainContainer", "cleanPodPolicy")
-    yield from (f"spec.{name} ({'v2beta1' if _is_v1(spec) else 'v1'} alone has it)" for name in only if said.get(name))
-
-
-def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
-    v1, run = _is_v1(spec), spec.run_policy or RunPolicy()
-    on_launcher = mpipods.has_gpu(job) if v1 else bool(spec.run_launcher_as_worker)
-    launch = MPILaunch(
-        slots=spec.slots_per_worker or 1,
-        implementation="OpenMPI" if v1 else spec.mpi_implementation or "OpenMPI",
-        agent=v1,
-        on_launcher=on_launcher,
-        waits=spec.launcher_creation_policy != "AtStartup",
-    )
-    made = mpipods.launched(
-        job,
-        launch,
-        hides_gpus=not on_launcher,
-        ssh_path=spec.ssh_auth_mount_path or mpipods.ROOT_SSH,
-        main_container=spec.main_container or "",
-    )
-    return replace(
-        made,
-        backoff_limit=BACKOFF_LIMIT if run.backoff_limit is None and not v1 else run.backoff_limit,
-        clean_pod_policy=run.clean_pod_policy or (spec.clean_pod_policy if v1 else None) or "None",
-        guest_labels=LabelsOfGuest(labels.KUBEFLOW, "mpijob-controller")
-        if v1
-        else LabelsOfGuest(labels.KUBEFLOW, "mpi-operator", job_role_is_type=True),
-        subdomain="" if v1 else job.name.name,
-    )
-
-
-SHAPE = Shape(
-    family=KUBEFLOW,
-    kind="MPIJob",
-    plural="mpijobs",
-    framework="mpi",
-    container="mpi",
-    specs_field="mpiReplicaSpecs",
-    roles=ROLES,
-    spec_model=MPIJobSpec,
-    specs=lambda spec: spec.mpi_replica_specs,
-    complete=_complete,
-    runs=lambda spec, specs: mpipods.RUNS,
-    restart=_restart,
-    batch_roles=lambda spec: () if _is_v1(spec) else (mpipods.LAUNCHER,),
-    lone=(mpipods.LAUNCHER,),
-    needed=(mpipods.LAUNCHER,),
-    ignored=_ignored,
-    broken=_broken,
-    finish=_finish,
-    versions=(V2, V1),
-    version_defaults={version: {"manifestVersion": version} for version in (V1, V2)},
-)
-JOB_KIND = job_kind(SHAPE, "An MPI job of Kubeflow: a launcher, which runs mpirun, and the workers of its processes.")
+JOB_KIND = MPIJob()

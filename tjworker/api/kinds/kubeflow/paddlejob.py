@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Shape, Specs
+from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
-from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
-from tjworker.api.model import EndPolicy
+from tjworker.api.model import EndPolicy, Ignored
 
 ROLES = ("Master", "Worker")
 
@@ -31,29 +30,32 @@ class PaddleJobSpec(KubeflowSpec):
     )
 
 
-def _complete(spec: PaddleJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
-    return {"Master" if "Master" in specs else "Worker": "All"}
+class PaddleJob(KubeflowKind[PaddleJobSpec]):
+    kind = "PaddleJob"
+    plural = "paddlejobs"
+    description = "A PaddlePaddle job of Kubeflow: workers, and parameter servers as masters."
+    spec_model = PaddleJobSpec
+    roles_field = "paddleReplicaSpecs"
+    roles = ROLES
+    framework = "paddle"
+    container = "paddle"
+
+    def replica_specs(self, spec: PaddleJobSpec) -> Specs:
+        return spec.paddle_replica_specs
+
+    def complete_policies(self, spec: PaddleJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        return {"Master" if "Master" in specs else "Worker": "All"}
+
+    def default_restart(self, spec: PaddleJobSpec, role: str) -> Restart:
+        return "OnFailure"
+
+    def elastic_policy(self, spec: PaddleJobSpec) -> ElasticPolicy | None:
+        return spec.elastic_policy
+
+    def ignored(self, spec: PaddleJobSpec) -> Iterator[Ignored]:
+        yield from metrics_ignored(spec.elastic_policy)
+        if spec.elastic_policy is not None and spec.elastic_policy.max_restarts is not None:
+            yield Ignored("spec.elasticPolicy.maxRestarts")
 
 
-def _ignored(spec: PaddleJobSpec) -> Iterator[str]:
-    yield from metrics_ignored(spec.elastic_policy)
-    if spec.elastic_policy is not None and spec.elastic_policy.max_restarts is not None:
-        yield "spec.elasticPolicy.maxRestarts"
-
-
-SHAPE = Shape(
-    family=KUBEFLOW,
-    kind="PaddleJob",
-    plural="paddlejobs",
-    framework="paddle",
-    container="paddle",
-    specs_field="paddleReplicaSpecs",
-    roles=ROLES,
-    spec_model=PaddleJobSpec,
-    specs=lambda spec: spec.paddle_replica_specs,
-    complete=_complete,
-    default_restart="OnFailure",
-    elastic=lambda spec: spec.elastic_policy,
-    ignored=_ignored,
-)
-JOB_KIND = job_kind(SHAPE, "A PaddlePaddle job of Kubeflow: workers, and parameter servers as masters.")
+JOB_KIND = PaddleJob()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from tjworker.api.kinds.base import CamelModel
-from tjworker.api.kinds.guests.parse import job_kind
-from tjworker.api.kinds.guests.shape import Dressed, Shape, Specs, with_environment
+from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, replicas_of, role_rules
-from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
-from tjworker.api.model import EndPolicy, TrainingJob
-from tjworker.base import Json
+from tjworker.api.model import EndPolicy, Ignored, TrainingJob
+from tjworker.api.torchrun import TorchOptions, TorchSettings
 
 ROLES = ("Master", "Worker")
 
@@ -59,74 +58,74 @@ class PyTorchJobSpec(KubeflowSpec):
     )
 
 
-def _complete(spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
-    if "Master" in specs:
-        return {"Master": "All"}
-    return {"Worker": "Any" if spec.elastic_policy is not None else "All"}
+class PyTorchJob(KubeflowKind[PyTorchJobSpec]):
+    kind = "PyTorchJob"
+    plural = "pytorchjobs"
+    description = "A PyTorch job of Kubeflow: a master and workers, or elastic workers alone."
+    spec_model = PyTorchJobSpec
+    roles_field = "pytorchReplicaSpecs"
+    roles = ROLES
+    lone = ("Master",)
+    framework = "pytorch"
+    container = "pytorch"
+
+    def replica_specs(self, spec: PyTorchJobSpec) -> Specs:
+        return spec.pytorch_replica_specs
+
+    def complete_policies(self, spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        if "Master" in specs:
+            return {"Master": "All"}
+        return {"Worker": "Any" if spec.elastic_policy is not None else "All"}
+
+    def default_restart(self, spec: PyTorchJobSpec, role: str) -> Restart:
+        return "OnFailure"
+
+    def elastic_policy(self, spec: PyTorchJobSpec) -> PyTorchElasticPolicy | None:
+        return spec.elastic_policy
+
+    def ignored(self, spec: PyTorchJobSpec) -> Iterator[Ignored]:
+        yield from metrics_ignored(spec.elastic_policy)
+        elastic = spec.elastic_policy
+        if elastic is not None and elastic.rdzv_port is not None and not elastic.rdzv_host:
+            why = "rdzvHost is not set: the first pod has the port of its container"
+            yield Ignored("spec.elasticPolicy.rdzvPort", why)
+
+    def finish(self, job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
+        # The nodes of the rendezvous are the workers, whether there is a master or not (`generateEnvNNodes`).
+        nodes = () if spec.elastic_policy is None else ("Worker",)
+        return replace(job, torch=_torch(job, spec), rendezvous=nodes)
 
 
-def _environment(spec: PyTorchJobSpec, uid: str) -> Mapping[str, str]:
-    """What `elasticPolicy` and `nprocPerNode` say, as the variables PET_<OPTION> of torchrun's options. The others are
-    the framework's. As training-operator 1.9 has them (`setPodEnv`, `ElasticEnvVarGenerator`): without a master and
-    without a number in the spec, the number of processes is torchrun's own default, 1."""
-    elastic, has_master = spec.elastic_policy, any(name.lower() == "master" for name in spec.pytorch_replica_specs)
-    deprecated = elastic.n_proc_per_node if elastic else None
+def _torch(job: TrainingJob, spec: PyTorchJobSpec) -> TorchSettings:
+    """As training-operator 1.9 takes them (`setPodEnv`, `ElasticEnvVarGenerator`): without a master and without a
+    number in the spec, the number of processes is torchrun's own default, 1."""
+    elastic, has_master = spec.elastic_policy, any(role.name == "Master" for role in job.roles)
+    deprecated = str(elastic.n_proc_per_node) if elastic and elastic.n_proc_per_node else None
     default = "auto" if has_master else None
-    found: dict[str, Any] = {"PET_NPROC_PER_NODE": spec.nproc_per_node or deprecated or default}
+    processes = spec.nproc_per_node or deprecated or default
+    return TorchSettings(
+        _options(elastic, processes, job.uid) if elastic is not None else TorchOptions(nproc_per_node=processes),
+        _world_size(spec) if elastic is None or has_master else None,
+    )
+
+
+def _options(elastic: PyTorchElasticPolicy, processes: str | None, uid: str) -> TorchOptions:
+    host = elastic.rdzv_host
+    return TorchOptions(
+        nproc_per_node=processes,
+        max_restarts=None if elastic.max_restarts is None else str(elastic.max_restarts),
+        standalone="1" if elastic.standalone else None,
+        rdzv_backend=elastic.rdzv_backend,
+        rdzv_endpoint=f"{host}:{elastic.rdzv_port or 29400}" if host else None,
+        rdzv_id=(elastic.rdzv_id or uid or None) if host else elastic.rdzv_id,
+        rdzv_conf=",".join(f"{one.key}={one.value}" for one in elastic.rdzv_conf or ()) or None,
+    )
+
+
+def _world_size(spec: PyTorchJobSpec) -> int | None:
     processes = spec.nproc_per_node or ""
-    if processes.isdecimal() and (elastic is None or has_master):
-        pods = sum(replicas_of(role) for role in spec.pytorch_replica_specs.values())
-        found["WORLD_SIZE"] = pods * int(processes)
-    if elastic is not None:
-        found |= {
-            "PET_MAX_RESTARTS": elastic.max_restarts,
-            "PET_STANDALONE": "1" if elastic.standalone else None,
-            "PET_RDZV_BACKEND": elastic.rdzv_backend,
-            "PET_RDZV_ID": elastic.rdzv_id,
-            "PET_RDZV_CONF": ",".join(f"{one.key}={one.value}" for one in elastic.rdzv_conf or ()) or None,
-        }
-        if elastic.rdzv_host:
-            found |= {
-                "PET_RDZV_ID": elastic.rdzv_id or uid or None,
-                "PET_RDZV_ENDPOINT": f"{elastic.rdzv_host}:{elastic.rdzv_port or 29400}",
-                # is_host, which the framework sets, is of the first pod.
-                "PET_RDZV_CONF": found["PET_RDZV_CONF"] or "",
-            }
-    return {name: str(value) for name, value in found.items() if value is not None}
+    pods = sum(replicas_of(role) for role in spec.pytorch_replica_specs.values())
+    return pods * int(processes) if processes.isdecimal() else None
 
 
-def _dress(of: Dressed, template: Json) -> Json:
-    return with_environment(template, _environment(of.spec, of.uid))
-
-
-def _ignored(spec: PyTorchJobSpec) -> Iterator[str]:
-    yield from metrics_ignored(spec.elastic_policy)
-    elastic = spec.elastic_policy
-    if elastic is not None and elastic.rdzv_port is not None and not elastic.rdzv_host:
-        yield "spec.elasticPolicy.rdzvPort (rdzvHost is not set: the first pod has the port of its container)"
-
-
-def _finish(job: TrainingJob, spec: PyTorchJobSpec) -> TrainingJob:
-    """The nodes of the rendezvous are the workers, whether there is a master or not (`generateEnvNNodes`)."""
-    return job if spec.elastic_policy is None else replace(job, rendezvous=("Worker",))
-
-
-SHAPE = Shape(
-    family=KUBEFLOW,
-    kind="PyTorchJob",
-    plural="pytorchjobs",
-    framework="pytorch",
-    container="pytorch",
-    specs_field="pytorchReplicaSpecs",
-    roles=ROLES,
-    spec_model=PyTorchJobSpec,
-    specs=lambda spec: spec.pytorch_replica_specs,
-    complete=_complete,
-    default_restart="OnFailure",
-    lone=("Master",),
-    dress=_dress,
-    elastic=lambda spec: spec.elastic_policy,
-    ignored=_ignored,
-    finish=_finish,
-)
-JOB_KIND = job_kind(SHAPE, "A PyTorch job of Kubeflow: a master and workers, or elastic workers alone.")
+JOB_KIND = PyTorchJob()

@@ -14,6 +14,7 @@ from tjworker.api.kinds.aitrainingjob.rules import Rule
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, RunFields, SchedulingFields
 from tjworker.api.kinds.runpolicy import MAX_INT32
+from tjworker.api.model import Ignored
 
 OWN_CONTROLLER, OWN_MPI_CONTROLLER = "kubeflow.org/training-operator", "kubeflow.org/mpi-operator"
 OWN_CONTROLLERS = ("", OWN_CONTROLLER, OWN_MPI_CONTROLLER)
@@ -109,6 +110,6 @@ class ElasticPolicy(ElasticBounds):
     )
 
 
-def metrics_ignored(elastic: ElasticPolicy | None) -> Iterator[str]:
+def metrics_ignored(elastic: ElasticPolicy | None) -> Iterator[Ignored]:
     if elastic is not None and elastic.metrics:
-        yield "spec.elasticPolicy.metrics"
+        yield Ignored("spec.elasticPolicy.metrics")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pydantic import Field
 
-from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.spec import ReplicaSpec
-from tjworker.api.kinds.guests.tensorflow import TFJobFields, tfjob
-from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.guests.tensorflow import TFJobFields, TFJobKind
+from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import KubeflowSpec
 
 
@@ -21,9 +18,15 @@ class TFJobSpec(TFJobFields[ReplicaSpec], KubeflowSpec):
     )
 
 
-SHAPE = replace(
-    tfjob(KUBEFLOW, TFJobSpec),
-    never_fails=lambda spec: ("Worker",) if spec.enable_dynamic_worker else (),
-    freely_scaled=lambda spec: ("Worker",) if spec.enable_dynamic_worker else (),
-)
-JOB_KIND = job_kind(SHAPE, "A TensorFlow job of Kubeflow: parameter servers, workers, a chief, an evaluator.")
+class TFJob(TFJobKind[TFJobSpec], KubeflowKind[TFJobSpec]):
+    description = "A TensorFlow job of Kubeflow: parameter servers, workers, a chief, an evaluator."
+    spec_model = TFJobSpec
+
+    def never_fails(self, spec: TFJobSpec) -> tuple[str, ...]:
+        return ("Worker",) if spec.enable_dynamic_worker else ()
+
+    def freely_scaled(self, spec: TFJobSpec) -> tuple[str, ...]:
+        return ("Worker",) if spec.enable_dynamic_worker else ()
+
+
+JOB_KIND = TFJob()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tjworker.api.kinds.guests.parse import job_kind
 from tjworker.api.kinds.guests.spec import ReplicaSpec
-from tjworker.api.kinds.guests.xgboost import XGBoostJobFields, xgboostjob
-from tjworker.api.kinds.kubeflow.family import KUBEFLOW
+from tjworker.api.kinds.guests.xgboost import XGBoostJobFields, XGBoostJobKind
+from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import KubeflowSpec
 
 
@@ -13,5 +12,10 @@ class XGBoostJobSpec(XGBoostJobFields[ReplicaSpec], KubeflowSpec):
     """What the job is to do."""
 
 
-SHAPE = xgboostjob(KUBEFLOW, XGBoostJobSpec, "xgboost")
-JOB_KIND = job_kind(SHAPE, "An XGBoost or LightGBM job of Kubeflow: a master, which has the tracker, and workers.")
+class XGBoostJob(XGBoostJobKind[XGBoostJobSpec], KubeflowKind[XGBoostJobSpec]):
+    description = "An XGBoost or LightGBM job of Kubeflow: a master, which has the tracker, and workers."
+    spec_model = XGBoostJobSpec
+    container = "xgboost"
+
+
+JOB_KIND = XGBoostJob()

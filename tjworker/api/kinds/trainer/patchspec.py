@@ -90,7 +90,7 @@ class Toleration(AsWritten):
     effect: str | None = Field(None, max_length=63, description="effect of the taint")
 
 
-class _Patch(CamelModel):
+class _PatchFields(CamelModel):
     """A part of a patch. What it does not name no patch may change, so an unknown field is an error here; the API
     server drops it."""
 
@@ -106,7 +106,7 @@ def _items(what: str, most: int, **more: Any) -> Any:
     return Field(None, max_length=most, json_schema_extra={**map_by("name"), **more}, description=what)
 
 
-class ContainerPatch(_Patch):
+class ContainerPatch(_PatchFields):
     """Changes of the container of this name."""
 
     name: str = Field(min_length=1, max_length=253, description="name of a container of the runtime")
@@ -115,7 +115,7 @@ class ContainerPatch(_Patch):
     security_context: AsWritten | None = Field(None, description="its security, as in a container")
 
 
-class PodSpecPatch(_Patch):
+class PodSpecPatch(_PatchFields):
     """What a patch may change of a pod."""
 
     service_account_name: str | None = Field(
@@ -137,34 +137,34 @@ class PodSpecPatch(_Patch):
     )
 
 
-class PodPatch(_Patch):
+class PodPatch(_PatchFields):
     """What a patch changes of pods."""
 
     metadata: PatchMetadata | None = Field(None, description="labels and annotations of the pods")
     spec: PodSpecPatch | None = Field(None, description="their spec")
 
 
-class PatchedJobSpec(_Patch):
+class PatchedJobSpec(_PatchFields):
     """What a patch changes of a replicated job."""
 
     template: PodPatch | None = Field(None, description="its pods")
 
 
-class PatchedJobTemplate(_Patch):
+class PatchedJobTemplate(_PatchFields):
     """What a patch changes of a replicated job."""
 
     metadata: PatchMetadata | None = Field(None, description="labels and annotations of the child Job")
     spec: PatchedJobSpec | None = Field(None, description="its spec")
 
 
-class PatchedJob(_Patch):
+class PatchedJob(_PatchFields):
     """Changes of the replicated job of this name."""
 
     name: str = Field(min_length=1, max_length=63, description="name of a replicated job of the runtime")
     template: PatchedJobTemplate | None = Field(None, description="what is merged into its template")
 
 
-class PatchedJobSetSpec(_Patch):
+class PatchedJobSetSpec(_PatchFields):
     """What a patch changes of the runtime's jobs."""
 
     replicated_jobs: list[PatchedJob] | None = Field(
@@ -172,7 +172,7 @@ class PatchedJobSetSpec(_Patch):
     )
 
 
-class PatchedJobSet(_Patch):
+class PatchedJobSet(_PatchFields):
     """What a patch changes of the runtime's template."""
 
     metadata: PatchMetadata | None = Field(
@@ -181,13 +181,13 @@ class PatchedJobSet(_Patch):
     spec: PatchedJobSetSpec | None = Field(None, description="replicated jobs that are changed")
 
 
-class PatchedRuntimeSpec(_Patch):
+class PatchedRuntimeSpec(_PatchFields):
     """What a patch changes of the runtime."""
 
     template: PatchedJobSet | None = Field(None, description="the template of its jobs")
 
 
-class RuntimePatch(_Patch):
+class RuntimePatch(_PatchFields):
     """Changes of the runtime by one manager."""
 
     manager: str = Field(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tjworker.api.containers import env_entry
 from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.guests.mpipods import SSH_PRIVATE_KEY, SSH_PUBLIC_KEY
 from tjworker.api.kinds.trainer.spec import LAUNCHER, NODE, TRAINER, MLPolicy, MPIPolicy, TrainJobSpec, json_of
@@ -20,6 +21,7 @@ from tjworker.api.kinds.trainer.torchtune import TUNE, Devices, tune_command, tu
 from tjworker.api.labels import COMPLETION_INDEX
 from tjworker.api.model import FieldError
 from tjworker.api.quantity import milli
+from tjworker.api.torchrun import TorchOptions, variable
 from tjworker.base import Json
 
 PORT = 29500
@@ -52,14 +54,14 @@ Check = Callable[[Setting, MLPolicy, Sequence[Step]], Iterator[FieldError]]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class RuntimePolicy:
     apply: Apply
     reserved: frozenset[str] = frozenset()
     """Variables that a job may not set itself."""
     errors: Check = lambda setting, policy, steps: iter(())
 
 
-def find_policy(policy: MLPolicy | None) -> Policy:
+def find_policy(policy: MLPolicy | None) -> RuntimePolicy:
     """The policy of the framework that the runtime names; of none, one that adds nothing."""
     chosen = [name for name in POLICIES if policy is not None and getattr(policy, name) is not None]
     return POLICIES[chosen[0]] if chosen else PLAIN
@@ -89,7 +91,7 @@ def _with_torch(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> 
         return _injected(policy, tuned, _torchrun(setting, steps, node))
     if setting.elastic:
         # The framework of an elastic job tells each pod how to join (`reconcile.frameworks.pytorch`), by this port.
-        procs = [{"name": "PET_NPROC_PER_NODE", "value": _processes(setting, steps)}]
+        procs = _variables(TorchOptions(nproc_per_node=_processes(setting, steps)))
         return _changed(steps, node.name, NODE, lambda c: _with_port(_before_own(setting, c, procs), "pytorchjob-port"))
     added = _torchrun(setting, steps, node)
     return _injected(
@@ -98,13 +100,19 @@ def _with_torch(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> 
 
 
 def _torchrun(setting: Setting, steps: Sequence[Step], node: Step) -> list[Json]:
-    return [
-        {"name": "PET_NNODES", "value": str(node.pods)},
-        {"name": "PET_NPROC_PER_NODE", "value": _processes(setting, steps)},
-        {"name": "PET_NODE_RANK", "valueFrom": _INDEX},
-        {"name": "PET_MASTER_ADDR", "value": setting.first_host},
-        {"name": "PET_MASTER_PORT", "value": str(PORT)},
-    ]
+    return _variables(
+        TorchOptions(
+            nnodes=str(node.pods),
+            nproc_per_node=_processes(setting, steps),
+            node_rank=_INDEX,
+            master_addr=setting.first_host,
+            master_port=str(PORT),
+        )
+    )
+
+
+def _variables(options: TorchOptions) -> list[Json]:
+    return [env_entry(name, value) for name, value in options.variables().items()]
 
 
 def _injected(policy: MLPolicy, steps: tuple[Step, ...], added: Sequence[Json]) -> tuple[Step, ...]:
@@ -168,11 +176,7 @@ def _cpus(quantity: object) -> float:
 def _tuned(setting: Setting, steps: Sequence[Step], node: Step, container: Json) -> dict[str, Any]:
     processes, gpus = _processes(setting, steps), _gpus(_resources_per_node(setting, steps))
     of_runtime = next((c.command or [] for c in node.job.template.spec.template.spec.containers if c.name == NODE), [])
-    numbers: list[Json] = [
-        {"name": "PET_NNODES", "value": str(node.pods)},
-        {"name": "PET_NPROC_PER_NODE", "value": processes},
-        {"name": "PET_NODE_RANK", "valueFrom": _INDEX},
-    ]
+    numbers = _variables(TorchOptions(nnodes=str(node.pods), nproc_per_node=processes, node_rank=_INDEX))
     command = tune_command(
         setting.spec, Devices(node.pods, processes, gpus), f"{setting.first_host}:{PORT}", of_runtime
     )
@@ -312,18 +316,18 @@ def _unchanged(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> t
     return steps
 
 
-PLAIN = Policy(_unchanged)
-POLICIES: Mapping[str, Policy] = {
-    "torch": Policy(
+PLAIN = RuntimePolicy(_unchanged)
+POLICIES: Mapping[str, RuntimePolicy] = {
+    "torch": RuntimePolicy(
         _with_torch,
-        frozenset({"PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}),
+        frozenset(map(variable, ("nnodes", "nproc_per_node", "node_rank", "master_addr", "master_port"))),
         _torch_errors,
     ),
-    "jax": Policy(_with_jax),
-    "xgboost": Policy(
+    "jax": RuntimePolicy(_with_jax),
+    "xgboost": RuntimePolicy(
         _with_xgboost, frozenset({"DMLC_TRACKER_URI", "DMLC_TRACKER_PORT", "DMLC_TASK_ID", "DMLC_NUM_WORKER"})
     ),
-    "mpi": Policy(
+    "mpi": RuntimePolicy(
         _with_mpi,
         frozenset(
             {
@@ -335,7 +339,7 @@ POLICIES: Mapping[str, Policy] = {
         ),
         _mpi_errors,
     ),
-    "flux": Policy(_unchanged, errors=_unsupported),
+    "flux": RuntimePolicy(_unchanged, errors=_unsupported),
 }
 """By the field of the ML policy."""
 

@@ -23,7 +23,6 @@ from tjworker.api.kinds.base import (
     Companion,
     Guest,
     Header,
-    JobKind,
     Named,
     Parsed,
     field_errors,
@@ -70,6 +69,7 @@ from tjworker.api.model import (
     After,
     FieldError,
     GangPolicy,
+    Ignored,
     InvalidJob,
     JobSecret,
     LabelsOfGuest,
@@ -78,6 +78,7 @@ from tjworker.api.model import (
     TrainingJob,
 )
 from tjworker.api.podgroups import QUEUE_ANNOTATION
+from tjworker.api.status import JobStatus
 from tjworker.base import GroupResource, Json
 
 KIND, PLURAL = "TrainJob", "trainjobs"
@@ -158,7 +159,7 @@ def _read(raw: Json, head: Header, spec: TrainJobSpec, snapshot: Json) -> Parsed
         return InvalidJob(**head, errors=(FieldError("spec.runtimePatches", deep),))
     except ValidationError as error:
         return InvalidJob(**head, errors=field_errors(error, f"{of}: spec"))
-    read = _Reading(raw, head, spec, patches, runtime, steps_of(whole, runtime, spec), of)
+    read = _ReadTrainJob(raw, head, spec, patches, runtime, steps_of(whole, runtime, spec), of)
     errors = tuple(_errors(read))
     return InvalidJob(**head, errors=errors[:MAX_ERRORS]) if errors else _job(read)
 
@@ -172,7 +173,7 @@ def _checked(text: bytes) -> tuple[Json, RuntimeSpec]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ReadTrainJob:
     """A TrainJob with its runtime."""
 
     raw: Json
@@ -255,7 +256,7 @@ def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
     return InvalidJob(**head, errors=(FieldError(path, why) if why else missing.absent,), missing=missing)
 
 
-def _errors(read: _Reading) -> Iterator[FieldError]:
+def _errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     name, by_name = read.head["name"].name, {step.name: step for step in read.steps}
     if not rules.is_job_name(name):
         yield FieldError("metadata.name", f"{name[:80]!r}: the name of a job {rules.NAME_RULE}")
@@ -286,7 +287,7 @@ def _errors(read: _Reading) -> Iterator[FieldError]:
             return
 
 
-def _step_errors(read: _Reading) -> Iterator[FieldError]:
+def _step_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     seen: set[str] = set()
     for step in read.steps:
         where = f"{read.of}: spec.template.spec.replicatedJobs[{step.name}]"
@@ -303,7 +304,7 @@ def _step_errors(read: _Reading) -> Iterator[FieldError]:
         seen.add(step.name)
 
 
-def _initializer_errors(read: _Reading) -> Iterator[FieldError]:
+def _initializer_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     """`validateInitializer` of Trainer's jobset plugin."""
     given = read.spec.initializer
     fetched = {("dataset", DATASET): given.dataset, ("model", MODEL): given.model} if given else {}
@@ -324,7 +325,7 @@ def _count(value: str) -> int | None:
     return int(value) if value.isascii() and value.isdigit() and 0 < int(value[:9]) <= rules.MAX_REPLICAS else None
 
 
-def _elastic_errors(read: _Reading) -> Iterator[FieldError]:
+def _elastic_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     told = read.annotations
     named = [name for name in (MIN_NODES, MAX_NODES, AUTOSCALE, NUM_NODES) if name in told]
     if not named:
@@ -355,7 +356,7 @@ def _elastic_errors(read: _Reading) -> Iterator[FieldError]:
         yield FieldError(f"metadata.annotations[{MIN_NODES}]", f"{bounds[0]}: must be at most max-nodes ({bounds[1]})")
 
 
-def _job(read: _Reading) -> Parsed:
+def _job(read: _ReadTrainJob) -> Parsed:
     head, spec, jobset = read.head, read.spec, read.runtime.template.spec
     metadata, annotations = mapping(read.raw.get("metadata")), read.annotations
     batch_size, wrong_size = annotated_batch_size(annotations)
@@ -397,7 +398,7 @@ def _job(read: _Reading) -> Parsed:
     )
 
 
-def _roles(read: _Reading, steps: tuple[Step, ...], batch_size: Any) -> Iterator[Role]:
+def _roles(read: _ReadTrainJob, steps: tuple[Step, ...], batch_size: Any) -> Iterator[Role]:
     head, jobset = read.head, read.runtime.template.spec
     counted = (jobset.success_policy.target_replicated_jobs if jobset.success_policy else None) or [
         step.name for step in steps
@@ -441,7 +442,7 @@ def _failures(limit: int | None, restarts: int) -> int:
     return min((restarts + 1) * (of_a_job + 1) - 1, 2**31 - 1)
 
 
-def _elastic(read: _Reading, role: Role, batch_size: Any) -> Role:
+def _elastic(read: _ReadTrainJob, role: Role, batch_size: Any) -> Role:
     if read.bounds is None:
         return role
     (least, most), told = read.bounds, read.annotations
@@ -460,7 +461,7 @@ def _elastic(read: _Reading, role: Role, batch_size: Any) -> Role:
     )
 
 
-def _gang(read: _Reading) -> GangPolicy:
+def _gang(read: _ReadTrainJob) -> GangPolicy:
     """What the runtime and the patches ask of a gang scheduler (plugins coscheduling and volcano of Trainer)."""
     policy, told = read.runtime.pod_group_policy, _jobset_annotations(read)
     coscheduling = policy.coscheduling if policy else None
@@ -471,13 +472,13 @@ def _gang(read: _Reading) -> GangPolicy:
     )
 
 
-def _jobset_annotations(read: _Reading) -> dict[str, Any]:
+def _jobset_annotations(read: _ReadTrainJob) -> dict[str, Any]:
     given = read.runtime.template.metadata
     metadata = {"annotations": dict(given.annotations or {})} if given else {}
     return added_metadata({"metadata": metadata}, read.patches, "annotations")
 
 
-def _gang_errors(read: _Reading) -> Iterator[FieldError]:
+def _gang_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     """`Validate` of Trainer's volcano plugin. Whether a PriorityClass exists the API server says."""
     policy = read.runtime.pod_group_policy
     if policy is not None and policy.volcano is not None and _jobset_annotations(read).get(QUEUE_ANNOTATION) == "":
@@ -487,71 +488,69 @@ def _gang_errors(read: _Reading) -> Iterator[FieldError]:
         )
 
 
-def _ignored(read: _Reading) -> Iterator[str]:
+def _ignored(read: _ReadTrainJob) -> Iterator[Ignored]:
     jobset, policy = read.runtime.template.spec, read.runtime.pod_group_policy
     if jobset.failure_policy and jobset.failure_policy.rules:
-        yield "failurePolicy.rules of the runtime (every failure counts alike)"
+        yield Ignored("failurePolicy.rules of the runtime", "every failure counts alike")
     if policy is not None and policy.volcano is not None and policy.volcano.network_topology is not None:
-        yield "podGroupPolicy.volcano.networkTopology of the runtime"
+        yield Ignored("podGroupPolicy.volcano.networkTopology of the runtime")
 
 
-def _rest(raw: Json) -> TrainingJob | None:
-    """Of a job whose spec cannot be used as it stands: its runtime without patches. No pod is made of that."""
-    spec = mapping(raw.get("spec"))
-    kept = {name: spec[name] for name in ("runtimeRef", "trainer", "suspend") if name in spec}
-    for trial in (kept, {name: value for name, value in kept.items() if name != "trainer"}):
-        job = parse({**raw, "spec": trial})
-        if isinstance(job, TrainingJob):
-            return job.with_last_numbers().without_new_pods()
-    return None
+class TrainJob(Guest):
+    plural = PLURAL
+    kind = KIND
+    description = "A job of Kubeflow's Trainer: what a runtime says, with a program, a number of nodes and data."
+    group = GROUP
+    versions = (VERSION,)
+    # It has no `scale_role`: `numNodes` cannot change, and the path of a scale subresource must lie in the spec.
+    spec_model = TrainJobSpec
+    root_rules = (rules.ROOT[0], NAME_LENGTH)
+    run_policy_path = ("spec",)
+    roles_field = ""
+    ttl_path = ("status", MEMORY, "snapshot", "spec", "template", "spec", "ttlSecondsAfterFinished")
+    status_model = TrainJobStatus
+    columns = (STATE, AGE, MESSAGE)
+    scale_paths = ("", "")
+    mirrored = ("trainerStatus",)
+    companions = tuple(RUNTIMES.values())
+    is_salvaged = False
 
+    def parse(self, raw: Json) -> Parsed:
+        return parse(raw)
 
-def _named(raw: Json) -> Named | None:
-    """The runtime of a job that waits for it, or was refused for it."""
-    own = mapping(mapping(raw.get("status")).get(MEMORY))
-    ref = mapping(mapping(raw.get("spec")).get("runtimeRef"))
-    runtime = RUNTIMES.get(text(ref.get("kind", "ClusterTrainingRuntime")))
-    if runtime is None or (own.get("snapshot") and not own.get("refused")):
+    def role_patch(self, role: str, replicas: int) -> dict[str, Any]:
+        return {"metadata": {"annotations": {NUM_NODES: str(replicas)}}}
+
+    def status_of(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
+        return write_status(job, status)
+
+    def is_for_another(self, raw: Json) -> bool:
+        return mapping(raw.get("spec")).get("managedBy") not in (None, "", CONTROLLER)
+
+    def named(self, raw: Json) -> Named | None:
+        """The runtime of a job that waits for it, or was refused for it."""
+        own = mapping(mapping(raw.get("status")).get(MEMORY))
+        ref = mapping(mapping(raw.get("spec")).get("runtimeRef"))
+        runtime = RUNTIMES.get(text(ref.get("kind", "ClusterTrainingRuntime")))
+        if runtime is None or (own.get("snapshot") and not own.get("refused")):
+            return None
+        namespace = text(mapping(raw.get("metadata")).get("namespace")) if runtime.namespaced else ""
+        return runtime.resource, f"{namespace}/{text(ref.get('name'))}"
+
+    def snapshot(self, found: Json) -> dict[str, Any]:
+        metadata = mapping(found.get("metadata"))
+        named = {name: metadata[name] for name in ("name", "uid", "resourceVersion") if name in metadata}
+        return {**named, "spec": mapping(found.get("spec"))}
+
+    def rest(self, raw: Json) -> TrainingJob | None:
+        """Its runtime without patches. No pod is made of that."""
+        spec = mapping(raw.get("spec"))
+        kept = {name: spec[name] for name in ("runtimeRef", "trainer", "suspend") if name in spec}
+        for trial in (kept, {name: value for name, value in kept.items() if name != "trainer"}):
+            job = parse({**raw, "spec": trial})
+            if isinstance(job, TrainingJob):
+                return job.with_last_numbers().without_new_pods()
         return None
-    namespace = text(mapping(raw.get("metadata")).get("namespace")) if runtime.namespaced else ""
-    return runtime.resource, f"{namespace}/{text(ref.get('name'))}"
 
 
-def _snapshot(found: Json) -> dict[str, Any]:
-    metadata = mapping(found.get("metadata"))
-    named = {name: metadata[name] for name in ("name", "uid", "resourceVersion") if name in metadata}
-    return {**named, "spec": mapping(found.get("spec"))}
-
-
-JOB_KIND = JobKind(
-    plural=PLURAL,
-    singular=KIND.lower(),
-    kind=KIND,
-    short_name="",
-    description="A job of Kubeflow's Trainer: what a runtime says, with a program, a number of nodes and data.",
-    group=GROUP,
-    versions=(VERSION,),
-    # `numNodes` cannot change, and the path of a scale subresource must lie in the spec.
-    scale_role="",
-    scale_spec_path="",
-    spec_model=TrainJobSpec,
-    root_rules=(rules.ROOT[0], NAME_LENGTH),
-    parse=parse,
-    optional=True,
-    role_patch=lambda role, n: {"metadata": {"annotations": {NUM_NODES: str(n)}}},
-    run_policy_path=("spec",),
-    roles_field="",
-    guest=Guest(
-        status_model=TrainJobStatus,
-        write_status=write_status,
-        columns=(STATE, AGE, MESSAGE),
-        scale_paths=("", ""),
-        is_for_another=lambda raw: mapping(raw.get("spec")).get("managedBy") not in (None, "", CONTROLLER),
-        mirrored=("trainerStatus",),
-    ),
-    companions=tuple(RUNTIMES.values()),
-    named=_named,
-    snapshot=_snapshot,
-    rest=_rest,
-    ttl_path=("status", MEMORY, "snapshot", "spec", "template", "spec", "ttlSecondsAfterFinished"),
-)
+JOB_KIND = TrainJob()

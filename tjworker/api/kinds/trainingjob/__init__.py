@@ -30,7 +30,7 @@ from tjworker.api.kinds.trainingjob import rules
 from tjworker.api.kinds.trainingjob.checks import broken
 from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, TemplateContext, template
 from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
-from tjworker.api.labels import not_queued
+from tjworker.api.labels import ignored_queue
 from tjworker.api.model import BatchSize, CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
 from tjworker.base import GroupResource, Json
 
@@ -104,7 +104,7 @@ def parse(raw: Json) -> Parsed:
         clean_pod_policy=run.clean_pod_policy or acting["clean_pod_policy"],
         suspend=spec.suspend,
         scale_role=SCALE_ROLE,
-        ignored=not_queued(strings(metadata.get("labels"))),
+        ignored=ignored_queue(strings(metadata.get("labels"))),
     )
 
 
@@ -189,30 +189,33 @@ def _served(name: str, replicas: int, pods: Json, restart_limit: int | None = No
     )
 
 
-def bare_spec(numbers: Mapping[str, int]) -> dict[str, Any]:
-    """Of a job with these roles, whichever fields it has them by."""
-    return {
-        "fault_tolerant": "master" in numbers,
-        "is_nccl": "pserver" not in numbers,
-        **{name: {"min-instance": number} for name, number in numbers.items()},
-    }
+class TrainingJobKind(JobKind):
+    plural = PLURAL
+    kind = KIND
+    short_name = "tj"
+    description = (
+        "An elastic PaddlePaddle job: a master, parameter servers, and trainers that come and go with the cluster's"
+        " load while the training goes on."
+    )
+    group = GROUP
+    versions = ("v1", "v1alpha1")
+    scale_role = SCALE_ROLE
+    scale_spec_path = f".spec.{SCALE_ROLE}.min-instance"
+    spec_model = TrainingJobSpec
+    root_rules = rules.ROOT
+    optional = True
+    roles_field = ""
+
+    def parse(self, raw: Json) -> Parsed:
+        return parse(raw)
+
+    def skeleton(self, numbers: Mapping[str, int], templates: Mapping[str, Json]) -> dict[str, Any]:
+        # Its templates are made of other fields, and these two say which roles it has.
+        return {
+            "fault_tolerant": "master" in numbers,
+            "is_nccl": "pserver" not in numbers,
+            **{name: {"min-instance": number} for name, number in numbers.items()},
+        }
 
 
-JOB_KIND = JobKind(
-    plural=PLURAL,
-    singular="trainingjob",
-    kind=KIND,
-    short_name="tj",
-    description="An elastic PaddlePaddle job: a master, parameter servers, and trainers that come and go with the "
-    "cluster's load while the training goes on.",
-    group=GROUP,
-    versions=("v1", "v1alpha1"),
-    scale_role=SCALE_ROLE,
-    scale_spec_path=f".spec.{SCALE_ROLE}.min-instance",
-    spec_model=TrainingJobSpec,
-    root_rules=rules.ROOT,
-    parse=parse,
-    optional=True,
-    roles_field="",
-    bare_spec=bare_spec,
-)
+JOB_KIND = TrainingJobKind()

@@ -219,7 +219,7 @@ class Annotations(_Model):
     )
 
 
-class Framework(_Model):
+class FrameworkSpec(_Model):
     """The framework, and how its pods work together. Its type wins over local_job and is_nccl."""
 
     name: str | None = Field(None, max_length=63, description="name of the framework, such as paddle; informational")
@@ -265,7 +265,7 @@ class TrainingJobSpec(_Model):
     )
     local_job: bool = Field(False, description="one trainer alone, without parameter servers")
     is_nccl: bool = Field(False, description="trainers reduce among themselves, without parameter servers")
-    frame_work: Framework | None = Field(None, description="the framework, and how its pods work together")
+    frame_work: FrameworkSpec | None = Field(None, description="the framework, and how its pods work together")
     passes: Annotated[int, _or_default(1)] = Field(
         1, ge=0, le=MAX_INT32, description="passes over the data: the variable PADDLE_INIT_NUM_PASSES; 0 is the default"
     )

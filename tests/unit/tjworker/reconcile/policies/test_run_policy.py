@@ -11,7 +11,7 @@ from tests.support.builders import make_job, make_training_job
 from tests.support.builders.job import JobBuilder
 from tests.unit.tjworker.reconcile.managed import made_pod, observed_of, running, tolerant, trainers
 from tests.unit.tjworker.reconcile.passes import condition, decide, status_of
-from tjworker.api.labels import not_queued
+from tjworker.api.labels import ignored_queue
 from tjworker.api.model import InvalidJob
 from tjworker.api.observed import ContainerRecord
 
@@ -87,8 +87,8 @@ GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/reposi
     ("built", "want"),
     [
         (make_job().role("trainer", 2), ""),
-        (make_job().role("trainer", 2).labels(**QUEUED), f"not acted on: {not_queued(QUEUED)[0]}"),
-        (make_training_job().labels(**QUEUED), f"not acted on: {not_queued(QUEUED)[0]}"),
+        (make_job().role("trainer", 2).labels(**QUEUED), f"not acted on: {ignored_queue(QUEUED)[0]}"),
+        (make_training_job().labels(**QUEUED), f"not acted on: {ignored_queue(QUEUED)[0]}"),
         (
             make_job().role("trainer", 2).run_policy(schedulingPolicy={"minAvailable": 2}),
             f"not acted on: spec.runPolicy.schedulingPolicy.minAvailable ({ONE_BY_ONE})",
