@@ -70,7 +70,6 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
                     "status" in sub,
                     storage,
                     warning if version.get("deprecated") else "",
-                    selectable,
                     int(definition["metadata"].get("resourceVersion", "0")),
                 ),
             )

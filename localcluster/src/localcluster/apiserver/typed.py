@@ -258,7 +258,7 @@ def _time(value: str, *, micro: bool) -> str | None:
 
 
 def _quantity(value: Any) -> str:
-    from localcluster.apiserver.quantity import BadQuantity, canonical
+    from localcluster.quantity import BadQuantity, canonical
 
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise WrongType("unable to parse quantity's suffix")

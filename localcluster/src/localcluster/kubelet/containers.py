@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -173,10 +172,6 @@ def attempts(folder: Path) -> list[int]:
 def exec_command(folder: Path, command: list[str]) -> list[str]:
     """The command line that runs `command` beside a container."""
     return [*RUNNER, "exec", str(folder), "--", *command]
-
-
-def remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def detect_isolation(folder: Path) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localcluster.objects import timestamp, with_condition
+from localcluster.objects import qos_class, timestamp, with_condition
 from localcluster.wire import Json
 
 
@@ -112,18 +112,6 @@ def _initialized(container: Json, status: Json) -> bool:
     return ended is not None and ended["exitCode"] == 0
 
 
-def qos_class(spec: Json) -> str:
-    """Guaranteed, Burstable or BestEffort, where the API server has not said."""
-    guaranteed, burstable = True, False
-    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
-        resources = container.get("resources") or {}
-        limits = {k: v for k, v in (resources.get("limits") or {}).items() if k in ("cpu", "memory")}
-        requests = {**limits, **{k: v for k, v in (resources.get("requests") or {}).items() if k in ("cpu", "memory")}}
-        burstable = burstable or bool(requests)
-        guaranteed = guaranteed and set(limits) == {"cpu", "memory"} and requests == limits
-    return "Guaranteed" if guaranteed else "Burstable" if burstable else "BestEffort"
-
-
 def pod_status(
     pod: Json,
     new_phase: str,
@@ -180,14 +168,7 @@ def waiting(reason: str, message: str = "") -> Json:
 
 
 def terminated(
-    exit_code: int,
-    started: float,
-    finished: float,
-    *,
-    reason: str = "",
-    message: str = "",
-    container_id: str = "",
-    signal: int = 0,
+    exit_code: int, started: float, finished: float, *, reason: str = "", message: str = "", container_id: str = ""
 ) -> Json:
     ended: Json = {
         "exitCode": exit_code,
@@ -199,6 +180,4 @@ def terminated(
         ended["message"] = message
     if container_id:
         ended["containerID"] = container_id
-    if signal:
-        ended["signal"] = signal
     return ended

@@ -11,9 +11,9 @@ from itertools import product
 import pytest
 
 from localcluster.apiserver.errors import StatusError
-from localcluster.apiserver.quantity import BadQuantity, canonical, parse
 from localcluster.apiserver.selectors import field_selector, field_value, label_selector, parse_fields
 from localcluster.objects import amount_of, matches, with_condition
+from localcluster.quantity import BadQuantity, canonical, parse
 from localcluster.resources import Resource
 from localcluster.wire import Json
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from localcluster.kubelet.status import conditions, container_status, phase, pod_status, qos_class, terminated, waiting
+from localcluster.kubelet.status import conditions, container_status, phase, pod_status, terminated, waiting
+from localcluster.objects import qos_class
 from localcluster.wire import Json
 
 NOON = 1_767_268_800.0
@@ -183,7 +184,7 @@ def test_what_is_said_of_a_container() -> None:
             *(code, reason),
             *("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z"),
         )
-    assert terminated(137, NOON, NOON, reason="OOMKilled", signal=9)["reason"] == "OOMKilled"
+    assert terminated(137, NOON, NOON, reason="OOMKilled")["reason"] == "OOMKilled"
 
 
 # -- classes of service ----------------------------------------------------------------------------

@@ -3,7 +3,6 @@ twice."""
 
 from __future__ import annotations
 
-from localcluster.apiserver.quantity import BadQuantity, parse
 from localcluster.wire import Json
 
 _NOT_READY_SECONDS = 300
@@ -121,39 +120,3 @@ def add_tolerations(spec: Json) -> None:
 
 def _tolerates(toleration: Json, key: str) -> bool:
     return toleration.get("key", key) == key and toleration.get("effect") in (None, "", "NoExecute")
-
-
-def quality_class(spec: Json) -> str:
-    """Guaranteed, Burstable or BestEffort."""
-    requests: list[tuple[str, str]] = []
-    limits: list[tuple[str, str]] = []
-    guaranteed = True
-    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
-        resources = container.get("resources", {})
-        own_limits = {
-            name: value
-            for name, value in resources.get("limits", {}).items()
-            if name in ("cpu", "memory") and value != "0"
-        }
-        own_requests = {
-            name: value
-            for name, value in resources.get("requests", {}).items()
-            if name in ("cpu", "memory") and value != "0"
-        }
-        requests += own_requests.items()
-        limits += own_limits.items()
-        guaranteed = (
-            guaranteed
-            and len(own_limits) == 2
-            and all(_equal(own_requests.get(name, value), value) for name, value in own_limits.items())
-        )
-    if not requests and not limits:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _equal(left: str, right: str) -> bool:
-    try:
-        return left == right or parse(left) == parse(right)
-    except BadQuantity:
-        return False

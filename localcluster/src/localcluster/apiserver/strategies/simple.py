@@ -9,7 +9,8 @@ import binascii
 from localcluster.apiserver import meta
 from localcluster.apiserver.errors import Causes, bad_request
 from localcluster.apiserver.strategies import pod_validation
-from localcluster.apiserver.strategies.pod_defaults import add_tolerations, admit_pod, default_pod_spec, quality_class
+from localcluster.apiserver.strategies.pod_defaults import add_tolerations, admit_pod, default_pod_spec
+from localcluster.objects import qos_class
 from localcluster.wire import Json
 
 # -- pods ------------------------------------------------------------------------------------------
@@ -24,7 +25,7 @@ def default_pod(pod: Json) -> None:
 
 def prepare_pod(pod: Json) -> None:
     admit_pod(pod)
-    pod["status"] = {"phase": "Pending", "qosClass": quality_class(pod["spec"])}
+    pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
             {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localcluster.apiserver import meta
 from localcluster.apiserver.errors import Causes
-from localcluster.apiserver.quantity import parse as quantity
+from localcluster.objects import quantity
 from localcluster.wire import Json
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
