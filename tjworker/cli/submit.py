@@ -193,7 +193,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
 
     changes: queue.SimpleQueue[tuple[str, dict[str, Any]] | BaseException] = queue.SimpleQueue()
     phases = {str(job.raw["metadata"]["uid"]): "" for job in jobs}
-    places = {(job.resource, str(job.raw["metadata"]["namespace"])) for job in jobs}
+    places = {(job.resource, job.namespace) for job in jobs}
     with ExitStack() as stack:
         output = stack.enter_context(_output_of(cluster, jobs, changes.put)) if logs else {}
         for number, (resource, namespace) in enumerate(sorted(places)):
@@ -247,7 +247,7 @@ def _output_of(
 
         threads = {}
         for job in jobs:
-            where = str(job.raw["metadata"]["namespace"])
+            where = job.namespace
             follower = Follower(cluster, where, job, Wanted(), WHOLE, emit_of(job), tells_outage=False)
             thread = threading.Thread(target=read, args=(follower,), name=f"output-{job.name}", daemon=True)
             threads[str(job.raw["metadata"]["uid"])] = thread

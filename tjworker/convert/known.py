@@ -13,7 +13,7 @@ from typing import Any
 
 from tjworker.api import crd
 from tjworker.api.kinds import KNOWN_KINDS, parse
-from tjworker.api.kinds.base import JobKind, mapping, strings, text
+from tjworker.api.kinds.base import JobKind, mapping, text
 from tjworker.api.kinds.kubedl.mpijob import OLD_RUN_POLICY
 from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
@@ -221,10 +221,6 @@ def managed_by(raw: Json) -> Iterator[Left]:
             "an AITrainingJob is this operator's",
             "see that no other controller takes the job before you make it",
         )
-
-
-def annotation(job: TrainingJob, name: str) -> str | None:
-    return strings(job.annotations).get(name)
 
 
 def plain(raw: Json, job: TrainingJob) -> Extra:

@@ -117,11 +117,11 @@ def _dress(of: Dressed, template: Json) -> Json:
     """`setDefaults_MPIJobPort`."""
     pod = mapping(template.get("spec"))
     every: list[Any] = list(pod.get("containers") or ())
-    place = next((i for i, one in enumerate(every) if one.get("name") == CONTAINER), 0)
-    ports = list(every[place].get("ports") or ())
+    place, container = mpipods.main(every, CONTAINER)
+    ports = list(container.get("ports") or ())
     if any(mapping(port).get("name") == PORT["name"] for port in ports):
         return template
-    every[place] = {**every[place], "ports": [*ports, PORT]}
+    every[place] = {**container, "ports": [*ports, PORT]}
     return {**template, "spec": {**pod, "containers": every}}
 
 
