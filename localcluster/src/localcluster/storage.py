@@ -122,6 +122,7 @@ class Store:
 
     def since(self, bucket: str, revision: int) -> list[Event]:
         """The writes after that revision. Raises Compacted."""
+        # The rest of a history would look like the whole one to a watcher.
         if revision < self.compacted:
             raise Compacted(revision, self.compacted)
         history = self._history[bucket]
@@ -166,6 +167,7 @@ class Store:
             objects.pop(key, None)
         else:
             objects[key] = item
+        # Only a key that comes or goes changes the order.
         if deleted or previous is None:
             self._sorted.pop(bucket, None)
         kind: EventType = "DELETED" if deleted else "ADDED" if previous is None else "MODIFIED"
@@ -241,6 +243,7 @@ class _Log:
         head = orjson.dumps([revision, bucket, *key])
         line = b'{"h":%b,"o":%b,"l":%b}\n' % (head, data or b"null", last or b"null")
         written = os.write(self._file, line)
+        # A signal or a nearly full disk may cut a write short.
         while written < len(line):
             written += os.write(self._file, line[written:])
         self.size_bytes += len(line)
@@ -273,6 +276,7 @@ class _Log:
                 for key, item in rows.items():
                     file.write(b'{"b":%b,"k":%b,"o":%b}\n' % (orjson.dumps(bucket), orjson.dumps(key), item.data))
             file.flush()
+            # Before the rename: after a crash of the machine the new name must not stand for an empty file.
             os.fsync(file.fileno())
         # Renamed only when whole: a crash before leaves the old pair, a crash after finds the new one with an empty
         # log.

@@ -52,6 +52,7 @@ class Admission:
         address = spec.get("clusterIP")
         if not address:
             while not address or address in taken:
+                # The first 256 addresses are for those that users choose (`ServiceIPStaticSubrange`).
                 address = str(SERVICE_NETWORK[self._rng.randrange(256, SERVICE_NETWORK.num_addresses - 1)])
         elif address != "None" and address in taken:
             raise invalid(
@@ -102,6 +103,7 @@ class Admission:
         else:
             chosen = next((item.obj for _, item in self._store.items(_CLASSES) if item.obj.get("globalDefault")), None)
         computed = chosen.get("value", 0) if chosen is not None else 0
+        # The number belongs to the PriorityClass: a user could otherwise preempt without the right to a class.
         if spec.get("priority", computed) not in (computed, 0):
             raise forbidden(
                 resource,

@@ -101,12 +101,14 @@ def default(definition: Json) -> None:
     if not isinstance(spec, dict):
         return
     names = spec.setdefault("names", {})
+    # What follows from the kind may be left out (`SetDefaults_CustomResourceDefinitionSpec`).
     if names.get("kind"):
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", names["kind"] + "List")
     spec.setdefault("conversion", {"strategy": "None"})
     for version in spec.get("versions", ()):
         for column in version.get("additionalPrinterColumns", ()):
+            # In Go the same as a priority that is not set.
             if column.get("priority") == 0:
                 del column["priority"]
 
@@ -125,6 +127,7 @@ def prepare_update(new: Json, old: Json) -> None:
     status = new.get("status") or old.get("status") or {}
     stored = list(status.get("storedVersions", ()))
     for version in new.get("spec", {}).get("versions", ()):
+        # A version stays in storedVersions: objects may still be stored in it.
         if version.get("storage") and version["name"] not in stored:
             stored.append(version["name"])
     new["status"] = {**status, "storedVersions": stored}

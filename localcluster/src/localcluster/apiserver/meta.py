@@ -111,11 +111,6 @@ def label_value(text: str) -> list[str]:
     return wrong if _VALUE_FORM.fullmatch(text) else [*wrong, _VALUE]
 
 
-@lru_cache(maxsize=1024)
-def timestamp(unix_seconds: float) -> str:
-    return times.shown(int(unix_seconds))
-
-
 def parse_time(text: str | None) -> float | None:
     """Unix seconds of an RFC 3339 time, None for none or nonsense."""
     if not text:
@@ -146,12 +141,14 @@ def validate_labels(labels: Json, path: str, causes: Causes) -> None:
             causes.invalid(path, key, why)
         for why in label_value(value):
             causes.invalid(path, value, why)
+        # Labels with hashes would fill the memory of a process that runs for months.
         if len(causes.found) == before and len(_labels_seen) < 50_000:
             _labels_seen[key, value] = True
 
 
 def validate_meta(resource: Resource, meta: Json, causes: Causes) -> None:
     rule = NAME_RULES.get(resource.bucket, subdomain)
+    # With a letter for the end that the server will choose: the prefix itself may end with a dash.
     if "generateName" in meta and "name" not in meta:
         for why in rule(meta["generateName"].rstrip("-") + "a"):
             causes.invalid("metadata.generateName", meta["generateName"], why)

@@ -305,6 +305,7 @@ class ApiServer:
 
     def _read(self, resource: Resource, response: Response) -> Response:
         custom = self.registry.custom(resource)
+        # A deprecated version of a CRD warns at reads, too, as that of a built-in kind does.
         if custom is None or not custom.deprecation:
             return response
         return response._replace(headers={**response.headers, **_warnings([custom.deprecation])})
@@ -319,6 +320,8 @@ class ApiServer:
         options = delete_options(request, body_of(request) if request.body else {})
         item, gone = self._deleter.delete(resource, target.namespace, target.name, options)
         headers = {}
+        # `jobStrategy.DefaultGarbageCollectionPolicy`: batch/v1 keeps the policy of its first version, and warns of
+        # it.
         if strategy_of(resource).orphans_by_default and not options.propagation:
             headers = _warnings(
                 [
@@ -352,6 +355,7 @@ class ApiServer:
             try:
                 self._deleter.delete(resource, namespace, name, options)
             except StatusError as error:
+                # As `DeleteCollection`: another client may have deleted some of them meanwhile.
                 if error.code != 404:
                     raise
             deleted.append(item)
@@ -375,6 +379,7 @@ class ApiServer:
         custom = self.registry.custom(resource)
         if custom is None:
             return
+        # `crdHandler`: the cleanup of a definition that is being deleted would never end beside new objects.
         definition = self.store.get(DEFINITIONS, ("", custom.definition))
         if definition is not None and "deletionTimestamp" in definition.obj["metadata"]:
             raise StatusError(
@@ -389,6 +394,7 @@ class ApiServer:
         self._watchers.dispatch(event)
         if event.bucket == DEFINITIONS:
             self._definitions.changed(event)
+        # It may have been the last object that a deleted definition waits for.
         elif event.type == "DELETED" and "." in event.bucket:
             self._definitions.end(event.bucket)
 

@@ -62,6 +62,7 @@ def discover(client: Client) -> list[Resource]:
         try:
             told = client.get("/api/v1" if version == "v1" else f"/apis/{version}")
         except ApiError:
+            # `GetDeletableResources` takes partial results: a version that has just gone has no objects.
             continue
         for resource in told.get("resources") or ():
             name = version.rpartition("/")[0], resource["name"]
@@ -135,6 +136,7 @@ class GarbageCollector(KeyedMachine):
         after = _owner_uids(new)
         for owner in before - after:
             self._dependents.get(owner, {}).pop(uid, None)
+            # An owner that waits in the foreground for this dependent may wait no longer.
             self.enqueue(owner)
         for owner in after:
             self._dependents.setdefault(owner, {})[uid] = None
@@ -148,6 +150,7 @@ class GarbageCollector(KeyedMachine):
         for owner in _owner_uids(had[1]):
             self._dependents.get(owner, {}).pop(uid, None)
             self.enqueue(owner)
+        # Each may have lost its last owner.
         for dependent in self._dependents.get(uid, {}):
             self.enqueue(dependent)
         if not self._dependents.get(uid):
@@ -169,6 +172,7 @@ class GarbageCollector(KeyedMachine):
             return
         solid, waiting, dangling = self._classify(resource, obj, refs)
         if solid:
+            # Another owner keeps it: only the references to those that are gone, or going, are taken out.
             if dangling or waiting:
                 gone = {r["uid"] for r in (*dangling, *waiting)}
                 self._set_owners(resource, obj, [r for r in refs if r["uid"] not in gone])
@@ -177,6 +181,7 @@ class GarbageCollector(KeyedMachine):
         if ORPHAN in finalizers:
             policy = "Orphan"
         elif FOREGROUND in finalizers or (waiting and self._dependents.get(meta["uid"])):
+            # `attemptToDeleteItem`: its owner waits for it, and so it must wait for its own dependents.
             policy = "Foreground"
         self._delete(resource, obj, policy)
 
@@ -223,6 +228,7 @@ class GarbageCollector(KeyedMachine):
             refs = known[1]["metadata"].get("ownerReferences") or ()
             if any(r["uid"] == uid and r.get("blockOwnerDeletion") for r in refs):
                 blocking = True
+            # `processDeletingDependentsItem`: those that do not block are deleted with it, and not waited for.
             if "deletionTimestamp" not in known[1]["metadata"]:
                 self.enqueue(dependent_uid)
         if not blocking:
@@ -250,6 +256,7 @@ class GarbageCollector(KeyedMachine):
         try:
             self._client.delete(resource.path(meta.get("namespace", ""), meta["name"]), body)
         except ApiError as error:
+            # Deleted and made again meanwhile: the successor is judged by its own references.
             if error.code != 404 and not (error.code == 409 and "UID" in error.message):
                 raise
 

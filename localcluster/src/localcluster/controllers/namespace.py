@@ -65,6 +65,7 @@ class NamespaceController(KeyedMachine):
             return []
         if any("deletionTimestamp" not in item["metadata"] for item in items):
             self._client.delete(path, {"propagationPolicy": "Background"})
+            # Listed again: pods without a grace period have gone with the request.
             items = self._client.get(path).get("items") or []
         return list(items)
 

@@ -59,6 +59,7 @@ class PodGarbageCollector(KeyedMachine):
         if node is not None:
             lost = any(t["key"] == OUT_OF_SERVICE for t in (node.get("spec") or {}).get("taints") or ())
             ready = (condition(node, "Ready") or {"status": "Unknown"})["status"]
+            # `gcTerminating`: the taint alone takes no pod from a node that works.
             if lost and ready != "True" and "deletionTimestamp" in pod["metadata"]:
                 self._remove(pod, now, "")
             return
@@ -71,6 +72,7 @@ class PodGarbageCollector(KeyedMachine):
         self._remove(pod, now, "PodGC: node no longer exists")
 
     def _remove(self, pod: Json, now: float, why: str) -> None:
+        # `markFailedAndDeletePod`: who counts ended pods must see this one end before it is gone.
         if not is_terminal(pod):
             status: Json = {"phase": "Failed"}
             if why:

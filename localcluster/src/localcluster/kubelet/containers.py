@@ -71,7 +71,9 @@ class Container:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                # Ctrl-C in the terminal of the kubelet must not reach the containers, which outlive it.
                 start_new_session=True,
+                # The container's own environment is in spec.json; nothing of the kubelet's may leak into it.
                 env={"PATH": os.environ.get("PATH", "")},
             )
         (self.folder / "container_runner.json").write_bytes(
@@ -99,6 +101,7 @@ class Container:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         self.process.wait(timeout=1.0)
                 self.process.poll()
+            # Its runner was killed and could not take the command's processes with it.
             if ended.kind == "lost":
                 self.kill_all()
             self._final = ended
@@ -161,6 +164,7 @@ def _is(pid: int, ticks: int) -> bool:
         except OSError:
             return False
         return True
+    # The kernel gives a pid again; the start time tells the two processes apart.
     return fields[0] != "Z" and int(fields[19]) == ticks
 
 

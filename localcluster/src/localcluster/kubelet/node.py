@@ -173,6 +173,7 @@ class Kubelet(KeyedMachine):
         pod = new or old or {}
         room = self._rooms.get(pod["spec"].get("nodeName", ""))
         if room is not None:
+            # Before the pod is looked at: admission must count what the API server shows by now.
             room.leave(pod) if new is None else room.see(pod)
             self.enqueue(f"pod:{key_of(pod)}")
 
@@ -185,6 +186,7 @@ class Kubelet(KeyedMachine):
             return
         pod = self.pods.get(name)
         node = pod["spec"].get("nodeName", "") if pod is not None else ""
+        # Nobody on a silent node acts. A pod that is gone from the API is another matter: its processes must end.
         if pod is not None and (not self.alive(node) or self._flapped(node)):
             return
         self.reconcile_pod(name, pod, now)
@@ -205,10 +207,12 @@ class Kubelet(KeyedMachine):
             return
         node = self.nodes.get(name)
         if node is None:
+            # Also after `kubectl delete node`; a real kubelet registers its node only when it starts.
             node = self._register(name, now)
         beats = now >= self._lease_due.get(name, 0.0)
         self._beats[name] = self._beats.get(name, 0) + beats
         status = self._status(self.configs[name], node.get("status") or {}, now)
+        # The Lease is the heartbeat: a status that differs in its times alone is not written.
         if _own(status) != _own(node["status"]):
             node = self._write_status(name, node, status)
             self._look_again(name)  # a flapping node's pods wait for it
@@ -243,6 +247,7 @@ class Kubelet(KeyedMachine):
         try:
             return self.client.create("/api/v1/nodes", body)
         except ApiError as error:
+            # A kubelet that restarts finds its node there.
             if error.code != 409:
                 raise
             return self.client.get(f"/api/v1/nodes/{name}")
@@ -327,6 +332,7 @@ class Kubelet(KeyedMachine):
         try:
             self.client.create(base, body)
         except ApiError as error:
+            # kube-apiserver makes this namespace soon after its start; a kubelet may come first.
             if error.code != 404:
                 raise
             self.client.create(
@@ -351,6 +357,7 @@ class Kubelet(KeyedMachine):
     def turned_away(self, pod: Json, now: float) -> bool:
         """Whether the node has refused a pod that it had not seen before; then its status says so."""
         name = pod["spec"]["nodeName"]
+        # It was admitted once: room that has gone since does not turn it away.
         if (pod.get("status") or {}).get("startTime"):
             return False
         config, node = self.configs[name], self.nodes.get(name)

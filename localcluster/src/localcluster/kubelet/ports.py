@@ -136,6 +136,8 @@ class Supervisor:
         check(LIBC.ioctl(self._listener, ctypes.c_ulong(_RECV), asked), "receive")
         ident, thread, _, call, _, _, fd, where, size = struct.unpack_from("=QIIiIQQQQ", asked)
         try:
+            # The caller may have died and its pid be another's: what was read counts only while the call is still
+            # valid (seccomp_unotify(2)).
             wanted = _memory(thread, where, min(size, 128))
             check(LIBC.ioctl(self._listener, ctypes.c_ulong(_ID_VALID), ctypes.byref(ctypes.c_uint64(ident))), "valid")
             if not _is_here(wanted):

@@ -76,6 +76,7 @@ class Prober:
 
     def _active(self) -> list[str]:
         if not self.started:
+            # Liveness would kill a program that is slow to start: the other probes wait for the startup probe.
             return ["startup"]
         return [kind for kind in self.states if kind != "startup"]
 
@@ -83,6 +84,7 @@ class Prober:
         state, probe = self.states[kind], self.probes[kind]
         state.running = False
         state.due = now + probe.get("periodSeconds", 10)
+        # Thresholds count results in a row: one of the other kind begins anew.
         state.streak = max(state.streak, 0) + 1 if success else min(state.streak, 0) - 1
         if success and state.streak >= probe.get("successThreshold", 1):
             state.passed = True

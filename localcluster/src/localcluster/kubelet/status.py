@@ -32,6 +32,7 @@ def phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, fina
         # Kubelet lets a pod that never started, or that ended by being deleted, become terminal.
         return "Succeeded" if len(stopped) == len(kinds) and well else "Failed"
     begun = "running" in kinds or stopped
+    # `getPhase`: one container that has never run keeps the whole pod Pending.
     if not begun or "waiting" in kinds:
         return "Pending"
     sidecar_up = any(
@@ -49,6 +50,7 @@ def _kind(status: Json) -> str:
     state, last = status.get("state") or {}, status.get("lastState") or {}
     if "running" in state:
         return "running"
+    # A container in CrashLoopBackOff has run: its pod is Running, not Pending.
     ended = state.get("terminated") or last.get("terminated")
     return "waiting" if ended is None else "succeeded" if ended["exitCode"] == 0 else "failed"
 
@@ -80,6 +82,8 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
     set_to("PodReadyToStartContainers", started or (new_phase == "Pending" and bool(containers)))
     if new_phase == "Succeeded":
         set_to("Initialized", True, "PodCompleted")
+    # Once the main containers run, an init container that restarts makes nothing uninitialized
+    # (`GeneratePodInitializedCondition`).
     elif unfinished and new_phase in ("Pending", "Failed"):
         set_to(
             "Initialized",
@@ -89,6 +93,7 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
         )
     else:
         set_to("Initialized", True)
+    # Sidecars count for Ready as main containers do, other init containers do not.
     watched = [*(c for c in spec.get("initContainers") or () if is_sidecar(c)), *spec["containers"]]
     ready = {s["name"]: bool(s.get("ready")) for s in (*inits, *containers)}
     unready = [c["name"] for c in watched if not ready.get(c["name"])]

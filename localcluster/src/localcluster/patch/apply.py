@@ -58,11 +58,13 @@ def server_side_apply(  # noqa: PLR0913 - what the API's request carries
     except ValueError as error:
         raise ValueError(f"failed to create typed patch object ({_name(applied)}): {error}") from error
     applied_set = {path for path in applied_set if path[0].removeprefix("f:") not in set(reset_fields)}
+    # Fields that nobody owns yet would be lost to the first manager that applies less than all.
     if not managed:
         _claim_existing(base, managed, api_version, shape)
     last = managed.get(key)
     merged = merge(base, clone(applied), shape)
     managed[key] = Owned(frozenset(applied_set), api_version, last.time if last else "")
+    # What this manager applied before and leaves out now is given up, and goes if nobody else has it.
     if last is not None and last.paths:
         merged = _prune(merged, managed, set(last.paths), shape)
     difference = compare(base, merged, shape)
@@ -78,6 +80,7 @@ def server_side_apply(  # noqa: PLR0913 - what the API's request carries
     if changed and key in managed:
         managed[key] = replace(managed[key], time=now)
     settle(merged, base, shape)
+    # kubectl may come back to client-side apply, which reads this annotation.
     if manager == "kubectl":
         _sync_last_applied(merged, applied)
     return _put_together(merged, managed)
@@ -112,6 +115,7 @@ def track_update(
         if mine:
             kept = managed[key].paths if key in managed else frozenset()
             managed[key] = Owned(frozenset(kept | mine), api_version, now)
+        # `capManagers`: each client with a name of its own would add an entry to every object.
         m.cap_update_managers(managed)
     return _put_together(clone(after), managed)
 

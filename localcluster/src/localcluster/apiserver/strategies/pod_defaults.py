@@ -51,6 +51,7 @@ def _default_container(container: Json, host_network: bool) -> None:
     if limits:
         requests = resources.setdefault("requests", {})
         for name, value in limits.items():
+            # `SetDefaults_Pod`: a limit without a request requests as much.
             requests.setdefault(name, value)
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
@@ -58,6 +59,7 @@ def _default_container(container: Json, host_network: bool) -> None:
         container["imagePullPolicy"] = "Always" if _tag(container.get("image", "")) == "latest" else "IfNotPresent"
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
+        # `defaultHostNetworkPorts`: the scheduler then sees that two such pods cannot share a node.
         if host_network and "containerPort" in port:
             port.setdefault("hostPort", port["containerPort"])
     for variable in container.get("env", ()):

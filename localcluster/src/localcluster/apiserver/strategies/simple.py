@@ -26,6 +26,7 @@ def default_pod(pod: Json) -> None:
 def prepare_pod(pod: Json) -> None:
     admit_pod(pod)
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    # Told at once: no scheduler looks at a gated pod, which would otherwise have no condition at all.
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
             {
@@ -84,6 +85,7 @@ def default_service(service: Json) -> None:
 
 
 def update_service(new: Json, old: Json) -> None:
+    # `patchAllocatedValues`: an update from a manifest without addresses keeps those that were allocated.
     for name in ("clusterIP", "clusterIPs"):
         if name in old["spec"] and new["spec"].get("type") != "ExternalName":
             new["spec"].setdefault(name, old["spec"][name])
@@ -159,6 +161,7 @@ def default_namespace(namespace: Json) -> None:
 
 def prepare_namespace(namespace: Json) -> None:
     spec = namespace.setdefault("spec", {})
+    # The namespace controller takes it away once the namespace is empty.
     if "kubernetes" not in spec.setdefault("finalizers", []):
         spec["finalizers"].append("kubernetes")
     namespace["status"] = {"phase": "Active"}

@@ -53,6 +53,7 @@ def default_job(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
+    # `SetDefaults_Job`: with parallelism alone, the Job is a work queue and has no completions.
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
         spec["parallelism"] = 1
