@@ -92,6 +92,7 @@ def look(
         except OperatorError as error:
             if error.status in NO_PERMISSION and not asked and resource not in KINDS:
                 refused.append(resource)
+            # A CRD may go between the discovery and the list.
             elif error.status != 404:
                 raise
     return sorted(found, key=lambda f: (f.namespace, f.name, f.resource)), refused
@@ -118,6 +119,8 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
         try:
             raw = _get(api, resource, namespace, name)
         except OperatorError as error:
+            # A refusal is passed over for kinds that the user did not ask for: the cluster may have those for
+            # somebody else.
             if error.status not in NO_PERMISSION or slash or resource in KINDS:
                 raise
             refused.append(resource)
@@ -284,6 +287,7 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
             raise UserError(f"role {wanted} of {name} is not scaled: only {model.scale_role} is")
         return Scaling(wanted, before, job_kind.role_patch(wanted, replicas), "")
     written = _as_written(job, wanted)
+    # The scale subresource has one fixed path: a role that is written in another case needs a patch.
     if wanted == model.scale_role and written in (None, wanted):
         _refuse_what_could_not_be_used(job, job_kind.scale_spec_path.removeprefix("."), replicas)
         return Scaling(wanted, before, {"spec": {"replicas": replicas}}, "scale")

@@ -77,6 +77,7 @@ def describe(
     around = around or Around()
     notes = doubts(job, pods, now) if notes is None else notes
     waits = tuple(_waits(job, pods, now, around.ill_nodes))
+    # A pod that has found a node is not too large, whatever the nodes of this moment are.
     if any(why_pod_waits(pod).startswith(_NO_NODE) for pod in pods):
         waits += tuple(around.too_large)
     said = "\n".join((job.status.message, gist(job.status.message), *waits))
@@ -166,6 +167,7 @@ def doubts(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[st
         return
     told = rows.parse_time(status.last_reconcile_time)
     old = (now - told).total_seconds() if told else 0.0
+    # While a pass is under way a status is behind for a moment.
     if status.observed_generation < job.generation and old > STALE_SECONDS:
         yield (
             f"! This status is of generation {status.observed_generation} of the spec, which is at {job.generation}:"

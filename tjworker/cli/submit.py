@@ -208,6 +208,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
             kind, raw = change
             uid = str(raw["metadata"]["uid"])
             phase = _GONE if kind == "DELETED" else rows.job_phase(seen_status(raw))
+            # A job that has ended may still be deleted: its end has been told.
             if uid in phases and phase not in ("", phases[uid]) and phases[uid] not in END_PHASES:
                 phases[uid] = phase
                 if (reader := output.get(uid)) is not None and (phase in END_PHASES or phase == _GONE):

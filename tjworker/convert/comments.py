@@ -63,6 +63,7 @@ def _within(comments: Mapping[int, str], first: int, stop: int) -> dict[int, str
 
 def _comments(text: str) -> tuple[dict[int, str], dict[int, str]]:
     """By line: those alone on it, those behind something."""
+    # A # inside a scalar is no comment.
     spans = [
         (token.start_mark.index, token.end_mark.index)
         for token in yaml.scan(text, Loader=yaml.SafeLoader)
@@ -155,6 +156,7 @@ def _dressed(made: Any, source: SourceDocument, origins: Origins) -> yaml.Node:
                 continue
             if isinstance(before, yaml.ScalarNode) and not flowing and before.value == node.value:
                 node.style = before.style
+            # PyYAML writes 1e3 without quotes, and kubectl would read a number.
             if node.style is None and _NUMBER.fullmatch(node.value):
                 node.style = "'"
         elif isinstance(node, yaml.CollectionNode):

@@ -43,6 +43,7 @@ def special(raw: Json, job: TrainingJob) -> Extra:
 def _of_pods(role: Role) -> Role:
     if role.workload != "ReplicaSet":
         return role
+    # A master that has done its work ends, and is started again for as long as the job runs.
     if role.restart_limit == WITHOUT_LIMIT:
         return replace(role, restart_limit=None)
     # A parameter server that may not be restarted again ends the job.

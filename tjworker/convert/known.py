@@ -57,6 +57,7 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | Refused:
     metadata = mapping(raw.get("metadata"))
     version = str(raw.get("apiVersion")).rpartition("/")[2]
     spec = {**kind.version_defaults.get(version, {}), **mapping(raw.get("spec"))}
+    # Without its status: that of a job read from a cluster would say that another operator has begun it.
     job = parse(kind.resource, {**raw, "spec": spec, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
     if isinstance(job, InvalidJob):
         return Refused(job.errors)
@@ -135,6 +136,7 @@ def unknown_left(kind: JobKind, raw: Json) -> Iterator[Left]:
 
 
 def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
+    # `metadata_left` says more of Kueue's label.
     for told in (one for one in job.ignored if not one.startswith("label ")):
         path, _, more = told.replace("annotation ", "metadata.annotations.").partition(" ")
         why = f"it has no effect {more}".rstrip()

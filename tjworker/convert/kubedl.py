@@ -23,6 +23,7 @@ _RUN = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "sch
 
 
 def special(raw: Json, job: TrainingJob) -> Extra:
+    # An AITrainingJob ends by roles, not by a number over roles; `_left` reports it.
     own = replace(job, enough=None)
     if job.framework in ("mars", "xdl"):  # an AITrainingJob has no frameworkType for it
         roles = tuple(_task(role) for role in job.roles) if job.framework == "xdl" else job.roles

@@ -131,6 +131,7 @@ def _source(raw: Json, job: TrainingJob) -> _Source:
     roles = [_Role(written[name], mapping(_found(raw, written[name]))) for name in names]
     listed = roles[0].pod.get("containers")
     containers = [mapping(one) for one in listed] if isinstance(listed, list) else []
+    # The container whose exit code counts trains, wherever it stands in the list.
     place = next((i for i, one in enumerate(containers) if one.get("name") == pytorchjob.SHAPE.container), 0)
     return _Source(raw, job, roles, containers[place], (*roles[0].pod_path, "containers", place))
 
@@ -164,6 +165,7 @@ def _trainer(of: _Source) -> dict[str, Any]:
         made["command"] = command
     restarts = of.elastic.get("maxRestarts")
     given = [] if restarts is None else [{"name": "PET_MAX_RESTARTS", "value": str(restarts)}]
+    # Trainer refuses a job that sets one of these itself; `_program_left` reports it.
     variables = [one for one in made.get("env", ()) if mapping(one).get("name") not in _RESERVED]
     made |= {"env": [*variables, *given]}
     processes = _processes(of)
@@ -274,6 +276,7 @@ def _elastic_left(of: _Source) -> Iterator[Left]:
     for name, value in of.elastic.items():
         if name in ("minReplicas", "maxReplicas", "maxRestarts", "nProcPerNode"):
             continue
+        # The rendezvous of a TrainJob is that anyway.
         if (name, value) == ("rdzvBackend", "c10d"):
             continue
         instead = (

@@ -74,6 +74,7 @@ def _spec(job: TrainingJob) -> dict[str, Any]:
 
 
 def _role(role: Role) -> dict[str, Any]:
+    # Bounds that both equal the number say no more than it.
     bounded = role.min_replicas != role.replicas or role.max_replicas != role.replicas
     return {
         "replicas": role.replicas,
@@ -131,6 +132,7 @@ def own_metadata(metadata: Json, acted_upon: frozenset[str] = frozenset()) -> di
     if isinstance(annotations, Mapping):
         gone = acted_upon | {LAST_APPLIED}
         kept["annotations"] = {name: value for name, value in annotations.items() if name not in gone}
+        # A user who had none must not find an empty map.
         if annotations and not kept["annotations"]:
             del kept["annotations"]
     return kept

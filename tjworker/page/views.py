@@ -43,6 +43,7 @@ TONES: Mapping[str, str] = {
 
 def tone(phase: str) -> str:
     word = phase.partition(" ")[0]
+    # Reasons of kubelets and container runtimes, of which there is no list.
     if word.endswith(("BackOff", "Error")) or word.startswith("Err"):
         return "bad"
     return TONES.get(phase, TONES.get(word, "quiet"))

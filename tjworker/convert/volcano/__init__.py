@@ -129,6 +129,7 @@ def _volumes(spec: JobSpec, own: Container[object]) -> tuple[list[Json], list[Js
     for i, (claim, volume) in enumerate(zip(claims, spec.volumes, strict=True)):
         name = names.get(claim)
         if name is None:
+            # A claim's name may be too long for a volume, or taken by a volume of the template.
             free = (f"volume-{n}" for n in count(i))
             name = next(each for each in free if each not in own and each not in names and each not in volumes)
         if claim:

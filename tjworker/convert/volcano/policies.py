@@ -89,6 +89,7 @@ def _task(lives: Lives, spec: JobSpec, index: int, kubelet: str) -> None:
     elif kubelet in ("Always", "OnFailure") and not ends:
         lives.restart[name], lives.scope[name] = "Always", "Pod"
     else:
+        # Volcano makes a lost pod again without any policy, unless one ends the job at an eviction.
         lives.restart[name] = "Never" if evicted in ENDS else "OnNodeFail"
     lives.by_policy[name] = failed in SCOPES or bool(retryable)
     if lives.by_policy[name]:
@@ -108,6 +109,7 @@ def _completion(lives: Lives, spec: JobSpec) -> None:
         if any(p.action == "CompleteJob" and p.is_at(_COMPLETED) for p in task.policies)
     ]
     lives.complete = {name: "All" if name in deciding or not deciding else "None" for name in names}
+    # Each of these tasks completes the job by itself.
     if len(deciding) > 1 or any(p.action == "CompleteJob" and p.is_at(_COMPLETED) for p in spec.policies):
         lives.job_completes = "Any"
 

@@ -121,6 +121,7 @@ def job_kind(shape: Shape, description: str) -> JobKind:
 
 def parse(shape: Shape, raw: Json) -> Parsed:
     raw = mapping(raw)
+    # Only this operator writes the field MEMORY: a status without it may be another operator's.
     seen = status.of_another_operator(raw.get("status")) if MEMORY not in mapping(raw.get("status")) else ""
     head = _header(shape, raw, seen)
     spec_json = mapping(raw.get("spec"))
@@ -189,6 +190,7 @@ def _role_errors(read: Reading, name: str, role: ReplicaSpec) -> Iterator[FieldE
     containers = [container.name for container in role.template.spec.containers]
     if len(set(containers)) < len(containers):
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
+    # Refused here, where the name is at fault: the API server would refuse the last pods of the job.
     longest = naming.longest_pod_name(read.job, name, replicas)
     if len(longest) > naming.MAX_NAME_LENGTH:
         yield FieldError("metadata.name", f"{longest[:80]}: the longest pod name {rules.LENGTH_RULE}")
@@ -263,6 +265,7 @@ def _said(read: Reading) -> Json:
 
 def _gang_policy(read: Reading) -> GangPolicy:
     said = _said(read)
+    # KubeDL has the one name, training-operator the other.
     priority = "priorityClassName" if "priorityClassName" in said else "priorityClass"
     return GangPolicy(
         queue=said.get("queue", ""),
@@ -278,6 +281,7 @@ def _ignored(read: Reading, annotations: Mapping[str, str]) -> Iterator[str]:
     acting = (name for name, value in sorted(_said(read).items()) if value not in ("", {}) and name not in _OF_A_GANG)
     yield from (read.run_path(f"schedulingPolicy.{name}") for name in acting)
     told = tuple(read.shape.ignored(read.spec))
+    # A kind may say more of a field than its path.
     better = {one.partition(" ")[0] for one in told}
     yield from (path for path in _all_inert(read) if path not in better)
     yield from told
