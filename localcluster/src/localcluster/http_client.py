@@ -129,9 +129,9 @@ class _HttpEvents:
 class HttpClient(RequestClient):
     """Thread-safe. `close` ends its connections; open watches end by themselves."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, user_agent: str = "localcluster-kubelet") -> None:
         self._server = connection.server
-        self._headers = {"Accept": "application/json", "User-Agent": "localcluster-kubelet"}
+        self._headers = {"Accept": "application/json", "User-Agent": user_agent}
         if connection.token:
             self._headers["Authorization"] = f"Bearer {connection.token}"
         options: dict[str, Any] = {

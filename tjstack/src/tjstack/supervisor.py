@@ -256,7 +256,7 @@ class Supervisor:
             self._say(f"ended {left} more process{'es' if left > 1 else ''} of this stack")
         self._paths.pids.unlink(missing_ok=True)
         if warden.stdin is not None:
-            # The end of its input tells the warden to end all; by now nothing is left.
+            # The warden ends everything when its input ends; by now nothing is left.
             warden.stdin.close()
         warden.wait()
         self._say("stopped; nothing of this stack runs any more")

@@ -95,6 +95,7 @@ def _broken(job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
         main = spec.main_container if _is_v1(spec) else None
         yield from worker_errors(specs, main, unsaid=0, or_else=or_else)
     for name in () if _is_v1(spec) else specs:
+        # As mpi-operator validates it: the launcher is a batch Job there, whose pods can have no other policy.
         if specs[name].restart_policy in ("Always", "ExitCode"):
             yield FieldError(
                 f"spec.mpiReplicaSpecs.{name}.restartPolicy",
@@ -117,6 +118,7 @@ def _ignored(spec: MPIJobSpec) -> Iterator[str]:
 
 def _finish(job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
     v1, run = _is_v1(spec), spec.run_policy or RunPolicy()
+    # training-operator counts a launcher with GPUs among the hosts; v2beta1 has a field for it.
     on_launcher = mpipods.has_gpu(job) if v1 else bool(spec.run_launcher_as_worker)
     launch = MPILaunch(
         slots=spec.slots_per_worker or 1,
