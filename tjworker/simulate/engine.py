@@ -111,6 +111,7 @@ class World:
         """Play the scenario to its end. `progress(second, jobs done)` is called at each tick."""
         scenario = self.scenario
         for job in scenario.jobs:
+            # As a default: each function must keep the job of its own turn.
             self.at(job.submitted_at, lambda job=job: self._submit(job))  # type: ignore[misc]
         for event in scenario.events:
             self.at(event.at, lambda event=event: self._node(event.node, up=event.up))  # type: ignore[misc]
@@ -272,6 +273,7 @@ class World:
         if not pod.node:
             self.queue.remove(pod)
             return
+        # It works no more, and keeps its room until its grace period is over.
         pod.ready_at = float("inf")
         pod.leaves_at = self.now + seconds
         if seconds <= 0:
@@ -299,6 +301,7 @@ class World:
             self._to_place = False
             self._schedule()
         for name in sorted(self._dirty):
+            # The job may have ended since it was marked.
             if run := self.runs.get(name):
                 self._update_layout(run)
         self._dirty.clear()
@@ -313,6 +316,7 @@ class World:
                 continue
             run = self.runs.get(pod.owner)
             if run is not None and run.job.gang and pod.role == TRAINER and not self._gang_fits(run):
+                # No pod of a gang gets a node before all of them can, whatever its place in the queue.
                 held.add(pod.owner)
                 pod.refused = True
                 continue
@@ -366,6 +370,7 @@ class World:
                 for p in pods
                 if p.node == name and p.priority < pod.priority
             ]
+            # As kube-scheduler chooses its victims: the lowest priority first, and of equals the youngest.
             lower.sort(key=lambda entry: (entry[1].priority, -entry[1].serial))
             cpu, memory, gpus = room.cpu, room.memory, room.gpus
             for n, (_, victim) in enumerate(lower, 1):

@@ -183,11 +183,11 @@ class Store:
         return event
 
     # -- history and disk --------------------------------------------------------------------------
-    def compact(self, older_than_seconds: float, keep: int = HISTORY_EVENTS) -> None:
+    def compact(self, older_than_seconds: float) -> None:
         """Forget history that is old or long. The objects themselves stay."""
         horizon = self._clock() - older_than_seconds
         for history in self._history.values():
-            drop = max(0, len(history) - keep)
+            drop = max(0, len(history) - HISTORY_EVENTS)
             while drop < len(history) and history[drop].at < horizon:
                 drop += 1
             if drop:
