@@ -320,6 +320,7 @@ def _restarts(job: TrainingJob) -> Iterator[str]:
         limit = ""
         if role.restart_limit is not None:
             limit = f" (restartLimit {role.restart_limit} for failures of the program)"
+        # A warning only where nothing ends the restarts.
         elif counts is not None and counts.application and not job.status.ended and not _counts_for_backoff(job, role):
             limit = " (no restartLimit: a program that fails is started again for ever)"
         yield f"{role.name}: {', '.join(told)}{limit}"
@@ -359,6 +360,7 @@ def _times(job: TrainingJob, now: datetime) -> Iterator[str]:
             left = job.ttl_seconds_after_finished - (now - ended).total_seconds()
             yield f"is deleted in {rows.duration(left)} (ttlSecondsAfterFinished {job.ttl_seconds_after_finished})"
         return
+    # While a job is suspended, the clock of its limits stands still.
     counted = rows.parse_time(status.suspend_time) or now
     running, active = time_left(job, status, counted.timestamp())
     stands = " once it goes on" if job.suspend else ""

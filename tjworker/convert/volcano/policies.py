@@ -96,6 +96,7 @@ def _task(lives: Lives, spec: JobSpec, index: int, kubelet: str) -> None:
         # Volcano gives up at the n-th restart, a role here at the one after.
         lives.limit[name] = max(0, (spec.max_retry or DEFAULT_RETRIES) - 1)
     elif action(spec, task, _TASK_FAILED) in ENDS:
+        # A policy that ends the job at TaskFailed is asked when the retries of the task are used up.
         lives.limit[name] = task.max_retry or DEFAULT_RETRIES
     restarts = lives.restart[name] in ("Always", "OnNodeFailWithExitCode")
     lives.fail[name] = "Any" if restarts or ends else "All"
