@@ -163,7 +163,7 @@ def _reason(prefix: str, condition: Condition, by_type: Mapping[str, Condition])
 def _message(texts: Mapping[str, str], condition: Condition) -> str:
     if condition.status != "True":
         return texts[RESUMED] if condition.type == "Suspended" else condition.message
-    # Programs of the guest's users compare these messages; what this operator has to add comes behind.
+    # Programs may compare the message with that of the kind's own operator; what this one adds comes behind.
     told = texts.get(condition.type, condition.message)
     more = condition.message.removeprefix(_ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
     return f"{told} {more}" if more else told
