@@ -116,7 +116,7 @@ class Informer:
             self._version = obj["metadata"]["resourceVersion"]
             if kind != "BOOKMARK":
                 self._apply(key_of(obj), None if kind == "DELETED" else obj, obj)
-        # Events that came before the end are taken in first.
+        # A closed watch may still hold events.
         if events.closed and not lines:
             self._drop_watch()
             return True
@@ -144,7 +144,7 @@ class Informer:
             query["continue"] = token
         self._version = page["metadata"]["resourceVersion"]
         self.synced = True
-        # Deletions of the time without a watch came with no event.
+        # No event reported what was deleted while there was no watch.
         for key in [k for k in self.store if k not in items]:
             self._apply(key, None, self.store[key])
         for key, obj in items.items():
@@ -154,7 +154,7 @@ class Informer:
 
     def _apply(self, key: Key, new: Json | None, last: Json) -> None:
         old = self.store.get(key)
-        # Deleted and made again between two lists: a handler would keep what belonged to the first object.
+        # The object was deleted and recreated between two lists: handlers must forget the first one.
         if old is not None and new is not None and old["metadata"]["uid"] != new["metadata"]["uid"]:
             self._apply(key, None, old)
             old = None

@@ -149,7 +149,7 @@ def pod_requests(pod: Json) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
         wanted = _requests(container)
-        # A sidecar runs beside everything that starts after it.
+        # A sidecar runs concurrently with every container that starts after it.
         if container.get("restartPolicy") == "Always":
             _add(sidecars, wanted)
             wanted = {}

@@ -122,7 +122,7 @@ class Store:
 
     def since(self, bucket: str, revision: int) -> list[Event]:
         """The writes after that revision. Raises Compacted."""
-        # The rest of a history would look like the whole one to a watcher.
+        # A watcher would take the rest of the history for all of it.
         if revision < self.compacted:
             raise Compacted(revision, self.compacted)
         history = self._history[bucket]
@@ -176,8 +176,7 @@ class Store:
         history.append(event)
         self.revision = revision
         if len(history) > 2 * HISTORY_EVENTS:
-            # Nobody may be calling `compact` (a simulation without a clock that moves): memory stays bounded all the
-            # same.
+            # Bounds the memory where `compact` is not called, as in a simulation whose clock does not move.
             self.compacted = max(self.compacted, history[HISTORY_EVENTS - 1].revision)
             del history[:HISTORY_EVENTS]
         return event
@@ -276,7 +275,7 @@ class _Log:
                 for key, item in rows.items():
                     file.write(b'{"b":%b,"k":%b,"o":%b}\n' % (orjson.dumps(bucket), orjson.dumps(key), item.data))
             file.flush()
-            # Before the rename: after a crash of the machine the new name must not stand for an empty file.
+            # Synced before the rename: after a crash of the machine the new name must not be an empty file.
             os.fsync(file.fileno())
         # Renamed only when whole: a crash before leaves the old pair, a crash after finds the new one with an empty
         # log.

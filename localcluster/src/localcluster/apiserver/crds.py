@@ -101,14 +101,14 @@ def default(definition: Json) -> None:
     if not isinstance(spec, dict):
         return
     names = spec.setdefault("names", {})
-    # What follows from the kind may be left out (`SetDefaults_CustomResourceDefinitionSpec`).
+    # `SetDefaults_CustomResourceDefinitionSpec` derives these names from the kind.
     if names.get("kind"):
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", names["kind"] + "List")
     spec.setdefault("conversion", {"strategy": "None"})
     for version in spec.get("versions", ()):
         for column in version.get("additionalPrinterColumns", ()):
-            # In Go the same as a priority that is not set.
+            # Go leaves an integer of 0 out of the JSON (`omitempty`).
             if column.get("priority") == 0:
                 del column["priority"]
 

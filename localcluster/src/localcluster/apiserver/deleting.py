@@ -70,10 +70,10 @@ class Deleter:
         metadata = item.obj["metadata"]
         if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
             return None
-        # Its kubelet confirms the end by a delete of no grace.
+        # The pod's kubelet confirms the end with a delete of grace period 0.
         if resource.bucket == "pods" and metadata.get("deletionGracePeriodSeconds", 0) > 0:
             return None
-        # A namespace has finalizers in its spec, too, which the controller takes away when it is empty.
+        # The namespace controller takes `spec.finalizers` away when the namespace is empty.
         if resource.bucket == "namespaces" and item.obj.get("spec", {}).get("finalizers"):
             return None
         gone = self._remove(resource, stored or item, dry_run=False)
@@ -133,7 +133,7 @@ class Deleter:
         grace = options.grace_seconds
         if grace is None:
             grace = obj["metadata"].get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds", 30))
-        # `podStrategy.CheckGracefulDelete`: no kubelet runs anything of it that could use the grace.
+        # `podStrategy.CheckGracefulDelete`: no process runs that could use the grace.
         if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
             return 0
         return max(0, int(grace))

@@ -141,14 +141,14 @@ def validate_labels(labels: Json, path: str, causes: Causes) -> None:
             causes.invalid(path, key, why)
         for why in label_value(value):
             causes.invalid(path, value, why)
-        # Labels with hashes would fill the memory of a process that runs for months.
+        # The limit bounds the memory: some labels hold hashes, so that new values never cease to come.
         if len(causes.found) == before and len(_labels_seen) < 50_000:
             _labels_seen[key, value] = True
 
 
 def validate_meta(resource: Resource, meta: Json, causes: Causes) -> None:
     rule = NAME_RULES.get(resource.bucket, subdomain)
-    # With a letter for the end that the server will choose: the prefix itself may end with a dash.
+    # A prefix may end with a dash, since the server appends letters.
     if "generateName" in meta and "name" not in meta:
         for why in rule(meta["generateName"].rstrip("-") + "a"):
             causes.invalid("metadata.generateName", meta["generateName"], why)

@@ -105,7 +105,7 @@ class Reader:
             rows = [row for row in rows if chosen.matches(row[1].obj)]
         meta: Json = {"resourceVersion": str(revision)}
         if limit and len(rows) > limit:
-            # How many of the rest match a selector is not known without reading them.
+            # With a selector the number that remains is unknown, and the API leaves it out.
             if not chosen.filters:
                 meta["remainingItemCount"] = len(rows) - limit
             rows = rows[:limit]

@@ -176,9 +176,9 @@ class ApiServer:
 
     # -- routing -----------------------------------------------------------------------------------
     def _object(self, resource: Resource, request: Request, options: WriteOptions) -> Json:
-        """The body of a write; fields that stand in it twice are told of, as unknown ones are."""
+        """The body of a write. A field that it has twice is reported as an unknown one is: a warning, or an error."""
         body = body_of(request, resource)
-        # A body that is as long as what was read from it has nothing twice; only others are worth a slow look.
+        # A body as long as its parsed content written again has no field twice; only others need the slow search.
         skipped = options.field_validation == "Ignore" or content_type(request) not in ("", "application/json")
         if not skipped and len(jsontext.dumps(body)) != len(request.body.rstrip()):
             found = [f'duplicate field "{path}"' for path in duplicates(request.body)]
@@ -305,7 +305,7 @@ class ApiServer:
 
     def _read(self, resource: Resource, response: Response) -> Response:
         custom = self.registry.custom(resource)
-        # A deprecated version of a CRD warns at reads, too, as that of a built-in kind does.
+        # The warning of a deprecated version comes with every answer, also to a read.
         if custom is None or not custom.deprecation:
             return response
         return response._replace(headers={**response.headers, **_warnings([custom.deprecation])})
@@ -320,8 +320,8 @@ class ApiServer:
         options = delete_options(request, body_of(request) if request.body else {})
         item, gone = self._deleter.delete(resource, target.namespace, target.name, options)
         headers = {}
-        # `jobStrategy.DefaultGarbageCollectionPolicy`: batch/v1 keeps the policy of its first version, and warns of
-        # it.
+        # `jobStrategy.DefaultGarbageCollectionPolicy` orphans the pods of a batch/v1 Job for compatibility; the Job
+        # storage's `Delete` warns of it.
         if strategy_of(resource).orphans_by_default and not options.propagation:
             headers = _warnings(
                 [
@@ -355,7 +355,7 @@ class ApiServer:
             try:
                 self._deleter.delete(resource, namespace, name, options)
             except StatusError as error:
-                # As `DeleteCollection`: another client may have deleted some of them meanwhile.
+                # `DeleteCollection` ignores this: another client may have deleted the object meanwhile.
                 if error.code != 404:
                     raise
             deleted.append(item)
@@ -379,7 +379,7 @@ class ApiServer:
         custom = self.registry.custom(resource)
         if custom is None:
             return
-        # `crdHandler`: the cleanup of a definition that is being deleted would never end beside new objects.
+        # `crdHandler`: while new objects come, the cleanup of a deleted definition would never end.
         definition = self.store.get(DEFINITIONS, ("", custom.definition))
         if definition is not None and "deletionTimestamp" in definition.obj["metadata"]:
             raise StatusError(
@@ -394,7 +394,7 @@ class ApiServer:
         self._watchers.dispatch(event)
         if event.bucket == DEFINITIONS:
             self._definitions.changed(event)
-        # It may have been the last object that a deleted definition waits for.
+        # A deleted definition may have waited for this object, its last.
         elif event.type == "DELETED" and "." in event.bucket:
             self._definitions.end(event.bucket)
 

@@ -133,7 +133,7 @@ class Subresources:
         elif not resource.custom:
             status["selector"] = selector_text(obj["spec"].get("selector"))
         replicas = _first(obj, spec_path, None)
-        # `scaleFromCustomResource`: an autoscaler must not take a field that is missing for 0.
+        # `ScaleREST.Get` refuses where `scaleFromCustomResource` has not found the field, and does not answer 0.
         if replicas is None and resource.custom and must_have:
             raise StatusError(
                 500,
@@ -163,7 +163,7 @@ class Subresources:
         if uid and uid != pod["metadata"]["uid"]:
             raise other_uid(resource, pod["metadata"], uid)
         held = pod["spec"].get("nodeName")
-        # `assignPod`: the kubelet of the node would have to stop a pod that it never started.
+        # `assignPod`: 409 in both cases, for the scheduler decided on an older state of the pod.
         if "deletionTimestamp" in pod["metadata"]:
             raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
         if held:

@@ -89,7 +89,7 @@ def _named(reference: str) -> Node:
     if reference in _TIMES:
         return Node("time", "v1." + short)
     schema = builtin_schemas()[reference]
-    # Their content belongs to somebody else, and is stored as it comes.
+    # Content without a schema here is stored as the client sent it.
     if reference in _FREE_FORM or (
         ("properties" not in schema and schema.get("type", "object") == "object")
         and "additionalProperties" not in schema

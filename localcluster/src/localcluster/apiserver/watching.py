@@ -58,7 +58,7 @@ class Watchers:
         initial = query.get("sendInitialEvents")
         _check_match(initial, query.get("resourceVersionMatch", ""))
         version = parse_version(text, inside=True) if text else 0
-        # A client that has seen more than this server has, such as after a restore, must not wait in silence.
+        # A version from before a restore of the storage may be greater than any here: the client must list again.
         if version > self._store.revision:
             raise resource_version_too_large(version, self._store.revision)
         now = self._clock()
@@ -72,7 +72,7 @@ class Watchers:
             now + seconds,
             now + BOOKMARK_EVERY_SECONDS,
         )
-        # Without a version, or with 0, a watch begins with the objects that are there.
+        # A watch without a version, or with 0, begins with the present objects.
         if initial == "true" or (initial is None and version == 0):
             self._send_initial(watcher, marked=initial == "true")
         else:
@@ -122,7 +122,7 @@ class Watchers:
 
     @staticmethod
     def _as_seen(chosen: Selection, event: Event) -> tuple[EventType, Item] | None:
-        # Without a selector nothing enters or leaves the selection but by its creation and deletion.
+        # Without a selector, an object enters the selection when created and leaves it when deleted.
         if not chosen.filters:
             return event.type, event.item
         before = event.previous is not None and chosen.matches(event.previous.obj)

@@ -76,7 +76,7 @@ class Writer:
         self._check_namespace(resource, namespace, metadata)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = meta.generated_name(metadata["generateName"], self._rng.choice)
-        # The registry answers this with an error of no API kind, so clients see a 500.
+        # The storage answers with a plain error (`ErrResourceVersionSetOnCreate`), which clients see as a 500.
         if metadata.get("resourceVersion") and operation != "Apply":
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         meta.without_duplicate_owners(metadata, options.warnings)
@@ -103,7 +103,7 @@ class Writer:
         self._admit(resource, obj)
         self._validate(resource, obj, None)
         strategy.complete_create(obj)
-        # After the validation: an invalid object is told of its fields, even if its name is taken.
+        # Validation goes first: an invalid object whose name is taken gets 422 and not 409.
         key = (metadata.get("namespace", ""), metadata["name"])
         if (present := self._store.get(resource.bucket, key)) is not None:
             waits = "deletionTimestamp" in present.obj["metadata"]
@@ -170,7 +170,7 @@ class Writer:
         if not subresource:
             strategy_of(resource).prepare_update(obj, old.obj)
         self._bump_generation(resource, obj, old.obj)
-        # `GuaranteedUpdate` writes nothing where nothing has changed, and no watch hears of it.
+        # `GuaranteedUpdate` skips a write that changes nothing; watches see no event.
         if obj == old.obj:
             return old
         self._validate(resource, obj, old.obj, subresource)
@@ -199,7 +199,7 @@ class Writer:
                 causes.invalid("metadata.uid", metadata["uid"], meta.IMMUTABLE)
                 raise invalid(resource, name, causes.found * 2)
             raise other_uid(resource, before, metadata["uid"])
-        # `AllowUnconditionalUpdate` of their strategies is false; other kinds overwrite whatever is there.
+        # The strategies of these kinds return false from `AllowUnconditionalUpdate`; others overwrite.
         if not version and (resource.custom or resource.bucket in _ONLY_WITH_VERSION) and operation == "Update":
             message = "Invalid value: 0: must be specified for an update"
             error = invalid(resource, name, [FieldCause("FieldValueInvalid", message, "metadata.resourceVersion")])
@@ -218,7 +218,7 @@ class Writer:
                 metadata[name] = before[name]
             elif name not in _DELETION:  # refused below: only a DELETE begins an end
                 metadata.pop(name, None)
-        # A client that leaves them out has no say in them; an empty list resets them.
+        # An update without managedFields keeps them; an empty list resets them.
         if "managedFields" not in metadata and "managedFields" in before:
             metadata["managedFields"] = before["managedFields"]
         elif metadata.get("managedFields") in ([], [{}]):
@@ -240,7 +240,7 @@ class Writer:
             if "status" in obj:
                 new["status"] = obj["status"]
             return new
-        # An ordinary write cannot change the status: a controller's word would be lost to an old manifest.
+        # Only the status subresource writes the status, or an old manifest would undo a controller's.
         if has_status:
             if "status" in old:
                 obj["status"] = old["status"]
@@ -248,13 +248,14 @@ class Writer:
                 obj.pop("status", None)
         return obj
 
-    @staticmethod
-    def _bump_generation(resource: Resource, obj: Json, old: Json) -> None:
+    def _bump_generation(self, resource: Resource, obj: Json, old: Json) -> None:
         if "generation" not in old["metadata"]:
             return
-        if resource.custom:
-            # A custom resource may keep what is desired in fields of its own, beside spec.
-            changed = any(obj.get(name) != old.get(name) for name in {*obj, *old} - {"metadata", "status"})
+        custom = self._registry.custom(resource)
+        if custom is not None:
+            # `customResourceStrategy.PrepareForUpdate` compares all fields but metadata, as not all kinds have a spec.
+            ignored = {"metadata", "status"} if custom.has_status else {"metadata"}
+            changed = any(obj.get(name) != old.get(name) for name in {*obj, *old} - ignored)
         else:
             changed = obj.get("spec") != old.get("spec")
         if changed:

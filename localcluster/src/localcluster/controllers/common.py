@@ -109,8 +109,7 @@ def claim(client: Client, owner: Json, selector: Json, owned: Iterable[Json], or
         meta = pod["metadata"]
         if matches(selector, meta.get("labels")):
             mine.append(pod)
-        # `ClaimPods`: an owner that is being deleted neither adopts nor releases, or it could lose what it must clean
-        # up.
+        # `ClaimPods`: an owner that is being deleted neither adopts nor releases.
         elif not deleting:
             refs = [r for r in meta.get("ownerReferences") or () if r["uid"] != owner["metadata"]["uid"]]
             _patch_refs(client, pod, refs)
@@ -150,7 +149,7 @@ def create_pods(client: Client, recorder: Recorder, owner: Json, make: Callable[
         try:
             pod = client.create(pods_path(namespace), make(made))
         except ApiError as error:
-            # Any further creation would be refused, too, and the owner goes with its namespace.
+            # Every further creation would be refused, and the owner is deleted with its namespace.
             if "NamespaceTerminating" in error.causes:
                 return made
             recorder.warning(owner, "FailedCreate", f"Error creating: {error.message}")
@@ -164,7 +163,7 @@ def delete_pods(client: Client, recorder: Recorder, owner: Json, pods: Iterable[
         try:
             delete_pod(client, pod)
         except ApiError as error:
-            # It is gone, or another pod has its name: the surplus is gone either way.
+            # The pod is gone, or another pod has its name: the surplus is gone in both cases.
             if error.code in (404, 409):
                 continue
             recorder.warning(owner, "FailedDelete", f"Error deleting: {error.message}")

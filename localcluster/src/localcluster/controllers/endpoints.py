@@ -75,7 +75,7 @@ class EndpointsController(KeyedMachine):
     def _remove_all(self, key: str, slices: list[Json]) -> None:
         for each in slices:
             self._delete(_slice_path(each["metadata"]["namespace"], each["metadata"]["name"]))
-        # Slices would go with their owner; an Endpoints object has no owner reference (`syncService`).
+        # Garbage collection would take the slices, but an Endpoints object has no owner reference.
         if self._endpoints.get(key) is not None:
             namespace, _, name = key.partition("/")
             self._delete(f"/api/v1/namespaces/{namespace}/endpoints/{name}")
@@ -102,7 +102,7 @@ class EndpointsController(KeyedMachine):
         ready: list[Json] = []
         waiting: list[Json] = []
         for pod in pods:
-            # Endpoints have no word for a terminating pod (`ShouldPodBeInEndpoints`).
+            # `ShouldPodBeInEndpoints`: unlike a slice, an Endpoints object cannot mark a pod as terminating.
             if "deletionTimestamp" in pod["metadata"] and not service["spec"].get("publishNotReadyAddresses"):
                 continue
             address = {

@@ -62,7 +62,7 @@ def discover(client: Client) -> list[Resource]:
         try:
             told = client.get("/api/v1" if version == "v1" else f"/apis/{version}")
         except ApiError:
-            # `GetDeletableResources` takes partial results: a version that has just gone has no objects.
+            # `GetDeletableResources` goes on with the groups whose discovery succeeds.
             continue
         for resource in told.get("resources") or ():
             name = version.rpartition("/")[0], resource["name"]
@@ -136,7 +136,7 @@ class GarbageCollector(KeyedMachine):
         after = _owner_uids(new)
         for owner in before - after:
             self._dependents.get(owner, {}).pop(uid, None)
-            # An owner that waits in the foreground for this dependent may wait no longer.
+            # This dependent may have been the last that an owner in foreground deletion waits for.
             self.enqueue(owner)
         for owner in after:
             self._dependents.setdefault(owner, {})[uid] = None
@@ -150,7 +150,7 @@ class GarbageCollector(KeyedMachine):
         for owner in _owner_uids(had[1]):
             self._dependents.get(owner, {}).pop(uid, None)
             self.enqueue(owner)
-        # Each may have lost its last owner.
+        # The deleted object may have been a dependent's last owner.
         for dependent in self._dependents.get(uid, {}):
             self.enqueue(dependent)
         if not self._dependents.get(uid):
@@ -172,7 +172,8 @@ class GarbageCollector(KeyedMachine):
             return
         solid, waiting, dangling = self._classify(resource, obj, refs)
         if solid:
-            # Another owner keeps it: only the references to those that are gone, or going, are taken out.
+            # `attemptToDeleteItem`: another owner keeps the object. A reference that stayed would block the deletion
+            # of an owner in foreground deletion.
             if dangling or waiting:
                 gone = {r["uid"] for r in (*dangling, *waiting)}
                 self._set_owners(resource, obj, [r for r in refs if r["uid"] not in gone])
@@ -181,7 +182,7 @@ class GarbageCollector(KeyedMachine):
         if ORPHAN in finalizers:
             policy = "Orphan"
         elif FOREGROUND in finalizers or (waiting and self._dependents.get(meta["uid"])):
-            # `attemptToDeleteItem`: its owner waits for it, and so it must wait for its own dependents.
+            # `attemptToDeleteItem`: the owner's foreground deletion goes on to the object's own dependents.
             policy = "Foreground"
         self._delete(resource, obj, policy)
 
@@ -208,7 +209,7 @@ class GarbageCollector(KeyedMachine):
         group = ref["apiVersion"].rpartition("/")[0]
         kind = self._by_kind.get((group, ref["kind"]))
         if kind is None or (kind.namespaced and not namespace):
-            # An unknown kind may be one that is only just being served: keep, as Kubernetes does.
+            # The kind may become known later: the dependent is kept until its owner is known to be absent.
             return {"metadata": {}}
         try:
             owner = self._client.get(kind.path(namespace, ref["name"]))
@@ -228,7 +229,8 @@ class GarbageCollector(KeyedMachine):
             refs = known[1]["metadata"].get("ownerReferences") or ()
             if any(r["uid"] == uid and r.get("blockOwnerDeletion") for r in refs):
                 blocking = True
-            # `processDeletingDependentsItem`: those that do not block are deleted with it, and not waited for.
+            # `processDeletingDependentsItem` tries only blocking dependents. The others come here early: upstream
+            # collects them once the owner is gone.
             if "deletionTimestamp" not in known[1]["metadata"]:
                 self.enqueue(dependent_uid)
         if not blocking:
@@ -256,7 +258,7 @@ class GarbageCollector(KeyedMachine):
         try:
             self._client.delete(resource.path(meta.get("namespace", ""), meta["name"]), body)
         except ApiError as error:
-            # Deleted and made again meanwhile: the successor is judged by its own references.
+            # A successor of the same name is judged by its own references.
             if error.code != 404 and not (error.code == 409 and "UID" in error.message):
                 raise
 

@@ -103,8 +103,8 @@ class VolumeController(KeyedMachine):
         if claim is None:
             return
         if "deletionTimestamp" in claim["metadata"]:
-            # `podUsesPVC`: a kubelet starts no pod whose claim is being deleted, so a pod without a node does not use
-            # it.
+            # `podUsesPVCForDeletion`: a kubelet starts no pod whose claim is being deleted, so that only scheduled
+            # pods use the claim.
             if not any(pod["spec"].get("nodeName") for pod in self._pods.by("claims", name)):
                 self._unprotect(claim_path(claim), claim, CLAIM_PROTECTION)
         elif not is_bound(claim):
@@ -133,7 +133,7 @@ class VolumeController(KeyedMachine):
             if "deletionTimestamp" in volume["metadata"] or not set(spec["accessModes"]) <= set(has["accessModes"]):
                 continue
             if claimed is not None:
-                # `FindMatchingVolume`: a volume that was made for this claim goes before any that merely fits.
+                # `FindMatchingVolume` prefers a volume reserved for this claim to any that fits.
                 if claimed.get("uid") == meta["uid"] or (
                     not claimed.get("uid")
                     and (claimed["namespace"], claimed["name"]) == (meta["namespace"], meta["name"])
@@ -202,7 +202,7 @@ class VolumeController(KeyedMachine):
             self._recorder.warning(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
             return
         noted = claim["metadata"].get("annotations") or {}
-        # A volume of one node's disk is made when the scheduler has chosen that node.
+        # The volume may depend on the node, which the scheduler has not chosen yet.
         if found["volumeBindingMode"] == "WaitForFirstConsumer" and SELECTED_NODE not in noted:
             message = "waiting for first consumer to be created before binding"
             self._recorder.normal(claim, "WaitForFirstConsumer", message)

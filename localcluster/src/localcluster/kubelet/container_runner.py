@@ -94,7 +94,7 @@ def serve(pid: int, wake: int, pipes: dict[int, str], logs: Log) -> int:
         copy_output(open_pipes, logs)
         code = reap(pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        # What the command left in its group would hold the log's pipe open.
+        # A process that the command left in its group would hold the log's pipe open.
         os.killpg(pid, signal.SIGKILL)
     kill_orphans()
     if os.path.exists("beside"):  # noqa: PTH110

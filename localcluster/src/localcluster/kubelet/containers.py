@@ -101,7 +101,7 @@ class Container:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         self.process.wait(timeout=1.0)
                 self.process.poll()
-            # Its runner was killed and could not take the command's processes with it.
+            # A killed runner leaves the command's processes behind.
             if ended.kind == "lost":
                 self.kill_all()
             self._final = ended
@@ -164,7 +164,7 @@ def _is(pid: int, ticks: int) -> bool:
         except OSError:
             return False
         return True
-    # The kernel gives a pid again; the start time tells the two processes apart.
+    # The kernel reuses pids; the start time distinguishes two processes.
     return fields[0] != "Z" and int(fields[19]) == ticks
 
 

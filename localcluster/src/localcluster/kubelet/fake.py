@@ -105,7 +105,7 @@ class FakeKubelet(Kubelet):
             if pod is None:
                 return
             run = None
-        # An ended pod has nothing to play; a deletion needs no grace any more.
+        # An ended pod needs no grace: its deletion is confirmed at once.
         if is_terminal(pod):
             if "deletionTimestamp" in pod["metadata"]:
                 self.confirm_deletion(pod)
@@ -137,7 +137,7 @@ class FakeKubelet(Kubelet):
         )
         had = (status.get("containerStatuses") or [{}])[0]
         running = (had.get("state") or {}).get("running")
-        # A kubelet that was restarted goes on from what the status says.
+        # After a restart, the kubelet resumes from the status.
         if running:
             run.started_at = seconds_of(running["startedAt"])
             run.ends_at = run.started_at + play.run_seconds
@@ -186,7 +186,7 @@ class FakeKubelet(Kubelet):
         self._write(
             pod, run, {"running": {"startedAt": timestamp(started)}}, now, ready=now >= ready_at and not run.not_ready
         )
-        # An instant that has passed would wake the pod again and again, and virtual time would stand still.
+        # An instant in the past would wake the pod for ever, and virtual time would not advance.
         due = min(run.ends_at, ready_at if now < ready_at else FOREVER)
         if due < FOREVER:
             self.enqueue_at(f"pod:{key}", due)

@@ -98,7 +98,7 @@ class PodRun:
                 run.spec, run.init, run.sidecar = each, init, init and is_sidecar(each)
                 bound.append(run)
         self.host.hosts.keep(pod, self.pod_ip, self.folder / "hosts")
-        # In one assignment: the log server looks containers up from another thread.
+        # One assignment, since the log server reads the list from another thread.
         self.containers = bound
 
     def remove(self) -> None:
@@ -120,7 +120,7 @@ class PodRun:
 
     def take_result(self, result: Result, now: float, recorder: Recorder, pod: Json) -> None:
         for container in self.containers:
-            # A late answer about an earlier run of the container says nothing of this one.
+            # A late answer may belong to an earlier run of the container.
             if container.name != result.container or f"{container.name}/{container.attempt}" != result.key:
                 continue
             if result.kind in ("postStart", "preStop"):
@@ -258,7 +258,7 @@ class PodRun:
     def _restarts(self, pod: Json, container: ContainerRun) -> bool:
         """Whether a container that has ended runs again."""
         policy = pod["spec"].get("restartPolicy", "Always")
-        # A sidecar has a restart policy of its own, and ends with the last main container.
+        # A sidecar restarts whatever the pod's policy is, until the last main container has ended.
         if container.sidecar:
             return not self._mains_over(pod)
         if container.init:
@@ -274,7 +274,7 @@ class PodRun:
         mains_over = self._mains_over(pod)
         mains_begun = any(c.attempt >= 0 for c in self.containers if not c.init)
         for container in self.containers:
-            # `computeInitContainerActions`: init containers do not run again once a main container was started.
+            # `computeInitContainerActions`: a main container that was started proves that the pod is initialized.
             if container.init and mains_begun and not container.sidecar:
                 continue
             if container.sidecar and mains_over:
@@ -403,7 +403,7 @@ class PodRun:
         status = pod_status(
             pod, new_phase, statuses[False], statuses[True], now, host_ip=facts.host_ip, pod_ip=self.pod_ip
         )
-        # `activeDeadlineHandler.ShouldEvict`: Failed, whatever the containers exited with.
+        # `activeDeadlineHandler.ShouldEvict`: the pod is Failed, also if its containers exited with 0.
         if self.deadline_passed:
             status.update(reason="DeadlineExceeded", message=pod_parts.DEADLINE_MESSAGE)
             if final:

@@ -108,7 +108,7 @@ def _install() -> int:
                 return int(listener)
             if ctypes.get_errno() != errno.EACCES:
                 break
-            # Whoever is not root may filter system calls once he gives up on becoming it.
+            # Without root, only a process that cannot gain privileges may filter system calls.
             check(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     raise OSError(ctypes.get_errno(), "seccomp")
 

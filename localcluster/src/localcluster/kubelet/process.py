@@ -127,7 +127,7 @@ class ProcessKubelet(Kubelet):
         return super().step(now) or hosts_moved
 
     def next_due(self) -> float | None:
-        # An end was told from another thread while this one was in a step.
+        # Another thread reported the end of a process during this step.
         if self._told:
             return 0.0
         due = super().next_due()
@@ -150,7 +150,7 @@ class ProcessKubelet(Kubelet):
             return
         meta = pod["metadata"]
         run = self.runs.get(key, {}).get(meta["uid"])
-        # It ended under an earlier kubelet, which has cleaned up: only the deletion is left to confirm.
+        # The pod ended under an earlier kubelet, which has cleaned up: only its deletion is left to confirm.
         if is_terminal(pod) and run is None:
             if "deletionTimestamp" in meta:
                 self.confirm_deletion(pod)
@@ -176,7 +176,7 @@ class ProcessKubelet(Kubelet):
         self.write_pod_status(pod, status)
         if not self.host.exits.can_watch_processes and run.alive:
             self.enqueue_at(f"pod:{key}", now + LOOK_AGAIN_SECONDS)
-        # The status is written first: the last exit code must be seen before the pod is gone.
+        # The status was written before: clients must see the last exit code before the pod is gone.
         if "deletionTimestamp" in meta and not run.alive:
             self._forget(run)
             self.confirm_deletion(pod)
@@ -209,7 +209,7 @@ class ProcessKubelet(Kubelet):
             self.runs.pop(run.key, None)
 
     def _address(self, pod: Json) -> str:
-        # The address stays over a restart of the kubelet: others of the job have been told it.
+        # The address survives a restart of the kubelet: the job's other pods know it.
         had = (pod.get("status") or {}).get("podIP")
         if had:
             return str(had)

@@ -29,7 +29,7 @@ def phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, fina
     stopped = [kind for kind in kinds if kind in ("succeeded", "failed")]
     well = all(kind == "succeeded" for kind in stopped)
     if final and "running" not in kinds:
-        # Kubelet lets a pod that never started, or that ended by being deleted, become terminal.
+        # A kubelet also ends a pod that never started, or that was deleted.
         return "Succeeded" if len(stopped) == len(kinds) and well else "Failed"
     begun = "running" in kinds or stopped
     # `getPhase`: one container that has never run keeps the whole pod Pending.
@@ -82,8 +82,7 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
     set_to("PodReadyToStartContainers", started or (new_phase == "Pending" and bool(containers)))
     if new_phase == "Succeeded":
         set_to("Initialized", True, "PodCompleted")
-    # Once the main containers run, an init container that restarts makes nothing uninitialized
-    # (`GeneratePodInitializedCondition`).
+    # `GeneratePodInitializedCondition`: a pod whose main containers have started stays initialized.
     elif unfinished and new_phase in ("Pending", "Failed"):
         set_to(
             "Initialized",

@@ -122,7 +122,7 @@ def _claimed(pod: Json, name: str, claim_name: str, lookup: Lookup) -> Path:
         raise MountError(f'{why}: failed to get PV: persistentvolumes "{claim["spec"]["volumeName"]}" not found')
     spec = found["spec"]
     if (spec.get("claimRef") or {}).get("uid") != claim["metadata"]["uid"]:
-        # The volume's word counts: a claim may name a volume that somebody else was faster to bind.
+        # The volume's claimRef decides: the claim may name a volume that is bound to another claim.
         raise MountError(f"{why}: PV {found['metadata']['name']} is bound to another claim")
     source = spec.get("hostPath") or spec.get("local")
     if source is None:
@@ -166,7 +166,7 @@ def _items(pod: Json, resource: str, source: Json, name: str, lookup: Lookup) ->
     default: int = source.get("defaultMode", DEFAULT_MODE)
     obj = lookup(resource, pod["metadata"]["namespace"], name)
     if obj is None:
-        # An optional ConfigMap or Secret that is missing gives an empty volume, or none of its keys.
+        # A missing object that is optional leaves its volume empty, or its variables unset.
         if source.get("optional"):
             return {}
         raise ConfigError(f'{resource[:-1]} "{name}" not found')

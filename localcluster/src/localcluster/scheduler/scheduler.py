@@ -127,7 +127,7 @@ class Scheduler:
             same = had is not None and had[0].uid == new["metadata"]["uid"]
             info.add(had[0] if had is not None and same else self.demand(new), new)
             return
-        # The scheduler's own writes to the status must not wake the pod: it would be tried without end.
+        # The scheduler's own status writes must not wake the pod, or it would be tried for ever.
         if self._mine(new) and (old is None or asks_of(old) != asks_of(new) or key not in self._waiting):
             self._waiting.pop(key, None)
             self._push(key, new)
@@ -166,7 +166,7 @@ class Scheduler:
 
     def _something_freed(self) -> None:
         self._refused.clear()
-        # As MoveAllToActiveOrBackoffQueue: nobody knows beforehand which of them the room helps.
+        # `MoveAllToActiveOrBackoffQueue`: any of the waiting pods may fit now.
         for key in self._waiting:
             pod = self._pods.get(key)
             if pod is not None:
@@ -199,7 +199,7 @@ class Scheduler:
             try:
                 self._schedule(pod, self.demand(pod), now)
             except ApiError as error:
-                # Bound by another scheduler, deleted, or the API server is away: tried again with fresh caches.
+                # Another scheduler has bound the pod, it was deleted, or the API server is away: try again later.
                 log.info("scheduler: %s: %s", key, error)
                 self._waiting[key] = None
                 self._refused.clear()
@@ -216,7 +216,7 @@ class Scheduler:
         if demand.gang:
             self._gangs.schedule(pod, demand, now)
             return
-        # Of thousands of pods that are alike, one is tried against all nodes; the others fit as little.
+        # One of many equal pods is tried against all nodes; the result holds for the others.
         told = self._refused.get(demand.signature)
         if told is None:
             chosen, against = self.choose(demand)
@@ -242,7 +242,7 @@ class Scheduler:
         return found, against
 
     def _reserved(self, node: str, demand: Demand) -> list[Demand]:
-        # `RunFilterPluginsWithNominatedPods`: a nominee keeps its room from pods of lower priority only.
+        # `RunFilterPluginsWithNominatedPods` reserves a nominee's room against pods of lower or equal priority.
         nominated = self._nominated.get(node)
         if not nominated:
             return []
@@ -250,7 +250,7 @@ class Scheduler:
 
     def bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None:
         meta = pod["metadata"]
-        # As PreBind of VolumeBinding: a provisioner makes the volume for this node first.
+        # PreBind of VolumeBinding: a provisioner makes the volume for this node first.
         if self._claims.select(self._client, pod, node.name):
             node.remove(demand.key)
             self._waiting[demand.key] = None
@@ -283,7 +283,7 @@ class Scheduler:
             return told
         if not demand.preempts:
             return f"{told} {_NO_CLAIMS} preemption: not eligible due to preemptionPolicy=Never."
-        # `PodEligibleToPreemptOthers`: while the victims of an earlier preemption end, no others are taken.
+        # `PodEligibleToPreemptOthers`: while victims of an earlier preemption terminate, the pod preempts no others.
         nominated = (pod.get("status") or {}).get("nominatedNodeName")
         if (
             nominated
@@ -330,7 +330,7 @@ class Scheduler:
                 "reason": "PreemptionByScheduler",
                 "message": f"{scheduler}: preempting to accommodate a higher priority pod",
             }
-            # `prepareCandidate` says why before it deletes: a Job with a podFailurePolicy must read it.
+            # `Executor.PreemptPod` writes the condition before it deletes: a Job's podFailurePolicy reads it.
             conditions = with_condition((latest.get("status") or {}).get("conditions") or (), target, timestamp(now))
             with ignoring(404, 409):
                 self._client.patch(
@@ -354,7 +354,7 @@ class Scheduler:
         self._waiting[key] = None
         pod = self._pods.get(key) or pod
         had = condition(pod, "PodScheduled") or {}
-        # Said once: a write in each round would wake every watcher of pods.
+        # Written only on change: a write in each round would wake every watcher of pods.
         if (had.get("status"), had.get("reason"), had.get("message")) == ("False", "Unschedulable", told):
             return
         meta = pod["metadata"]

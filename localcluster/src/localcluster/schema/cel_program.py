@@ -18,7 +18,7 @@ from localcluster.schema.cel_source import Token, arguments, closing, rewrite, t
 from localcluster.schema.cel_values import declared, names_of
 from localcluster.schema.node import Node
 
-# The library reports each exception of a Python function as a warning too; the rule's own error tells it already.
+# The library also logs each exception of a Python function as a warning; the rule's error already reports it.
 logging.getLogger("cel").addHandler(logging.NullHandler())
 logging.getLogger("cel").propagate = False
 

@@ -98,7 +98,7 @@ def run_rules(tree: RuleTree, value: Any, old: Any, path: str = "") -> list[Fiel
     if isinstance(value, list) and tree.items is not None:
         before = old_items(tree.node, old)
         for index, item in enumerate(value):
-            # Only items of a list-map have a value before this one: others are not the same item at the next write.
+            # Only items of a list-map have a previous value: without keys, items of two writes cannot be matched.
             key = map_key(item, tree.node) if before else None
             causes += run_rules(tree.items, item, None if key is None else before.get(key), f"{path}[{index}]")
     elif isinstance(value, dict):
@@ -122,7 +122,7 @@ def _rules(tree: RuleTree, value: Any, old: Any, path: str) -> list[FieldCause]:
         if compiled.error:
             causes.append(invalid(place, type_name, f"rule compile error: {compiled.error}"))
             continue
-        # A transition rule says nothing of an object or a field that has just come.
+        # A transition rule does not apply to a new object or field.
         if compiled.program is None or (compiled.uses_old_self and old is None and not rule.optional_old_self):
             continue
         variables = {"self": self_value}

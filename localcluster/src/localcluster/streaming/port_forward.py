@@ -40,7 +40,7 @@ class Connection:
 
     async def give(self, chunk: bytes) -> None:
         """Waits while the pod takes nothing, until the connection is over."""
-        # A connection that has ended takes nothing more, and must not hold up the others of the same WebSocket.
+        # A connection that has ended must not block the others of the same WebSocket.
         giving, over = asyncio.create_task(self.given.put(chunk)), asyncio.create_task(self._over.wait())
         await asyncio.wait((giving, over), return_when=asyncio.FIRST_COMPLETED)
         giving.cancel()

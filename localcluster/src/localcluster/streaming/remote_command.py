@@ -92,7 +92,7 @@ async def execute(socket: web.WebSocketResponse, line: list[str], command: Comma
         client = asyncio.create_task(_listen(socket, streams))
         running = asyncio.create_task(_run(socket, process, streams))
         try:
-            # Either the command ends, or nobody is left to read what it writes.
+            # Either the command ends, or the client that reads its output is gone.
             await asyncio.wait((client, running), return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 # An exit code alone does not say whether the command ran: a shell answers 126 and 127, too.
@@ -179,7 +179,7 @@ async def _listen(socket: web.WebSocketResponse, streams: _Streams) -> None:
     try:
         async for message in socket:
             if message.type == WSMsgType.TEXT:
-                # Browsers and some client libraries send text where it is text.
+                # Some clients send text as text messages.
                 content = message.data.encode()
             elif message.type == WSMsgType.BINARY:
                 content = message.data

@@ -134,7 +134,7 @@ class Session:
 
     def reply(self, stream: int) -> bytes:
         """Takes a stream that was opened."""
-        # Flushed, or the reply would wait in the compressor for the next one.
+        # Without the flush the reply would stay in the compressor.
         block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         return _control(_SYN_REPLY, struct.pack(">I", stream) + block)
 

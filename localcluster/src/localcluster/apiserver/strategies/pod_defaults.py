@@ -51,7 +51,7 @@ def _default_container(container: Json, host_network: bool) -> None:
     if limits:
         requests = resources.setdefault("requests", {})
         for name, value in limits.items():
-            # `SetDefaults_Pod`: a limit without a request requests as much.
+            # `SetDefaults_Pod`: a limit without a request becomes the request.
             requests.setdefault(name, value)
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
@@ -59,7 +59,7 @@ def _default_container(container: Json, host_network: bool) -> None:
         container["imagePullPolicy"] = "Always" if _tag(container.get("image", "")) == "latest" else "IfNotPresent"
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
-        # `defaultHostNetworkPorts`: the scheduler then sees that two such pods cannot share a node.
+        # `defaultHostNetworkPorts`: two pods with the same port then conflict in the scheduler.
         if host_network and "containerPort" in port:
             port.setdefault("hostPort", port["containerPort"])
     for variable in container.get("env", ()):
@@ -102,11 +102,10 @@ def _tag(image: str) -> str:
 
 
 def admit_pod(pod: Json) -> None:
-    """What admission plug-ins that are always on add: tolerations for nodes in trouble, priority 0."""
+    """What admission plug-ins that are always on add, such as tolerations for nodes in trouble."""
     spec = pod["spec"]
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    spec.setdefault("priority", 0)
     add_tolerations(spec)
 
 

@@ -26,7 +26,7 @@ def default_pod(pod: Json) -> None:
 def prepare_pod(pod: Json) -> None:
     admit_pod(pod)
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
-    # Told at once: no scheduler looks at a gated pod, which would otherwise have no condition at all.
+    # The scheduler does not look at a gated pod, so that only the API server can set this condition.
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
             {
@@ -85,7 +85,7 @@ def default_service(service: Json) -> None:
 
 
 def update_service(new: Json, old: Json) -> None:
-    # `patchAllocatedValues`: an update from a manifest without addresses keeps those that were allocated.
+    # `patchAllocatedValues`: an update without addresses keeps the allocated ones.
     for name in ("clusterIP", "clusterIPs"):
         if name in old["spec"] and new["spec"].get("type") != "ExternalName":
             new["spec"].setdefault(name, old["spec"][name])

@@ -57,10 +57,10 @@ def _validate_modes(modes: list[str] | tuple[str, ...], causes: Causes, why: str
 
 def validate_claim_update(new: Json, old: Json, causes: Causes) -> None:
     after, before = dict(new["spec"]), dict(old["spec"])
-    # The controller binds a claim by an update of its spec.
+    # Binding sets volumeName in the spec, once.
     if not before.get("volumeName"):
         before["volumeName"] = after.get("volumeName")
-    # A bound claim may be expanded.
+    # A bound claim may request more: this expands its volume.
     if (new.get("status") or {}).get("phase") == "Bound":
         after["resources"] = before.get("resources")
     if {k: v for k, v in after.items() if v} != {k: v for k, v in before.items() if v}:

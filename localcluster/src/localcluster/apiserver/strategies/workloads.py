@@ -53,7 +53,7 @@ def default_job(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
-    # `SetDefaults_Job`: with parallelism alone, the Job is a work queue and has no completions.
+    # `SetDefaults_Job`: a Job with parallelism alone is a work queue, whose completions stay unset.
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
         spec["parallelism"] = 1
@@ -117,7 +117,7 @@ def validate_job(obj: Json, causes: Causes) -> None:
         causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
     _validate_template(spec["template"], causes)
     policy = spec["template"].get("spec", {}).get("restartPolicy")
-    # "Always" is a pod's default: a Job that leaves the field out is told to set it.
+    # The pod's defaulting has turned a missing policy into "Always", so that both get the error of a missing field.
     if policy in (None, "", "Always"):
         causes.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
