@@ -173,10 +173,10 @@ class World:
     def _submit(self, job: SimulatedJob) -> None:
         run = JobRun(job, self.outcomes[job.name], 0 if self.mover.rigid else job.replicas)
         self.runs[job.name] = run
-        run.pods = {TRAINER: [], **{role: [] for role in job.beside}}
+        run.pods = {TRAINER: [], **{role: [] for role in job.fixed_roles}}
         self._follow(run)
         # In a scenario of a live cluster some pods run already.
-        for role, nodes in job.standing.items():
+        for role, nodes in job.running.items():
             for pod, node in zip(run.pods[role], nodes, strict=False):
                 if node in self.cluster.nodes:
                     self.queue.remove(pod)
@@ -228,7 +228,7 @@ class World:
 
     def _follow(self, run: JobRun) -> None:
         """Create or delete pods until each role has its target."""
-        wanted = {role: (n, asks) for role, (n, asks) in run.job.beside.items()}
+        wanted = {role: (n, asks) for role, (n, asks) in run.job.fixed_roles.items()}
         wanted[TRAINER] = (run.target, run.job.asks)
         for role, (replicas, _) in wanted.items():
             while len(run.pods[role]) > replicas:
@@ -390,7 +390,7 @@ class World:
     def _update_layout(self, run: JobRun) -> None:
         """Make the replicas that are ready now the layout of the job. A change of the layout begins a pause."""
         ready = [pod.node for pod in run.trainers if pod.ready_at <= self.now]
-        others_ready = all(pod.ready_at <= self.now for role in run.job.beside for pod in run.pods[role])
+        others_ready = all(pod.ready_at <= self.now for role in run.job.fixed_roles for pod in run.pods[role])
         outcome = run.outcome
         if (outcome.replicas[-1][1] if outcome.replicas else 0) != len(ready):
             outcome.replicas.append((self.now, len(ready)))
@@ -415,7 +415,7 @@ class World:
             run.rate = NO_SPEED
             return
         # A job that ran before the simulation began does not start again.
-        ran_before = outcome.started_at is None and self.now == run.job.submitted_at and bool(run.job.standing)
+        ran_before = outcome.started_at is None and self.now == run.job.submitted_at and bool(run.job.running)
         if outcome.started_at is None:
             outcome.started_at = self.now
         elif run.job.rescale_seconds:
