@@ -20,7 +20,7 @@ from tjworker.simulate.scenario import Amounts, SimulatedJob, SimulatedNode, Sim
 GI = 1 << 30
 NODES = tuple(SimulatedNode(f"node-{i:03}", Amounts(17_654, 64 * GI), used=Amounts(380)) for i in range(133))
 """2,348 CPUs, 2.15 % of them taken by the system."""
-BESIDE = {"master": (1, Amounts(1000, GI)), "pserver": (10, Amounts(4000, 5 * GI))}
+FIXED_ROLES = {"master": (1, Amounts(1000, GI)), "pserver": (10, Amounts(4000, 5 * GI))}
 TRAINER = Amounts(5000, 8 * GI)
 CASE_1_BEGINS, CASE_1_ENDS = 54.0, 54.0 + 190 + 300 + 75
 CASE_2_ENDS = 700.0
@@ -50,7 +50,9 @@ def scenario(case: int, *, elastic: bool) -> Scenario:
     fixed = 60 if case == 1 else 15
     least, most, replicas = (2, 60, 2) if elastic else (fixed, fixed, fixed)
     jobs = tuple(
-        SimulatedJob(f"job-{i:02}", begins + apart * i, TRAINER, least, most, replicas, needs=1, beside=BESIDE)
+        SimulatedJob(
+            f"job-{i:02}", begins + apart * i, TRAINER, least, most, replicas, needs=1, fixed_roles=FIXED_ROLES
+        )
         for i in range(count)
     )
     service = SimulatedService("web", Amounts(3000, 3 * GI), SERVICE_STEPS, priority=1000)

@@ -361,6 +361,7 @@ class TrainingJob:
         return replace(self, roles=tuple(chosen))
 
     def _closed(self, role: Role) -> Role:
+        # Fewer replicas need no template; more of them would be pods that cannot be made.
         last = self._with_last_number(role)
         return replace(last if last.replicas < role.replicas else role, makes_pods=False)
 

@@ -84,6 +84,7 @@ def counted_ports(template: Mapping[str, Any]) -> tuple[Port, ...]:
     found: dict[int, Port] = {}
     for container in counted_containers(template):
         for port in _named_ports(container.get("ports")):
+            # A service refuses the same number twice.
             found.setdefault(port.number, port)
     return tuple(found.values())
 
@@ -112,6 +113,7 @@ def job_labels(job: TrainingJob) -> dict[str, str]:
 
 def role_labels(job: TrainingJob, role: str) -> dict[str, str]:
     """Likewise of all pods and services of a role."""
+    # KubeDL writes its replica-type in lower case, and its users select by it.
     is_theirs = job.guest_labels is not None and not job.guest_labels.prefix
     return job_labels(job) | {labels.REPLICA_TYPE: role.lower() if is_theirs else role, labels.REPLICA_NAME: role}
 

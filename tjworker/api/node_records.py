@@ -24,6 +24,7 @@ def node_record(obj: Json) -> NodeRecord:
             others[condition["type"]] = (condition.get("message") or "")[:256]
             if condition.get("lastTransitionTime"):
                 since[condition["type"]] = condition["lastTransitionTime"]
+    # The taint tells a silent node from one whose kubelet says itself that it is not ready.
     unreachable = next(
         (
             taint.get("timeAdded") or ready.get("lastTransitionTime") or ""

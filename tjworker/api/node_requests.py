@@ -110,6 +110,7 @@ def _whole_pod(spec: Json, side: str, has: Mapping[str, Json]) -> Amounts:
     highest: Amounts = {}
     for container in spec.get("initContainers") or ():
         amounts = _container(container, side, has)
+        # A sidecar runs on, so it counts beside each init container after it and beside the main ones.
         if container.get("restartPolicy") == "Always":
             _add(running, amounts)
             _raise(highest, running)
@@ -121,6 +122,7 @@ def _whole_pod(spec: Json, side: str, has: Mapping[str, Json]) -> Amounts:
     resources = spec.get("resources") or {}
     asked = resources.get(side) or (resources.get("limits") if side == "requests" else None) or {}
     running |= {name: _amount(name, asked[name]) for name in _OF_THE_POD if name in asked}
+    # Overhead limits nothing where no container has a limit.
     if side == "requests" or running:
         _add(running, _amounts(spec.get("overhead") or {}))
     return running
@@ -130,6 +132,7 @@ def _container(container: Json, side: str, has: Mapping[str, Json]) -> Amounts:
     resources = container.get("resources") or {}
     given = resources.get(side) or {}
     if side == "requests":
+        # A template has not met the API server's defaulting yet.
         given = {**(resources.get("limits") or {}), **given}
     amounts = _amounts(given)
     if side == "requests" and (actual := has.get(container.get("name", ""))):

@@ -29,6 +29,7 @@ def job_of(resource: GroupResource, meta: Json, owner: Json | None) -> tuple[Job
         return JobKey(f"{of_job}/{meta['namespace']}/{owner['name']}"), owner["uid"]
     if resource == PODS and (group, owner["kind"]) in (("apps", "ReplicaSet"), ("batch", "Job")):
         labels = meta.get("labels") or {}
+        # The labels only lead to the job: `ownership` checks that its workload really controls the pod.
         of_job = kind_of_labels(labels)
         if of_job is not None and labels.get(names.JOB_NAME):
             return JobKey(f"{of_job}/{meta['namespace']}/{labels[names.JOB_NAME]}"), labels.get(names.JOB_UID, "")

@@ -30,6 +30,7 @@ def own_pods(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodReco
     mine = (
         p
         for p in observed.pods
+        # A ReplicaSet or batch Job adopts any pod that its selector matches, one of an earlier job included.
         if p.owner_uid == job.uid or (p.owner_uid in workloads and p.labels.get(labels.JOB_UID) == job.uid)
     )
     board = _tensorboard(job)

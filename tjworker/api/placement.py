@@ -23,6 +23,7 @@ def constraints_of(spec: Json) -> dict[str, Any]:
         found["nodeSelector"] = selector
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    # Terms that are given and empty match no node; an affinity without them asks for nothing.
     if required is not None:
         found["terms"] = required.get("nodeSelectorTerms") or []
     tolerations = [t for t in spec.get("tolerations") or () if t.get("key") not in _NODE_LIFECYCLE]

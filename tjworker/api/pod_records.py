@@ -73,8 +73,10 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
         uncounted=meta.get("finalizers") == [TRACKING_FINALIZER],
         started_at=status.get("startTime") or "",
         ready=ready,
+        # A pod that names its node itself never meets the scheduler, and has no such condition.
         scheduled=scheduled or bool(node),
         scheduled_at=scheduled_at,
+        # The condition may be older than the node.
         unschedulable="" if node else unschedulable,
         disruption=disruption,
         disruption_message=disruption_message,
@@ -128,6 +130,7 @@ def _container(entry: Json, *, init: bool, failed: bool) -> ContainerRecord:
         return ContainerRecord(
             state="terminated",
             reason=ended.get("reason") or "",
+            # The end of a log says why the program ended.
             message=(ended.get("message") or "")[-MESSAGE_CHARS:],
             exit_code=ended.get("exitCode"),
             signal=ended.get("signal") or 0,
@@ -152,6 +155,7 @@ def _deletion(meta: Json, before: Deletion | None) -> dict[str, Any]:
         return {}
     granted = meta.get("deletionGracePeriodSeconds") or 0
     asked_at, told = deletion_asked_at(end, granted), granted > 0
+    # A pod of the same name that was made again was not asked to go.
     if before is not None and before.uid == meta["uid"]:
         asked_at, told = before.asked_at, told or before.was_told_to_go
     return {"deleted_at": end, "deletion_asked_at": asked_at, "deletion_grace_seconds": granted, "was_told_to_go": told}

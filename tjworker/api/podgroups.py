@@ -33,6 +33,7 @@ def pod_group_of(meta: Json, spec: Json) -> str:
         noted.get(GROUP_ANNOTATION) if isinstance(noted, Mapping) else None,
         told.get(GROUP_LABEL) if isinstance(told, Mapping) else None,
     )
+    # Kubernetes' own field goes first: the others may have come with a copied template.
     return next((name for name in found if isinstance(name, str) and name), "")
 
 

@@ -177,9 +177,11 @@ def _spec_rules(spec: Json, path: str) -> Iterator[FieldError]:
     deadline = spec.get("activeDeadlineSeconds")
     if _is_number(deadline) and not 1 <= deadline <= _MAX_INT32:
         yield FieldError(f"{path}.activeDeadlineSeconds", f"{deadline}: must be from 1 to {_MAX_INT32}")
+    # ValidatePodSecurityContext: a pod has one process namespace.
     if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
         yield FieldError(f"{path}.shareProcessNamespace", "cannot be true beside hostPID")
     dns = _map(spec.get("dnsConfig"))
+    # validatePodDNSConfig: the pod could resolve no name.
     if spec.get("dnsPolicy") == "None" and not dns.get("nameservers"):
         yield FieldError(f"{path}.dnsConfig.nameservers", "dnsPolicy None needs at least one name server")
     for index, toleration in _numbered(spec.get("tolerations")):
@@ -193,6 +195,7 @@ def _toleration_rules(toleration: Json, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.key", why)
     if not key and operator != "Exists":
         yield FieldError(f"{path}.operator", f"{operator}: must be Exists where key is empty")
+    # Exists looks at the key alone: the value would promise more.
     if operator == "Exists" and toleration.get("value"):
         yield FieldError(f"{path}.value", f"{toleration['value']}: must be empty where operator is Exists")
     if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":

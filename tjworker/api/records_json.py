@@ -85,6 +85,7 @@ def _container(raw: dict[str, Any]) -> ContainerRecord:
 
 def _known(record_type: type[Any], raw: dict[str, Any]) -> dict[str, Any]:
     names = _NAMES[record_type]
+    # During an upgrade a newer watcher may write fields that this worker does not know.
     return raw if names.issuperset(raw) else {name: value for name, value in raw.items() if name in names}
 
 

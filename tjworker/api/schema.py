@@ -61,6 +61,7 @@ def _convert(node: Mapping[str, Any], definitions: Mapping[str, Any], defaults: 
         out["format"] = "int32" if out.get("maximum", MAX_INT32) < MAX_INT32 else "int64"
     if not out.get("properties", True):
         del out["properties"]  # the API server would, and `kubectl apply` would find a difference for ever
+    # A structural schema has properties or additionalProperties at a node, never both.
     if "properties" in out:
         out["properties"] = {k: _convert(v, definitions, defaults) for k, v in out["properties"].items()}
         out.pop("additionalProperties", None)
@@ -83,5 +84,6 @@ def _flatten(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
         return _flatten(definitions[node["$ref"].rpartition("/")[2]], definitions) | beside
     choices = [c for c in node.get("anyOf", node.get("allOf", [])) if c.get("type") != "null"]
     if len(choices) > 1:
+        # The API server refuses such a CRD; here it is noticed before one is installed.
         raise ValueError(f"a structural schema has one type at every node, this one has several: {node}")
     return _flatten(choices[0], definitions) | beside if choices else beside

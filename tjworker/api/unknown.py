@@ -33,5 +33,6 @@ def unknown_fields(value: Any, schema: Mapping[str, Any], path: str) -> Iterator
             yield from unknown_fields(part, fields[name], f"{path}.{name}")
         elif isinstance(others, Mapping):
             yield from unknown_fields(part, others, f"{path}.{name}")
+        # An object without declared fields, such as a pod template's, is open to any.
         elif fields and not schema.get(_ANYTHING):
             yield Unknown(f"{path}.{name}", str(name), part, fields)

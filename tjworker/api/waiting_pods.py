@@ -50,6 +50,7 @@ def waiting_pod(name: str, pod: Json, requests: NodeRequests) -> WaitingPods:
     ours = of_object(pod["metadata"])
     uid = ours.get(labels.JOB_UID, "")
     constraints = constraints_of(spec)
+    # Redis is no place for affinities of any size; no room is kept for a pod of which this much is unknown.
     if len(orjson.dumps(constraints)) > MAX_CONSTRAINTS_BYTES:
         constraints = dict(NOWHERE)
     return WaitingPods(

@@ -31,6 +31,7 @@ def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
     """Of a ReplicaSet or a batch Job: each has its own word for how many it wants. Reason and message are
     those of the condition that a Job ended with, or of a ReplicaSet whose pods the API server refuses."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    # A ReplicaSet has the one field, a batch Job the other.
     desired = next((spec[name] for name in ("replicas", "parallelism") if name in spec), 0)
     conditions = status.get("conditions") or ()
     end, refused = _true(conditions, "Complete", "Failed"), _true(conditions, "ReplicaFailure")

@@ -110,8 +110,10 @@ def _moments(
     placed = [life.placed for life in lives if life.placed is not None and life.made <= first]
     waits = WAITING if job_phase(status.to_json()) == WAITING else "Pending"
     found += [(begin, waits), *([(min(max(placed), first), "Creating")] if placed else [])]
+    # Times have whole seconds, so that an event may seem older than its job.
     found = [(max(begin, at), phase) for at, phase in found if at <= end]
     if status.ended:
+        # The Event of an end may be some seconds late, and the status has its time.
         found = [*((at, phase) for at, phase in found if phase not in END_PHASES), (end, status.phase)]
     return sorted(found, key=lambda moment: (moment[0], _IN_ONE_SECOND.get(moment[1], 2)))
 

@@ -115,6 +115,7 @@ def _refuse_invalid(manifest: Manifest, made: Converted, to: str) -> None:
     from tjworker.convert.comments import written_at
 
     metadata = made.manifest["metadata"]
+    # A manifest for `kubectl create` may have only the beginning of a name.
     named = metadata if metadata.get("name") else {**metadata, "name": f"{metadata.get('generateName', '')}xxxxx"}
     wrong = errors(Checked(manifest.source, {**made.manifest, "metadata": named}))
     if wrong:

@@ -61,7 +61,7 @@ def _until_gone(cluster: Cluster, job: FoundJob, deadline: float) -> None:
 
     name, uid = job.name, job.raw["metadata"]["uid"]
     while True:
-        now = cluster.api.get(job.resource, job.raw["metadata"]["namespace"], name)
+        now = cluster.api.get(job.resource, job.namespace, name)
         there = now is not None and now["metadata"]["uid"] == uid
         pods = [p for p in job_pods(cluster.api, job) if p["metadata"]["labels"].get(labels.JOB_UID) == uid]
         if not there and not pods:

@@ -126,6 +126,7 @@ def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callabl
             yield from found
             if found[0].state != "failed":
                 yield from kind_checks.check(cluster.api, kinds)
+                # A Lease's age is judged by the API server's clock: this machine's may be wrong.
                 now = checks.server_now(cluster.transport) or datetime.now(UTC)
                 yield operator.leader(cluster.api, settings, now)
                 yield from operator.others(cluster.api, settings, now)

@@ -40,15 +40,13 @@ def fail(job: str, message: str, output: str | None, namespace: str | None) -> i
 
 
 def _end(job: str, message: str, namespace: str | None, output: str | None, annotation: str) -> int:
-    from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import FoundJob, ending, find_job
+    from tjworker.cli.jobs import FoundJob, ending, opened_job
 
     if not message.strip():
         raise click.BadParameter("a message must say something", param_hint="--message")
-    with user_cluster() as cluster:
-        where = namespace or cluster.namespace
-        found = find_job(cluster.api, where, job)
-        raw = cluster.api.merge_patch(found.resource, where, found.name, ending(found, annotation, message))
+    with opened_job(job, namespace) as (cluster, found):
+        patch = ending(found, annotation, message)
+        raw = cluster.api.merge_patch(found.resource, found.namespace, found.name, patch)
         said = f"{job}: ends as {annotation}; `tj get {job}` shows how far it is"
         tell(said, FoundJob(found.resource, raw), output)
         return 0

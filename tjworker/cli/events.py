@@ -27,12 +27,9 @@ def events(job: str, warnings: bool, output: str, namespace: str | None) -> int:
     tj events digits --warnings
     """
     from tjworker.cli import happenings, rows
-    from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import find_job, job_events
+    from tjworker.cli.jobs import job_events, opened_job
 
-    with user_cluster() as cluster:
-        where = namespace or cluster.namespace
-        found = find_job(cluster.api, where, job)
+    with opened_job(job, namespace) as (cluster, found):
         seen = job_events(cluster.api, found)
         shown = [h for h in seen if not warnings or h.type == "Warning"]
         if output != "table":

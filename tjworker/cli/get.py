@@ -77,7 +77,7 @@ def _show_all(cluster: Cluster, namespace: str, output: str, kinds: list[GroupRe
     wide, now = output == "wide", rows.utc_now()
     table = [rows.job_header(wide=wide), *(rows.job_row(f.raw, now, wide=wide) for f in found)]
     if not namespace:
-        namespaces = ["NAMESPACE", *(str(f.raw["metadata"]["namespace"]) for f in found)]
+        namespaces = ["NAMESPACE", *(f.namespace for f in found)]
         table = [(head, *row) for head, row in zip(namespaces, table, strict=True)]
     echo("\n".join(rows.align(table)), paint=rows.paint)
     return 0

@@ -92,6 +92,7 @@ class Informer:
         self._listed = {}
         after = dict(self._objects)
         self.api_works()
+        # Without the lock: a callback may ask for the objects.
         for key, old in before.items():
             if key not in after:
                 self._on_change("DELETED", old)

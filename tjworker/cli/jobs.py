@@ -6,6 +6,7 @@ A kind whose CRD is not installed has no jobs; it never makes a command fail.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from tjworker.kube.errors import NO_PERMISSION
 
 if TYPE_CHECKING:
     from tjworker.base import GroupResource
+    from tjworker.cli.cluster import Cluster
     from tjworker.kube.client import KubeClient
 
 PAGE_SIZE = 500
@@ -40,6 +42,10 @@ class FoundJob:
     def name(self) -> str:
         """Of the object: what a user typed may have its kind before it."""
         return str(self.raw["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.raw["metadata"]["namespace"])
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -86,9 +92,10 @@ def look(
         except OperatorError as error:
             if error.status in NO_PERMISSION and not asked and resource not in KINDS:
                 refused.append(resource)
+            # A CRD may go between the discovery and the list.
             elif error.status != 404:
                 raise
-    return sorted(found, key=lambda f: (f.raw["metadata"]["namespace"], f.name, f.resource)), refused
+    return sorted(found, key=lambda f: (f.namespace, f.name, f.resource)), refused
 
 
 def kinds_called(api: KubeClient, name: str, operator: Mapping[str, str] | None = None) -> list[GroupResource]:
@@ -112,6 +119,8 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
         try:
             raw = _get(api, resource, namespace, name)
         except OperatorError as error:
+            # A refusal is passed over for kinds that the user did not ask for: the cluster may have those for
+            # somebody else.
             if error.status not in NO_PERMISSION or slash or resource in KINDS:
                 raise
             refused.append(resource)
@@ -125,6 +134,15 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
             f" {', '.join(f'{one.resource}/{name}' for one in found)}"
         )
     raise NoSuchJob(f"no job {name} in namespace {namespace}{_but(refused)}; {_elsewhere(api, namespace, name)}")
+
+
+@contextmanager
+def opened_job(wanted: str, namespace: str | None) -> Iterator[tuple[Cluster, FoundJob]]:
+    """The user's cluster, and a job in it; see `find_job`. `namespace` None means that of the context."""
+    from tjworker.cli.cluster import user_cluster
+
+    with user_cluster() as cluster:
+        yield cluster, find_job(cluster.api, namespace or cluster.namespace, wanted)
 
 
 def _elsewhere(api: KubeClient, namespace: str, name: str) -> str:
@@ -221,7 +239,7 @@ def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
 
 def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
     """What was said of it and of what it owns; see `happenings.of_job`."""
-    found = list_all(api, EVENTS, job.raw["metadata"]["namespace"])
+    found = list_all(api, EVENTS, job.namespace)
     return happenings.of_job(found, job.raw, role_names(job))
 
 
@@ -269,6 +287,7 @@ def scaling(job: FoundJob, role: str | None, replicas: int) -> Scaling:
         if wanted != model.scale_role:
             raise UserError(f"role {wanted} of {name} is not scaled: only {model.scale_role} is")
         return Scaling(wanted, before, patch, "")
+    # The scale subresource has one fixed path: a role that is written in another case needs a patch.
     if wanted == model.scale_role and written in (None, wanted):
         _refuse_what_could_not_be_used(job, job_kind.scale_spec_path.removeprefix("."), replicas)
         return Scaling(wanted, before, {"spec": {"replicas": replicas}}, "scale")

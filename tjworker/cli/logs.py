@@ -42,16 +42,14 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
     tj logs digits --role trainer --index 0 --tail 20
     tj logs digits --since 5m --timestamps
     """
-    from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import check_replica, find_job, job_pods, main_container, with_named
+    from tjworker.cli.jobs import check_replica, job_pods, main_container, opened_job, with_named
     from tjworker.cli.logstream import Follower, Wanted, read_log, targets
 
     excerpt = _excerpt(**which)
     if follow and excerpt.previous:
         raise click.UsageError("--follow and --previous exclude each other: a run that is over has no more lines")
-    with user_cluster() as cluster:
-        where = namespace or cluster.namespace
-        found = with_named(cluster.api, find_job(cluster.api, where, job))
+    with opened_job(job, namespace) as (cluster, named):
+        where, found = named.namespace, with_named(cluster.api, named)
         check_replica(found, role, index)
         wanted = Wanted(role, index)
         if follow:

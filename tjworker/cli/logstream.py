@@ -242,6 +242,7 @@ class Follower:
         began = monotonic()
         for key, reader in self._readers.items():
             while reader.thread.is_alive() and not self._reader_gone:
+                # What runs on after the end of its job, such as a sidecar, may never end its log.
                 moved_at = began if key in runs_on else monotonic() if reader.emitting else max(began, reader.moved_at)
                 if monotonic() - moved_at > STILL_SECONDS:
                     break
@@ -251,6 +252,7 @@ class Follower:
         """Nothing is printed after this. A process that ends while a thread prints is aborted by the interpreter."""
         with self._lock:
             self._stopped = True
+            # Wakes the readers, which may wait for their next line for a day.
             for stream in self._streams:
                 stream.close()
         for reader in self._readers.values():
@@ -278,6 +280,7 @@ class Follower:
 
     def _on_pod(self, kind: str, pod: JsonDict) -> None:
         with self._readers_lock:
+            # The threads are being joined: a log that is begun now would be printed after the end.
             if self._all_found:
                 return
             for target in targets(pod, self._wanted, self._main):

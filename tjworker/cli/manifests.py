@@ -108,6 +108,7 @@ def load(file: str) -> tuple[str, list[tuple[str, JsonDict]]]:
 
 def items(source: str, document: JsonDict) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
     """Where each stands in it. A List is what it lists, as `tj get -o yaml` prints it."""
+    # kubectl prints several objects so; each is checked by itself.
     if document.get("kind") == "List" and isinstance(document.get("items"), list):
         for number, item in enumerate(document["items"], 1):
             found = item if isinstance(item, dict) else {}
@@ -134,6 +135,7 @@ def errors(manifest: Manifest) -> list[FieldError]:
     if isinstance(parsed, InvalidJob) and parsed.missing is not None:
         return found  # what its runtime makes of it, the cluster says
     if isinstance(parsed, InvalidJob):
+        # The schema has said what is wrong there, in the words of the field.
         known_paths = {error.path for error in found}
         found += [error for error in parsed.errors if error.path not in known_paths]
     else:

@@ -77,6 +77,7 @@ def describe(
     around = around or Around()
     notes = doubts(job, pods, now) if notes is None else notes
     waits = tuple(_waits(job, pods, now, around.ill_nodes))
+    # A pod that has found a node is not too large, whatever the nodes of this moment are.
     if any(why_pod_waits(pod).startswith(_NO_NODE) for pod in pods):
         waits += tuple(around.too_large)
     said = "\n".join((job.status.message, gist(job.status.message), *waits))
@@ -166,6 +167,7 @@ def doubts(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[st
         return
     told = rows.parse_time(status.last_reconcile_time)
     old = (now - told).total_seconds() if told else 0.0
+    # While a pass is under way a status is behind for a moment.
     if status.observed_generation < job.generation and old > STALE_SECONDS:
         yield (
             f"! This status is of generation {status.observed_generation} of the spec, which is at {job.generation}:"
@@ -318,6 +320,7 @@ def _restarts(job: TrainingJob) -> Iterator[str]:
         limit = ""
         if role.restart_limit is not None:
             limit = f" (restartLimit {role.restart_limit} for failures of the program)"
+        # A warning only where nothing ends the restarts.
         elif counts is not None and counts.application and not job.status.ended and not _counts_for_backoff(job, role):
             limit = " (no restartLimit: a program that fails is started again for ever)"
         yield f"{role.name}: {', '.join(told)}{limit}"
@@ -357,6 +360,7 @@ def _times(job: TrainingJob, now: datetime) -> Iterator[str]:
             left = job.ttl_seconds_after_finished - (now - ended).total_seconds()
             yield f"is deleted in {rows.duration(left)} (ttlSecondsAfterFinished {job.ttl_seconds_after_finished})"
         return
+    # While a job is suspended, the clock of its limits stands still.
     counted = rows.parse_time(status.suspend_time) or now
     running, active = time_left(job, status, counted.timestamp())
     stands = " once it goes on" if job.suspend else ""

@@ -62,6 +62,7 @@ def located(cluster: Cluster, manifest: Manifest, namespace: str) -> OtherObject
 def apply(cluster: Cluster, one: OtherObject) -> str:
     """`created`, `configured` or `unchanged`, as kubectl says it; `applied` where the user may not look at it before.
     Raises OperatorError, of a field that somebody else manages with what to do."""
+    # The answer to an apply is 200 whether or not it has changed anything.
     before = _version(cluster, one)
     answer = cluster.transport.request(
         "PATCH",

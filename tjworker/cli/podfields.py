@@ -118,6 +118,7 @@ def _value(value: Any, type_: str, path: str) -> Iterator[FieldError]:
                 yield from _value(part, values[1], f"{path}.{name}")
     elif type_ in _PLAIN:
         types, wanted = _PLAIN[type_]
+        # In Python true is a number, too.
         if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
             yield FieldError(path, f"{_shown(value)} is not {wanted}{_quotes(value, type_)}")
     elif hasattr(models, type_):

@@ -67,6 +67,7 @@ def room(nodes: Iterable[Json], pods: Iterable[Json]) -> Room:
         holder = f"{metadata['namespace']}/{name}" if name else OTHERS
         if name:
             by_job[holder].append(pod)
+        # An ended pod keeps its node and gives back what it requested.
         if status.get("phase") in ENDED_PHASES or (not spec.get("nodeName") and _waits_for_no_node(metadata, spec)):
             continue
         asked = pod_requests(spec, status)

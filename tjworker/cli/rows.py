@@ -61,6 +61,7 @@ def age(since: str | None, now: datetime) -> str:
 
 def duration(seconds: float) -> str:
     total = max(0, int(seconds))
+    # The steps of kubectl (`duration.HumanDuration`), so that both print the same age.
     if total < 120:
         return f"{total}s"
     minutes, rest = divmod(total, 60)

@@ -27,13 +27,10 @@ def scale(job: str, replicas: int, role: str | None, output: str | None, namespa
     \b
     tj scale digits --replicas 5
     """
-    from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import FoundJob, autoscaler_goes_on, find_job, scaling
+    from tjworker.cli.jobs import FoundJob, autoscaler_goes_on, opened_job, scaling
 
-    with user_cluster() as cluster:
-        where = namespace or cluster.namespace
-        found = find_job(cluster.api, where, job)
-        asked = scaling(found, role, replicas)
+    with opened_job(job, namespace) as (cluster, found):
+        where, asked = found.namespace, scaling(found, role, replicas)
         cluster.api.merge_patch(found.resource, where, found.name, asked.patch, subresource=asked.subresource)
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
         raw = cluster.api.get(found.resource, where, found.name) if output else None

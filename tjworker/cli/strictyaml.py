@@ -53,6 +53,7 @@ def _documents(text: str) -> Iterator[tuple[int, Any]]:
     loader = _Strict(text)
     try:
         while loader.check_node():
+            # As a node first: constructing a document writes its aliases out, before anybody has counted them.
             node = loader.get_node()
             _refuse_expansion(node)
             yield node.start_mark.line + 1, loader.construct_document(node)

@@ -193,7 +193,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
 
     changes: queue.SimpleQueue[tuple[str, dict[str, Any]] | BaseException] = queue.SimpleQueue()
     phases = {str(job.raw["metadata"]["uid"]): "" for job in jobs}
-    places = {(job.resource, str(job.raw["metadata"]["namespace"])) for job in jobs}
+    places = {(job.resource, job.namespace) for job in jobs}
     with ExitStack() as stack:
         output = stack.enter_context(_output_of(cluster, jobs, changes.put)) if logs else {}
         for number, (resource, namespace) in enumerate(sorted(places)):
@@ -208,6 +208,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
             kind, raw = change
             uid = str(raw["metadata"]["uid"])
             phase = _GONE if kind == "DELETED" else rows.job_phase(seen_status(raw))
+            # A job that has ended may still be deleted: its end has been told.
             if uid in phases and phase not in ("", phases[uid]) and phases[uid] not in END_PHASES:
                 phases[uid] = phase
                 if (reader := output.get(uid)) is not None and (phase in END_PHASES or phase == _GONE):
@@ -247,7 +248,7 @@ def _output_of(
 
         threads = {}
         for job in jobs:
-            where = str(job.raw["metadata"]["namespace"])
+            where = job.namespace
             follower = Follower(cluster, where, job, Wanted(), WHOLE, emit_of(job), tells_outage=False)
             thread = threading.Thread(target=read, args=(follower,), name=f"output-{job.name}", daemon=True)
             threads[str(job.raw["metadata"]["uid"])] = thread

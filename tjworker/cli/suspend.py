@@ -38,17 +38,14 @@ def resume(job: str, output: str | None, namespace: str | None) -> int:
 
 
 def _write(job: str, namespace: str | None, output: str | None, *, suspend: bool) -> int:
-    from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import FoundJob, find_job, suspending
+    from tjworker.cli.jobs import FoundJob, opened_job, suspending
 
-    with user_cluster() as cluster:
-        where = namespace or cluster.namespace
-        found = find_job(cluster.api, where, job)
+    with opened_job(job, namespace) as (cluster, found):
         patch = suspending(found, suspend)
         if patch is None:
             tell(f"{job} is suspended already" if suspend else f"{job} is not suspended", found, output)
             return 0
-        raw = cluster.api.merge_patch(found.resource, where, found.name, patch)
+        raw = cluster.api.merge_patch(found.resource, found.namespace, found.name, patch)
         said = f"{job}: suspended; `tj resume {job}` lets it go on" if suspend else f"{job}: resumed"
         tell(said, FoundJob(found.resource, raw), output)
         return 0

@@ -1,8 +1,7 @@
-"""Jobs of other operators -> AITrainingJob, or TrainJob of Kubeflow's Trainer (`tj convert`). Pure: no file, no
-cluster.
+"""Converts jobs of other operators to AITrainingJobs, or to TrainJobs of Kubeflow Trainer (`tj convert`). Pure.
 
-A kind is a row of `SOURCES` and, where its manifest says more than the internal job, a small file. What does not carry
-over is in the report, field by field: nothing is dropped in silence.
+A kind is a row of `SOURCES`. A kind whose manifest has more than the internal job also has a small file. The report
+lists each field that does not carry over: nothing is dropped in silence.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ SPECIALS: Mapping[str, Special] = {
     "paddlepaddle.org": edl.special,
     "training.kubedl.io": kubedl.special,
 }
-"""By API group, or by resource; of others the internal job says everything."""
+"""By resource, or by API group. The internal job is all that any other kind says."""
 
 
 def _sources(kinds: Iterable[JobKind]) -> Iterable[ConvertibleKind]:
@@ -70,21 +69,22 @@ TARGETS: Mapping[str, tuple[ConvertibleKind, ...]] = {
     OWN: SOURCES,
     TRAINJOB: (ConvertibleKind("PyTorchJob", pytorchjob.JOB_KIND.api_versions, trainjob.convert),),
 }
-"""What each kind can be made of."""
+"""The kind of the result -> the kinds that can be converted to it."""
 
 
 def why_not(raw: Json, to: str) -> str:
-    """Why jobs of this kind are not made into `to`; '' where there is no more to say than that they are not."""
+    """The reason why this kind is not converted to `to`; '' if there is no special one."""
     kind = str(raw.get("kind"))
     return trainjob.NOT_MADE.get(kind, "") if to == TRAINJOB else _NOT_CONVERTED.get(kind, "")
 
 
 _NOT_CONVERTED: Mapping[str, str] = {
-    TRAINJOB: "its pods stand in its runtime, which its manifest only names; the operator serves it as it is"
+    TRAINJOB: "its runtime, which its manifest only names, holds its pods; the operator serves it as it is"
     " (docs/trainer.md)"
 }
 
 
 def find(raw: Json, to: str = OWN) -> ConvertibleKind | None:
-    of = TARGETS[to]
-    return next((s for s in of if raw.get("kind") == s.kind and raw.get("apiVersion") in s.api_versions), None)
+    """The row for this manifest's kind and apiVersion; None if the kind is not converted to `to`."""
+    sources = TARGETS[to]
+    return next((s for s in sources if raw.get("kind") == s.kind and raw.get("apiVersion") in s.api_versions), None)

@@ -1,8 +1,8 @@
-"""Comments and the way scalars are written, from one YAML text to another one of other fields. Pure.
+"""Carries comments and scalar styles from one YAML text to another with different fields. Pure.
 
-A comment belongs to the field whose line it stands on, or to the next field below it. Where a field of the new text
-comes from one of the old, its comments come along, and so do block texts, quotes and flow style. Everything is read and
-written as kubectl reads it (YAML 1.1), by PyYAML: a library that keeps comments itself ties them to the field before.
+A comment belongs to the field on its line, or to the next field below it. A field of the new text takes the comments of
+the old field that it comes from, and its block style, quotes and flow style. PyYAML reads and writes as kubectl does
+(YAML 1.1). A library that keeps comments would tie each of them to the field before it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ import yaml
 from tjworker.convert.report import Origins, Path, printed
 
 _NUMBER = re.compile(r"[-+]?(\.\d+|\d[\d_]*(\.\d*)?)([eE][-+]?\d+)?|0[box][\da-fA-F_]+")
-"""What kubectl reads as a number, and PyYAML not always: 1e3."""
+"""What kubectl reads as a number. PyYAML reads some of these as strings: 1e3."""
 _WIDE = 1 << 30
-"""Columns: a scalar on one line has its comment behind it."""
+"""Columns. No scalar is folded, since a comment can follow only a scalar on one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """One document of a text, as it is written."""
+    """One document of a YAML text, with its comments."""
 
     node: yaml.Node
     above: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
-    """Comments on lines of their own, by the field below them."""
-    beside: Mapping[Path, str] = field(default_factory=dict)
+    """Field -> the comments on lines of their own above it."""
+    trailing: Mapping[Path, str] = field(default_factory=dict)
+    """Field -> the comment behind it, on the same line."""
     below: tuple[str, ...] = ()
     """Comments after the last field."""
 
@@ -40,7 +41,7 @@ class _PlainRepresenter(yaml.representer.SafeRepresenter):
 
 
 def read(text: str) -> list[SourceDocument]:
-    """Of each document that is not empty. Raises yaml.YAMLError, RecursionError."""
+    """The documents that are not empty. Raises yaml.YAMLError, RecursionError."""
     nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if not _is_nothing(node)]
     alone, behind = _comments(text) if "#" in text else ({}, {})
     sources, first = [], 0
@@ -62,7 +63,8 @@ def _within(comments: Mapping[int, str], first: int, stop: int) -> dict[int, str
 
 
 def _comments(text: str) -> tuple[dict[int, str], dict[int, str]]:
-    """By line: those alone on it, those behind something."""
+    """(line -> the comment alone on it, line -> the comment behind something else)."""
+    # A # inside a scalar begins no comment.
     spans = [
         (token.start_mark.index, token.end_mark.index)
         for token in yaml.scan(text, Loader=yaml.SafeLoader)
@@ -88,7 +90,7 @@ def _source(node: yaml.Node, alone: Mapping[int, str], behind: Mapping[int, str]
     lines = _lines(node)
     above: dict[Path, tuple[str, ...]] = {}
     waiting: list[str] = []
-    beside: dict[Path, str] = {}
+    trailing: dict[Path, str] = {}
     for line in sorted({*alone, *behind, *lines}):
         if line in alone:
             waiting.append(alone[line])
@@ -97,14 +99,14 @@ def _source(node: yaml.Node, alone: Mapping[int, str], behind: Mapping[int, str]
                 above[lines[line][0]] = tuple(waiting)
                 waiting = []
             if line in behind:
-                beside[_spoken_of(lines[line])] = behind[line]
+                trailing[_field_of_comment(lines[line])] = behind[line]
         elif line in behind:
-            waiting.append(behind[line])  # behind a bracket that closes, or a text's last line
-    return SourceDocument(node, above, beside, tuple(waiting))
+            waiting.append(behind[line])  # behind a closing bracket, or the last line of a block text
+    return SourceDocument(node, above, trailing, tuple(waiting))
 
 
-def _spoken_of(paths: list[Path]) -> Path:
-    """A comment behind `- name: a` is said of the name, one behind `a: {b: 1}` of a."""
+def _field_of_comment(paths: list[Path]) -> Path:
+    """A comment behind `- name: a` belongs to the name, a comment behind `a: {b: 1}` to a."""
     return next((path for path in paths if path and isinstance(path[-1], str)), paths[0])
 
 
@@ -129,7 +131,7 @@ def _walk(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yaml.No
 
 
 def source_of(path: Path, origins: Origins) -> Path | None:
-    """Where a field of the new object stood in the old one."""
+    """The field of the old object from which a field of the new one comes; None if there is none."""
     for length in range(len(path), -1, -1):
         if path[:length] in origins:
             return (*origins[path[:length]], *path[length:])
@@ -137,14 +139,14 @@ def source_of(path: Path, origins: Origins) -> Path | None:
 
 
 def write(made: Any, source: SourceDocument, origins: Origins) -> tuple[str, tuple[str, ...]]:
-    """`made` as YAML, and the comments that have no place in it."""
-    node = _dressed(made, source, origins)
+    """(`made` as YAML, the comments that have no place in it)."""
+    node = _represent_with_styles(made, source, origins)
     text = str(yaml.serialize(node, Dumper=yaml.SafeDumper, width=_WIDE, allow_unicode=True))
-    return _commented(text, source, origins)
+    return _add_comments(text, source, origins)
 
 
-def _dressed(made: Any, source: SourceDocument, origins: Origins) -> yaml.Node:
-    """Its nodes, with the styles of those that they come from."""
+def _represent_with_styles(made: Any, source: SourceDocument, origins: Origins) -> yaml.Node:
+    """The nodes of `made`, in the styles of the old nodes that they come from."""
     old: dict[Path, yaml.Node] = {path: node for path, _, node in _walk(source.node)}
     flowing = bool(getattr(source.node, "flow_style", False))  # JSON
     root = _PlainRepresenter(sort_keys=False).represent_data(made)
@@ -155,6 +157,7 @@ def _dressed(made: Any, source: SourceDocument, origins: Origins) -> yaml.Node:
                 continue
             if isinstance(before, yaml.ScalarNode) and not flowing and before.value == node.value:
                 node.style = before.style
+            # PyYAML writes 1e3 without quotes, and kubectl would read a number.
             if node.style is None and _NUMBER.fullmatch(node.value):
                 node.style = "'"
         elif isinstance(node, yaml.CollectionNode):
@@ -166,7 +169,7 @@ def _dressed(made: Any, source: SourceDocument, origins: Origins) -> yaml.Node:
 
 
 def _unmarked(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yaml.Node]]:
-    """As `_walk`, of nodes that no text has."""
+    """Walks like `_walk`, over nodes that were not read from a text and have no lines."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             yield (*path, str(key.value)), 0, value
@@ -177,46 +180,47 @@ def _unmarked(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yam
             yield from _unmarked(value, (*path, i))
 
 
-def _commented(text: str, source: SourceDocument, origins: Origins) -> tuple[str, tuple[str, ...]]:
-    above, beside = dict(source.above), dict(source.beside)
+def _add_comments(text: str, source: SourceDocument, origins: Origins) -> tuple[str, tuple[str, ...]]:
+    above, trailing = dict(source.above), dict(source.trailing)
     lines = text.split("\n")
     root = yaml.compose(text, Loader=yaml.SafeLoader)
-    assert root is not None  # noqa: S101  for the type checker: a job is no empty document
+    assert root is not None  # noqa: S101  for the type checker: a job is not an empty document
     nodes = {path: node for path, _, node in _walk(root)}
     for number, paths in sorted(_lines(root).items()):
         indent = " " * (len(lines[number]) - len(lines[number].lstrip(" ")))
-        said: list[str] = []
+        comments: list[str] = []
         for path in paths:
             before = source_of(path, origins)
             if before is None:
                 continue
-            for place in _spoken_as(before, path):
-                said += above.pop(place, ())
-                if (behind := beside.pop(place, None)) is None:
+            for place in _comment_fields(before, path):
+                comments += above.pop(place, ())
+                if (behind := trailing.pop(place, None)) is None:
                     continue
                 if _is_one_line(nodes[path]):
                     lines[number] += f"  {behind}"
                 else:
-                    said.append(behind)
-        lines[number] = "\n".join([*(f"{indent}{comment}" for comment in said), lines[number]])
+                    comments.append(behind)
+        lines[number] = "\n".join([*(f"{indent}{comment}" for comment in comments), lines[number]])
     end = "".join(f"{comment}\n" for comment in source.below)
-    lost = (*(c for listed in above.values() for c in listed), *beside.values())
+    lost = (*(c for listed in above.values() for c in listed), *trailing.values())
     return "\n".join(lines) + end, lost
 
 
-def _spoken_as(before: Path, path: Path) -> tuple[Path, ...]:
-    """Where an item of a list has become an entry of a map, what was said of its name is said of it."""
+def _comment_fields(before: Path, path: Path) -> tuple[Path, ...]:
+    """The old fields whose comments go to `path`. An item of a list that has become an entry of a map also takes those
+    of its name."""
     listed = bool(before) and isinstance(before[-1], int) and isinstance(path[-1], str)
     return (before, (*before, "name")) if listed else (before,)
 
 
 def _is_one_line(node: yaml.Node) -> bool:
-    """Whether a comment may stand behind its first line."""
+    """True if a comment may follow on the node's first line. Behind | or >, it would be part of the text."""
     return not (isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"))
 
 
 def written_at(made: Any, origins: Origins) -> dict[str, str]:
-    """The fields of the new object, and of the old one those that they come from, as kubectl prints them."""
+    """Field of the new object -> the field of the old one that it comes from, both as kubectl prints them."""
     fields = ((path, source_of(path, origins)) for path in _paths(made))
     return {printed(path): printed(before) for path, before in fields if before}
 

@@ -1,4 +1,4 @@
-"""The EDL operator's TrainingJob -> AITrainingJob: roles of pods in the place of ReplicaSets and a batch Job. Pure."""
+"""Converts the EDL operator's TrainingJob to an AITrainingJob: pods replace its ReplicaSets and batch Job. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tjworker.convert.known import Extra
 from tjworker.convert.report import Left, Origins, Path
 
 PSERVER_RESTARTS = 5
-"""The operator's own limit (TJ_RESTART_LIMIT) of parameter servers whose job sets none."""
+"""The restart limit of parameter servers whose job sets none: the default of TJ_RESTART_LIMIT."""
 _INERT = ("mountpath", "nfsmount", "matrix")
 _INERT_OF_A_ROLE = ("etcd-endpoint", "index_succeed", "replicaSpec")
 _ROLES = ("master", "pserver", "trainer")
@@ -30,8 +30,8 @@ def special(raw: Json, job: TrainingJob) -> Extra:
         replace(job, roles=tuple(_of_pods(role) for role in job.roles)),
         left=tuple(_left(mapping(raw.get("spec")), {role.name for role in job.roles})),
         notes=(
-            "its pods are <job>-<role>-<index>, and a lost one comes back under its own name and number; those of"
-            " ReplicaSets and a batch Job had other names. The labels paddle-job* stay",
+            "its pods are named <job>-<role>-<index>, and a lost pod is replaced under the same name; pods of"
+            " ReplicaSets and of a batch Job had other names. The labels paddle-job* stay",
         ),
         acted_upon=frozenset(
             {ANNOTATION_RESTART_LIMIT, ANNOTATION_ETCD_IMAGE, ANNOTATION_CLEAN_POD_POLICY, ANNOTATION_BATCH_SIZE}
@@ -43,9 +43,10 @@ def special(raw: Json, job: TrainingJob) -> Extra:
 def _of_pods(role: Role) -> Role:
     if role.workload != "ReplicaSet":
         return role
+    # The TrainingJob restarts a master without limit while the job runs, also after a success.
     if role.restart_limit == WITHOUT_LIMIT:
         return replace(role, restart_limit=None)
-    # A parameter server that may not be restarted again ends the job.
+    # A TrainingJob fails when a parameter server has reached its limit.
     limit = PSERVER_RESTARTS if role.restart_limit is None else role.restart_limit
     return replace(role, restart_limit=limit, fail_policy="Any")
 
@@ -70,8 +71,8 @@ def _left(spec: Json, roles: set[str]) -> Iterator[Left]:
         yield Left(
             "spec.frame_work.name",
             name,
-            "it is a note for people",
-            "set frameworkType where the program reads that framework's own variables (docs/frameworks)",
+            "nothing reads it",
+            "set frameworkType if the program reads that framework's variables (docs/frameworks)",
         )
 
 

@@ -1,7 +1,7 @@
-"""A job of a kind that the operator can read -> the same job as an AITrainingJob: through the internal model, so that
-defaults, ports, success policies and elastic bounds are what the kind's own parser makes of them. Pure.
+"""Converts a job of a kind that the operator can read to an AITrainingJob. Pure.
 
-A kind whose manifest says more than the model has its words in a `Special`, in a file of its own.
+The kind's own parser makes the internal job, and with it defaults, ports, success policies and elastic bounds. What a
+manifest says beyond the internal job is handled by a `Special`, in a file per kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from tjworker.api import crd
 from tjworker.api.containers import with_environment
 from tjworker.api.kinds import KNOWN_KINDS, parse
-from tjworker.api.kinds.base import JobKind, mapping, strings, text
+from tjworker.api.kinds.base import JobKind, mapping, text
 from tjworker.api.kinds.kubedl.mpijob import OLD_RUN_POLICY
 from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
@@ -33,22 +33,22 @@ INSTEAD: Mapping[str, str] = {
     "spec.cronPolicy": "make a CronJob that creates jobs",
     "runPolicy.cronPolicy": "make a CronJob that creates jobs",
 }
-"""By the end of the field's path: what to do about one that nothing acts on."""
+"""The last two steps of a field's path -> what to do about a field that has no effect."""
 OWN_NAME = "$(TRAININGJOB_NAME)"
-"""What stands in the place of a job's UID where a template has it: a manifest has none yet."""
+"""Replaces the job's UID in templates: a manifest has none yet."""
 _LEAVE_OUT = "leave it out"
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """What a kind has beyond its internal job."""
+    """What a manifest says beyond the internal job."""
 
     job: TrainingJob
-    """As it is to be written, where it differs."""
+    """The job to write; it may differ from the parsed one."""
     left: tuple[Left, ...] = ()
     notes: tuple[str, ...] = ()
     acted_upon: frozenset[str] = frozenset()
-    """Annotations that stand in the spec now."""
+    """Annotations whose content the spec has now."""
     origins: Origins = field(default_factory=dict)
 
 
@@ -59,6 +59,7 @@ def convert(kind: JobKind, raw: Json, special: Special) -> Converted | RefusedMa
     metadata = mapping(raw.get("metadata"))
     version = str(raw.get("apiVersion")).rpartition("/")[2]
     spec = {**kind.version_defaults.get(version, {}), **mapping(raw.get("spec"))}
+    # The status of a job that was read from a cluster is another operator's.
     job = parse(kind.resource, {**raw, "spec": spec, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
     if isinstance(job, InvalidJob):
         return RefusedManifest(job.errors)
@@ -84,14 +85,14 @@ def _with_settings(job: TrainingJob) -> TrainingJob:
 
 
 def named(metadata: Json) -> dict[str, Any]:
-    """A manifest for `kubectl create` may have the beginning of a name alone."""
+    """The metadata with a name: a manifest for `kubectl create` may have only generateName."""
     if metadata.get("name") or not metadata.get("generateName"):
         return dict(metadata)
     return {**metadata, "name": f"{metadata['generateName']}xxxxx"}
 
 
 def _order(raw: Json, job: TrainingJob) -> Iterator[str]:
-    """The roles as the user wrote them."""
+    """The names of the roles, in the manifest's order."""
     places = {written_path(raw, role.spec_path): role.name for role in job.roles}
     written = {path: name for path, name in places.items() if path is not None}
     for path in sorted(written, key=lambda path: _place(raw, path)):
@@ -106,7 +107,7 @@ def _place(raw: Json, path: tuple[str, ...]) -> int:
 
 
 def written_path(raw: Json, spec_path: str) -> tuple[str, ...] | None:
-    """Of a role, whose name may be written in any case; None where the manifest has none of it."""
+    """A role's path in the manifest, which may write its name in any case; None if the manifest lacks the role."""
     found: list[str] = []
     here: Any = raw
     for step in spec_path.split(".")[:-1]:
@@ -136,10 +137,7 @@ def _schema(resource: GroupResource) -> Json:
 def unknown_left(kind: JobKind, raw: Json) -> Iterator[Left]:
     for one in unknown_fields(raw.get("spec"), _schema(kind.resource), "spec"):
         yield Left(
-            one.path,
-            one.value,
-            f"no field of {with_article(kind.kind)}",
-            "leave it out, or look whether it is misspelt",
+            one.path, one.value, f"{with_article(kind.kind)} has no such field", "leave it out, or check its spelling"
         )
 
 
@@ -157,7 +155,7 @@ def _ignored(raw: Json, job: TrainingJob) -> Iterator[Left]:
 
 
 def _main_containers(raw: Json, job: TrainingJob) -> Iterator[Left]:
-    """Containers whose exit codes counted, and that another one takes the place of in an AITrainingJob."""
+    """Reports each role in which an AITrainingJob counts another container's exit code."""
     for role in job.roles:
         names = [container.get("name", "") for container in containers(role.template)]
         if (counted := counted_names(names, job.main_container)) != counted_names(names):
@@ -165,7 +163,7 @@ def _main_containers(raw: Json, job: TrainingJob) -> Iterator[Left]:
             yield Left(
                 f"{path}.template.spec.containers",
                 names,
-                f"the exit code of {counted[0]} counted; of an AITrainingJob it is that of {counted_names(names)[0]}",
+                f"the exit code of {counted[0]} counted; in an AITrainingJob that of {counted_names(names)[0]} does",
                 f"put {counted[0]} first, or begin its name with aitj-",
             )
 
@@ -187,8 +185,8 @@ def finalizers_left(metadata: Json) -> Iterator[Left]:
         yield Left(
             "metadata.finalizers",
             metadata["finalizers"],
-            "they are promises of other programs about the object that was read",
-            "let the program that needs one set it",
+            "the programs that set them know only the old object",
+            "let the program that needs a finalizer set it",
         )
 
 
@@ -196,28 +194,28 @@ def _restarts(job: TrainingJob) -> Iterator[str]:
     for role in job.roles:
         if role.restart_words == "OnFailure" and role.restart_policy == "Always":
             yield (
-                f"restartPolicy OnFailure of {role.name} is Always: OnFailure of an AITrainingJob does not replace the"
-                " pod of a lost node. Neither starts a program again that has ended well"
+                f"restartPolicy OnFailure of {role.name} becomes Always: OnFailure of an AITrainingJob does not replace"
+                " the pod of a lost node. Neither restarts a program that has succeeded"
             )
 
 
 def _labels(job: TrainingJob) -> Iterator[str]:
     if job.guest_labels is not None and not job.guest_labels.prefix:
-        yield "the label replica-type of its pods has the role as it is written (Worker), not in lower case"
+        yield "the label replica-type of its pods holds the role's name as written (Worker), not in lower case"
     elif job.guest_labels is not None:
         yield (
-            f"its pods and services have no labels {job.guest_labels.prefix}* any more: select them by job-name,"
+            f"its pods and services no longer have labels {job.guest_labels.prefix}*: select them by job-name,"
             " replica-name and replica-index"
         )
 
 
 def rendezvous(raw: Json, job: TrainingJob) -> Iterator[Left]:
-    """Of torchrun, in a job whose number of workers is fixed, or whose master stays outside of it."""
+    """Reports torchrun's rendezvous in a job of a fixed size, or with a master outside the rendezvous."""
     if job.rendezvous and not any(role.elastic for role in job.roles):
-        why = "an AITrainingJob whose number of replicas is fixed has no rendezvous of torchrun's"
+        why = "an AITrainingJob with a fixed number of replicas gets no variables for torchrun's rendezvous"
         instead = "set PET_NNODES and PET_RDZV_* in the templates, or minReplicas below maxReplicas"
     elif job.rendezvous and any(role.name == "Master" for role in job.roles):
-        why = "its pods do not find MASTER_ADDR, RANK and WORLD_SIZE, and the master is a node of torchrun's"
+        why = "its pods do not get MASTER_ADDR, RANK and WORLD_SIZE, and torchrun counts the master as a node"
         instead = "leave out the Master, or set what the program reads in the templates"
     else:
         return
@@ -225,21 +223,17 @@ def rendezvous(raw: Json, job: TrainingJob) -> Iterator[Left]:
 
 
 def managed_by(raw: Json) -> Iterator[Left]:
-    """Of a RunPolicy: the controller that has the job."""
+    """Reports `managedBy` of a RunPolicy, which names the controller of the job."""
     manager = text(mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy"))
     if manager:
         yield Left(
             "spec.runPolicy.managedBy",
             manager,
-            "an AITrainingJob is this operator's",
-            "see that no other controller takes the job before you make it",
+            "this operator controls every AITrainingJob",
+            "make sure that no other controller takes the job before you create it",
         )
 
 
-def annotation(job: TrainingJob, name: str) -> str | None:
-    return strings(job.annotations).get(name)
-
-
 def plain(raw: Json, job: TrainingJob) -> Extra:
-    """Of a kind of which the model says everything."""
+    """The `Special` of kinds that say nothing beyond the internal job."""
     return Extra(replace(job))

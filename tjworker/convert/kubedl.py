@@ -1,5 +1,5 @@
-"""KubeDL's kinds -> AITrainingJob: what their manifests say beyond the internal job. Their run policy stands in the
-spec itself. Pure."""
+"""Converts KubeDL's kinds to AITrainingJobs: what their manifests say beyond the internal job. They have the fields of
+a run policy directly in the spec. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from tjworker.convert.known import Extra, rendezvous
 from tjworker.convert.report import Left, Origins, Path
 
 _OF_THE_MASTER = (
-    "the pods that the master makes stay its own: the operator neither restarts, scales nor deletes them; an elastic"
-    " role of an AITrainingJob, such as worker, can take their place"
+    "the operator neither restarts, scales nor deletes the pods that the master creates; an elastic role of an"
+    " AITrainingJob, such as worker, can replace them"
 )
 _RUN = ("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "schedulingPolicy")
 
 
 def special(raw: Json, job: TrainingJob) -> Extra:
+    # An AITrainingJob completes by roles and not by a number of pods of several roles; `_left` reports it.
     own = replace(job, enough=None)
     if job.framework in ("mars", "xdl"):  # an AITrainingJob has no frameworkType for it
         roles = tuple(_task(role) for role in job.roles) if job.framework == "xdl" else job.roles
@@ -37,9 +38,9 @@ def special(raw: Json, job: TrainingJob) -> Extra:
 
 
 def _task(role: Role) -> Role:
-    """What XDL's programs are told, by the operator's own variables."""
-    told = {"TASK_NAME": role.name.lower(), "TASK_INDEX": "$(TRAININGJOB_REPLICA_INDEX)"}
-    return replace(role, template=with_environment(role.template, told))
+    """The role with the variables that XDL's programs read, made from the operator's own."""
+    variables = {"TASK_NAME": role.name.lower(), "TASK_INDEX": "$(TRAININGJOB_REPLICA_INDEX)"}
+    return replace(role, template=with_environment(role.template, variables))
 
 
 def _left(raw: Json, job: TrainingJob) -> Iterator[Left]:
@@ -47,25 +48,25 @@ def _left(raw: Json, job: TrainingJob) -> Iterator[Left]:
         yield Left(
             "kind",
             job.kind,
-            "there is no frameworkType mars: its programs do not find MARS_TASK_DETAIL and the like",
+            "there is no frameworkType mars: its programs do not get MARS_TASK_DETAIL and similar variables",
             "set them in the templates, from the variables of the roles (docs/jobs.md), or keep the MarsJob",
         )
     if job.framework == "xdl":
         yield Left(
             "kind",
             job.kind,
-            "there is no frameworkType xdl: its programs do not find XDL_CONFIG",
-            "let them take TASK_NAME, TASK_INDEX and the variables of the roles (docs/jobs.md), or keep the XDLJob",
+            "there is no frameworkType xdl: its programs do not get XDL_CONFIG",
+            "let them read TASK_NAME, TASK_INDEX and the variables of the roles (docs/jobs.md), or keep the XDLJob",
         )
     if job.enough is None:
         return
     spec = mapping(raw.get("spec"))
-    told = [name for name in ("minFinishWorkRate", "minFinishWorkNum") if spec.get(name) is not None]
-    for name in told or ["minFinishWorkRate"]:
+    given = [name for name in ("minFinishWorkRate", "minFinishWorkNum") if spec.get(name) is not None]
+    for name in given or ["minFinishWorkRate"]:
         yield Left(
             f"spec.{name}",
             spec.get(name, "90, its default"),
-            f"a job is done with all pods of {' and '.join(job.enough.roles)}, not with {job.enough.replicas}",
+            f"a job completes with all pods of {' and '.join(job.enough.roles)}, not with {job.enough.replicas}",
             "set completePolicy of these roles: Any, Rank0 or None",
         )
 

@@ -1,4 +1,4 @@
-"""Kubeflow's kinds -> AITrainingJob: what their manifests say beyond the internal job. Pure."""
+"""Converts Kubeflow's kinds to AITrainingJobs: what their manifests say beyond the internal job. Pure."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""An MPIJob, Kubeflow's or KubeDL's -> AITrainingJob of frameworkType mpi: the templates as the user wrote them,
-without what the operator puts into an MPIJob's pods: keys, an agent, a domain. Pure."""
+"""Converts an MPIJob of Kubeflow or KubeDL to an AITrainingJob of frameworkType mpi. Pure.
+
+The templates stay as the user wrote them. The operator adds keys, an agent and a domain only to the pods of MPIJobs.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from tjworker.convert.known import Extra, written_path
 from tjworker.convert.report import Left, at
 
 _FIELDS = (
-    ("runLauncherAsWorker", "the launcher is no host of the hostfiles", "add a worker, or name the launcher to mpirun"),
+    ("runLauncherAsWorker", "the hostfiles do not list the launcher", "add a worker, or name the launcher to mpirun"),
     ("launcherCreationPolicy", "the launcher starts when every worker is ready", "leave it out"),
-    ("sshAuthMountPath", "no keys are made", "mount a Secret of yours there, in both templates"),
+    ("sshAuthMountPath", "no ssh keys are made", "mount a Secret with your keys there, in both templates"),
 )
 
 
@@ -29,7 +31,7 @@ def of_kubeflow(raw: Json, job: TrainingJob) -> Extra:
     cleans = mapping(raw.get("spec")).get("cleanPodPolicy")
     if not cleans or (v1 and not at(raw, "spec.runPolicy.cleanPodPolicy")):
         return made
-    why = "runPolicy.cleanPodPolicy wins" if v1 else "v1 alone has it"
+    why = "runPolicy.cleanPodPolicy overrides it" if v1 else "only v1 has this field"
     lost = Left("spec.cleanPodPolicy", cleans, why, "set spec.cleanPodPolicy to what you want")
     return replace(made, left=(*made.left, lost))
 
@@ -38,7 +40,7 @@ def of_kubedl(raw: Json, job: TrainingJob) -> Extra:
     made, lost = _special(raw, job), at(raw, "spec.runPolicy.cleanPodPolicy")
     if not (lost and at(raw, "spec.cleanPodPolicy")):
         return made
-    why = Left("spec.runPolicy.cleanPodPolicy", lost, "spec.cleanPodPolicy wins", "leave it out")
+    why = Left("spec.runPolicy.cleanPodPolicy", lost, "spec.cleanPodPolicy overrides it", "leave it out")
     return replace(made, left=(*made.left, why))
 
 
@@ -52,8 +54,8 @@ def _special(raw: Json, job: TrainingJob) -> Extra:
 
 
 _ARGUMENTS_ACT = (
-    "the args of a worker without a command go to the entrypoint of its image: beside the operator's agent they are"
-    " lost",
+    "the args of a worker without a command go to the entrypoint of its image; an MPIJob runs the operator's agent"
+    " instead, and drops them",
 )
 
 
@@ -63,12 +65,12 @@ def _has_arguments_alone(job: TrainingJob) -> bool:
 
 
 def _by_agent(job: TrainingJob) -> bool:
-    """Kubeflow's v1, and KubeDL's."""
+    """True for Kubeflow's v1 and for KubeDL: the operator's agent starts the processes."""
     return job.mpi is not None and job.mpi.agent
 
 
 def _own(raw: Json, role: Role, by_agent: bool) -> Json:
-    """As it is written; a worker without a command is an sshd, as in v2beta1."""
+    """The template as the user wrote it. A worker of v2beta1 without a command runs sshd."""
     path = written_path(raw, role.spec_path)
     here: Any = raw
     for step in path or ():
@@ -83,22 +85,22 @@ def _own(raw: Json, role: Role, by_agent: bool) -> Json:
 def _left(raw: Json, by_agent: bool) -> Iterator[Left]:
     spec = mapping(raw.get("spec"))
     made = (
-        "the operator's agent, which starts its processes,"
+        "the operator's agent, which starts the processes, is"
         if by_agent
-        else "the ssh keys, by which it starts processes,"
+        else "the ssh keys, with which mpirun starts the processes, are"
     )
     yield Left(
         "kind",
         "MPIJob",
-        f"{made} the operator makes for an MPIJob alone",
-        "mount a Secret with keys of yours at /root/.ssh, or bring an agent (docs/frameworks/mpi.md), or keep the kind",
+        f"{made} added only to an MPIJob",
+        "mount a Secret with your keys at /root/.ssh, or bring an agent (docs/frameworks/mpi.md), or keep the kind",
     )
     if (spec.get("slotsPerWorker") or 1) != 1:
         yield Left(
             "spec.slotsPerWorker",
             spec["slotsPerWorker"],
-            "a worker's slots in the hostfiles are its GPUs, else one",
-            "ask for as many GPUs, or tell mpirun: --map-by, --oversubscribe, -ppn",
+            "in the hostfiles a worker has a slot for each of its GPUs, or one without GPUs",
+            "request as many GPUs, or use options of mpirun: --map-by, --oversubscribe, -ppn",
         )
     for name, why, instead in _FIELDS:
         if at(raw, f"spec.{name}"):
@@ -108,6 +110,6 @@ def _left(raw: Json, by_agent: bool) -> Iterator[Left]:
 
 
 def _notes(job: TrainingJob) -> Iterator[str]:
-    yield "/etc/mpi/hostfile is Open MPI's, /etc/mpi/hydra_hostfile that of MPICH and Intel MPI; each finds its own"
+    yield "Open MPI reads /etc/mpi/hostfile, MPICH and Intel MPI read /etc/mpi/hydra_hostfile; each finds its own file"
     if job.subdomain:
         yield f"a worker's host name is <job>-worker-0, not <job>-worker-0.{job.subdomain}"

@@ -1,4 +1,4 @@
-"""What a conversion has to say: the job that came out of it, and what of the manifest did not carry over. Pure."""
+"""The result of a conversion: the new job, and the fields that did not carry over. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tjworker.api.model import FieldError
 Step = str | int
 Path = tuple[Step, ...]
 Origins = Mapping[Path, Path]
-"""Place in the converted job -> place in the manifest that it came from. What lies below both lies there alike."""
+"""Field of the converted job -> the field of the manifest that it comes from. What is below one is below the other."""
 MOST_OF_A_VALUE = 60
 
 
@@ -21,11 +21,11 @@ class Left:
     """A field that does not carry over."""
 
     path: str
-    """As the user wrote it."""
+    """The field, as the user wrote it."""
     value: Any
     why: str
     instead: str
-    """What to do, as a sentence without its full stop."""
+    """What the user can do, as a sentence without its full stop."""
 
     def __str__(self) -> str:
         return f"{self.path}: {shown(self.value)}: {self.why}; {self.instead}"
@@ -36,13 +36,13 @@ class Converted:
     manifest: dict[str, Any]
     left: tuple[Left, ...]
     notes: tuple[str, ...]
-    """What is carried over and shows in another way than before."""
+    """What carries over but looks different in the cluster, a sentence each."""
     origins: Origins
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedManifest:
-    """The manifest is none that its own operator would take."""
+    """The manifest is invalid: its own operator would refuse it, too."""
 
     errors: tuple[FieldError, ...]
 
@@ -53,12 +53,12 @@ def shown(value: Any) -> str:
 
 
 def printed(path: Path) -> str:
-    """As kubectl prints a field."""
+    """A path as kubectl prints it: `spec.tasks[0].name`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def at(raw: Any, path: str) -> Any:
-    """The value of a field as kubectl prints its path; None where there is none. Keys with dots are not asked for."""
+    """The value at a path as kubectl prints it; None if there is none. No step of the path may contain a dot."""
     for step in path.replace("[", ".[").split("."):
         if step.startswith("["):
             place = int(step[1:-1])

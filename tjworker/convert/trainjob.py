@@ -1,8 +1,8 @@
-"""PyTorchJob (kubeflow.org/v1) -> TrainJob (trainer.kubeflow.org/v1alpha1). Pure.
+"""Converts a PyTorchJob (kubeflow.org/v1) to a TrainJob (trainer.kubeflow.org/v1alpha1). Pure.
 
-A PyTorchJob has its pods in itself, a TrainJob in a runtime. What Trainer lets a job say goes into `spec.trainer`, and
-what it lets a job change of the runtime into one of `spec.runtimePatches`; everything else is the runtime's and is
-reported. The job is read by the kind's own parser first, for its defaults and bounds.
+A PyTorchJob contains its pod templates; those of a TrainJob are in its runtime. The fields that Trainer has for a job
+go into `spec.trainer`, and what a job may change in its runtime goes into one of `spec.runtimePatches`. The report
+lists everything else. The kind's own parser reads the job first, for its defaults and bounds.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from tjworker.convert.report import Converted, Left, Origins, Path, RefusedManif
 from tjworker.convert.write import own_metadata
 
 RUNTIME = "torch-distributed"
-"""The runtime of Trainer that trains with torchrun."""
+"""Trainer's runtime for torchrun."""
 MANAGER = "elasticdeeplearning.ai/convert"
-"""Of the patch with what the job changes of its runtime."""
+"""The manager of the patch of the runtime."""
 _POD_FIELDS = (
     *("serviceAccountName", "volumes", "imagePullSecrets", "securityContext", "nodeSelector", "affinity"),
     *("tolerations", "schedulingGates", "terminationGracePeriodSeconds"),
 )
-"""What of a pod Trainer lets a patch change (PodSpecPatch of its trainjob_types.go)."""
+"""The fields of a pod that a patch may change (PodSpecPatch in Trainer's trainjob_types.go)."""
 _CONTAINER_FIELDS = ("volumeMounts", "securityContext")
 _TRAINER_FIELDS = {
     "image": "image",
@@ -48,27 +48,27 @@ _TRAINER_FIELDS = {
 _TORCHRUN = re.compile(r"torchrun|torch\.distributed\.(run|launch)")
 _PYTHON = re.compile(r"(.*/)?python[\d.]*")
 _OF_V1 = re.compile(r"\$[({]?(MASTER_ADDR|MASTER_PORT|RANK|WORLD_SIZE)\b")
-"""Variables that training-operator gives to each pod, and Trainer to none."""
+"""Variables that training-operator sets in each pod, and Trainer in none."""
 _IN_THE_RUNTIME = "set it in the runtime of the job"
 
 
 _NO_RUNTIME = "Kubeflow Trainer has no runtime for {}"
 NOT_MADE: Mapping[str, str] = {
-    "JAXJob": "its program reads COORDINATOR_ADDRESS, NUM_PROCESSES and PROCESS_ID, in whose place the runtime"
-    " jax-distributed gives JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID",
-    "XGBoostJob": "its program reads MASTER_ADDR, RANK and WORLD_SIZE, in whose place the runtime xgboost-distributed"
-    " gives DMLC_TRACKER_URI, DMLC_TASK_ID and DMLC_NUM_WORKER",
-    "MPIJob": "a runtime for MPI starts sshd with a user and paths of its own, which the job's images need not have",
+    "JAXJob": "its program reads COORDINATOR_ADDRESS, NUM_PROCESSES and PROCESS_ID; the runtime jax-distributed sets"
+    " JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID instead",
+    "XGBoostJob": "its program reads MASTER_ADDR, RANK and WORLD_SIZE; the runtime xgboost-distributed sets"
+    " DMLC_TRACKER_URI, DMLC_TASK_ID and DMLC_NUM_WORKER instead",
+    "MPIJob": "a runtime for MPI starts sshd with its own user and paths, which the job's images may lack",
     "TFJob": _NO_RUNTIME.format("TensorFlow"),
     "PaddleJob": _NO_RUNTIME.format("Paddle"),
 }
-"""Kind -> why none of its jobs is made a TrainJob, which would start and not train as before."""
+"""Kind -> why its jobs are not converted: the TrainJob would start, but not train as before."""
 
 
 @dataclass(frozen=True, slots=True)
 class _SourceRole:
     path: Path
-    """Where the user has written it."""
+    """The role's place in the manifest."""
     raw: Json
 
     @property
@@ -85,9 +85,9 @@ class _SourceJob:
     raw: Json
     job: TrainingJob
     roles: Sequence[_SourceRole]
-    """The one whose template all nodes get comes first."""
+    """First the role whose template all nodes get."""
     container: Json
-    """That trains."""
+    """The container that trains."""
     container_path: Path
 
     @property
@@ -104,7 +104,7 @@ class _SourceJob:
 
     @property
     def starts_python(self) -> bool:
-        """Its program is Python's, in one process a pod, and not torchrun's."""
+        """True if Python starts the program, in one process per pod, and torchrun does not."""
         first = str(next(iter(self.container.get("command") or ()), ""))
         return bool(_PYTHON.fullmatch(first)) and not _names_torchrun(self.container)
 
@@ -133,6 +133,7 @@ def _source(raw: Json, job: TrainingJob) -> _SourceJob:
     roles = [_SourceRole(written[name], mapping(_found(raw, written[name]))) for name in names]
     listed = roles[0].pod.get("containers")
     containers = [mapping(one) for one in listed] if isinstance(listed, list) else []
+    # The container whose exit code counts is the one that trains, at any place in the list.
     place = next((i for i, one in enumerate(containers) if one.get("name") == pytorchjob.JOB_KIND.container), 0)
     return _SourceJob(raw, job, roles, containers[place], (*roles[0].pod_path, "containers", place))
 
@@ -166,6 +167,7 @@ def _trainer(of: _SourceJob) -> dict[str, Any]:
         made["command"] = command
     restarts = of.elastic.get("maxRestarts")
     given = [] if restarts is None else [env_entry(variable("max_restarts"), str(restarts))]
+    # Trainer refuses a job that sets one of these itself; `_program_left` reports it.
     variables = [one for one in made.get("env", ()) if mapping(one).get("name") not in _RESERVED]
     made |= {"env": [*variables, *given]}
     processes = _processes(of)
@@ -176,7 +178,7 @@ _RESERVED = POLICIES["torch"].reserved
 
 
 def _processes(of: _SourceJob) -> int | None:
-    """Of each node; None: what Trainer chooses, one for each GPU or CPU."""
+    """The number of processes per node. None: Trainer chooses, one for each GPU or CPU."""
     if of.starts_python:
         return 1
     asked = text(of.spec.get("nprocPerNode")) or str(of.elastic.get("nProcPerNode") or "")
@@ -187,21 +189,21 @@ def _processes(of: _SourceJob) -> int | None:
 
 
 def _with_torchrun(command: Sequence[Any]) -> list[Any] | None:
-    """`python [-u] [-m] PROGRAM ...` as torchrun starts it; None for other options of Python."""
+    """The command `python [-u] [-m] PROGRAM ...` with torchrun; None if it has other options of Python."""
     rest = [*command[1:]]
-    while rest[:1] == ["-u"]:  # torchrun's own way
+    while rest[:1] == ["-u"]:  # torchrun starts Python with -u itself
         rest = rest[1:]
     return None if rest and str(rest[0]).startswith("-") and rest[0] != "-m" else ["torchrun", *rest]
 
 
 def _patch(of: _SourceJob) -> dict[str, Any] | None:
-    """What the job changes of its runtime; None for nothing."""
+    """The job's changes to its runtime; None if there are none."""
     pod = {name: of.roles[0].pod[name] for name in _POD_FIELDS if name in of.roles[0].pod}
     container = {name: of.container[name] for name in _CONTAINER_FIELDS if name in of.container}
     if container:
         pod["containers"] = [{"name": NODE, **container}]
-    told = mapping(mapping(of.roles[0].raw.get("template")).get("metadata"))
-    metadata = {name: told[name] for name in ("labels", "annotations") if told.get(name)}
+    given = mapping(mapping(of.roles[0].raw.get("template")).get("metadata"))
+    metadata = {name: given[name] for name in ("labels", "annotations") if given.get(name)}
     template = ({"metadata": metadata} if metadata else {}) | ({"spec": pod} if pod else {})
     if not template:
         return None
@@ -254,7 +256,8 @@ def _run_policy_left(of: _SourceJob) -> Iterator[Left]:
     }
     for name, path in of_the_runtime.items():
         if policy.get(name) is not None:
-            yield Left(f"spec.runPolicy.{name}", policy[name], "it is the runtime's", f"set spec.{path} there")
+            why = "a TrainJob has this in its runtime"
+            yield Left(f"spec.runPolicy.{name}", policy[name], why, f"set spec.{path} there")
     if policy.get("cleanPodPolicy") not in (None, "", "None", "Running"):
         yield Left(
             "spec.runPolicy.cleanPodPolicy",
@@ -276,19 +279,20 @@ def _elastic_left(of: _SourceJob) -> Iterator[Left]:
     for name, value in of.elastic.items():
         if name in ("minReplicas", "maxReplicas", "maxRestarts", "nProcPerNode"):
             continue
+        # A TrainJob always has this rendezvous.
         if (name, value) == ("rdzvBackend", "c10d"):
             continue
         instead = (
-            INSTEAD["elasticPolicy.metrics"] if name == "metrics" else "set PET_* in spec.trainer.env, if it must be"
+            INSTEAD["elasticPolicy.metrics"] if name == "metrics" else "set PET_* in spec.trainer.env if you need it"
         )
         yield Left(f"spec.elasticPolicy.{name}", value, "the rendezvous of a TrainJob is c10d at node 0", instead)
     if of.elastic and not any(role.elastic for role in of.job.roles):
-        why = "a TrainJob of a fixed number of nodes has no rendezvous of torchrun's"
-        yield Left("spec.elasticPolicy", dict(of.elastic), why, "let minReplicas be below maxReplicas, or leave it out")
+        why = "a TrainJob with a fixed number of nodes gets no variables for torchrun's rendezvous"
+        yield Left("spec.elasticPolicy", dict(of.elastic), why, "set minReplicas below maxReplicas, or leave it out")
 
 
 def _other_templates(of: _SourceJob) -> Iterator[Left]:
-    """All nodes of a TrainJob have one template."""
+    """Reports the fields in which other roles differ from the first: all nodes of a TrainJob have one template."""
     first = of.roles[0]
     for role in of.roles[1:]:
         for path, value in _differences(mapping(first.raw.get("template")), mapping(role.raw.get("template"))):
@@ -296,12 +300,12 @@ def _other_templates(of: _SourceJob) -> Iterator[Left]:
                 printed((*role.path, "template", *path)),
                 value,
                 f"all nodes of a TrainJob have one template, here that of {printed(first.path)}, which differs",
-                "make the templates alike, or let the program choose by its rank",
+                "make the templates equal, or let the program choose by its rank",
             )
 
 
 def _differences(first: Any, other: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The least fields that differ, with the value of the other."""
+    """The innermost fields that differ, with the value in `other`."""
     if isinstance(first, Mapping) and isinstance(other, Mapping):
         for name in sorted({*first, *other}):
             yield from _differences(first.get(name), other.get(name), (*path, name))
@@ -313,7 +317,7 @@ def _differences(first: Any, other: Any, path: Path = ()) -> Iterator[tuple[Path
 
 
 def _pod_left(of: _SourceJob) -> Iterator[Left]:
-    role, why = of.roles[0], "no field that a TrainJob may change of its runtime"
+    role, why = of.roles[0], "a TrainJob may not change this field of its runtime"
     for name, value in role.pod.items():
         if name not in (*_POD_FIELDS, "containers", "restartPolicy"):
             yield Left(printed((*role.pod_path, name)), value, why, _IN_THE_RUNTIME)
@@ -321,7 +325,7 @@ def _pod_left(of: _SourceJob) -> Iterator[Left]:
         if (*role.pod_path, "containers", i) != of.container_path:
             yield Left(printed((*role.pod_path, "containers", i)), mapping(one).get("name"), why, _IN_THE_RUNTIME)
     for name, value in of.container.items():
-        # The port of the rendezvous is there anyway.
+        # Trainer adds the rendezvous port itself.
         if name not in ("name", "ports", *_TRAINER_FIELDS, *_CONTAINER_FIELDS):
             yield Left(printed((*of.container_path, name)), value, why, _IN_THE_RUNTIME)
 
@@ -330,22 +334,22 @@ def _program_left(of: _SourceJob, trainer: Json) -> Iterator[Left]:
     for i, one in enumerate(of.container.get("env") or ()):
         if mapping(one).get("name") in _RESERVED:
             path = printed((*of.container_path, "env", i))
-            yield Left(path, mapping(one).get("name"), "the operator sets it in a TrainJob", "leave it out")
+            yield Left(path, mapping(one).get("name"), "Trainer sets this variable itself", "leave it out")
     words = [str(word) for field in ("command", "args") for word in of.container.get(field) or ()]
     read = sorted({name for word in words for name in _OF_V1.findall(word)})
     if read:
         yield Left(
             printed((*of.container_path, "command")),
             ", ".join(read),
-            "a TrainJob has these variables only in the processes that torchrun starts",
+            "in a TrainJob only the processes that torchrun starts have these variables",
             "read PET_MASTER_ADDR, PET_MASTER_PORT, PET_NODE_RANK and PET_NNODES",
         )
     if not _names_torchrun({"command": trainer.get("command"), "args": trainer.get("args")}):
         yield Left(
             printed((*of.container_path, "command")),
             of.container.get("command"),
-            "nodes of a TrainJob find each other by torchrun's variables (PET_*), and it does not name torchrun",
-            "see that the program is started by torchrun",
+            "nodes of a TrainJob find each other by torchrun's variables (PET_*), and the command has no torchrun",
+            "start the program with torchrun",
         )
 
 
@@ -356,12 +360,12 @@ def _names_torchrun(container: Json) -> bool:
 
 def _notes(of: _SourceJob, trainer: Json) -> Iterator[str]:
     yield (
-        f"it names the runtime {RUNTIME}, which must be there: its container {NODE} gives what the job leaves open;"
-        " pods and services have Trainer's names and labels"
+        f"it names the runtime {RUNTIME}, which must exist: its container {NODE} has the fields that the job leaves"
+        " out; pods and services have Trainer's names and labels"
     )
     if of.starts_python and "torchrun" in (trainer.get("command") or ()):
-        yield "its program is started by torchrun, one process a node, which sets RANK, WORLD_SIZE and MASTER_ADDR"
+        yield "torchrun starts its program, one process per node, and sets RANK, WORLD_SIZE and MASTER_ADDR"
     if "numProcPerNode" not in trainer:
-        yield "torchrun starts a process for each GPU of a node, or for each CPU that it asks for where it has none"
+        yield "torchrun starts a process for each GPU of a node, or for each requested CPU if it has no GPU"
     if any(at(of.raw, printed((*role.path, "replicas"))) for role in of.roles[1:]):
-        yield "the master and the workers are nodes alike: the master is node 0"
+        yield "the master and the workers are nodes of one kind; the master is node 0"

@@ -1,6 +1,6 @@
-"""An internal job -> the AITrainingJob that is parsed into the same internal job. Pure.
+"""Writes an internal job as the AITrainingJob that parses to the same internal job. Pure.
 
-What is a default of the kind is left out. `tests/unit/tjworker/convert` parses what is written and compares.
+Fields with the kind's default are left out. `tests/unit/tjworker/convert` parses the result and compares.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _OF_THE_SERVER = frozenset(
         *("resourceVersion", "selfLink", "uid"),
     }
 )
-"""Of metadata: what the API server writes into each object."""
+"""The fields of metadata that the API server writes."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def manifest(job: TrainingJob, metadata: Json, order: tuple[str, ...]) -> dict[str, Any]:
-    """`metadata`: as it is to stand in the manifest. `order`: the roles by name."""
+    """The manifest with this `metadata`. `order`: names of roles, in the order in which they are written."""
     roles = sorted(job.roles, key=lambda role: order.index(role.name) if role.name in order else len(order))
     return {
         "apiVersion": aitrainingjob.JOB_KIND.api_versions[0],
@@ -55,7 +55,7 @@ def _spec(job: TrainingJob) -> dict[str, Any]:
         }
     )
     codes = ",".join(str(code) for code in sorted(job.retryable_exit_codes))
-    return _told(
+    return _without_defaults(
         AITrainingJobSpec,
         {
             "frameworkType": job.framework or None,
@@ -74,10 +74,11 @@ def _spec(job: TrainingJob) -> dict[str, Any]:
 
 
 def _role(role: Role) -> dict[str, Any]:
+    # A role whose bounds equal its number of replicas needs no bounds.
     bounded = role.min_replicas != role.replicas or role.max_replicas != role.replicas
     return {
         "replicas": role.replicas,
-        **_told(
+        **_without_defaults(
             ReplicaSpec,
             {
                 "minReplicas": role.min_replicas if bounded else None,
@@ -107,15 +108,15 @@ def _batch_size(batch: BatchSize | None) -> dict[str, int] | None:
 
 
 def _template(template: Json) -> dict[str, Any]:
-    """Without the pods' own restartPolicy, which stands back behind the role's."""
+    """The template without its restartPolicy: that of the role replaces it."""
     spec = template.get("spec")
     if not isinstance(spec, Mapping):
         return dict(template)
     return {**template, "spec": {name: value for name, value in spec.items() if name != "restartPolicy"}}
 
 
-def _told(model: type[CamelModel], fields: Json) -> dict[str, Any]:
-    """Those that do not say what is so anyway."""
+def _without_defaults(model: type[CamelModel], fields: Json) -> dict[str, Any]:
+    """The fields that are set and differ from the model's default."""
     defaults = {field.alias: field.default for field in model.model_fields.values()}
     return {name: value for name, value in fields.items() if value is not None and value != defaults[name]}
 
@@ -125,12 +126,14 @@ def _given(fields: Json) -> dict[str, Any]:
 
 
 def own_metadata(metadata: Json, acted_upon: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """Less what the API server and kubectl have put there. `acted_upon`: annotations that stand in the spec now."""
+    """The metadata without what the API server and kubectl have written. `acted_upon`: annotations whose content the
+    spec has now."""
     kept = {name: value for name, value in metadata.items() if name not in _OF_THE_SERVER and name != "finalizers"}
     annotations = kept.get("annotations")
     if isinstance(annotations, Mapping):
         gone = acted_upon | {LAST_APPLIED}
         kept["annotations"] = {name: value for name, value in annotations.items() if name not in gone}
+        # An empty map would be noise in the user's manifest.
         if annotations and not kept["annotations"]:
             del kept["annotations"]
     return kept

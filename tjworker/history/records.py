@@ -166,6 +166,7 @@ def kept_job(raw: Json) -> dict[str, Any]:
         "spec": _without_secrets(readable(raw.get("spec")) or {}),
         "status": _with_public_runtime(mapping(readable(raw.get("status")))),
     }
+    # The status says how the job has ended; the spec is what may be large.
     return job if len(orjson.dumps(job)) <= MOST_JOB_BYTES else {**job, "spec": {}}
 
 

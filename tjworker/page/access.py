@@ -105,6 +105,7 @@ class Viewer:
     ) -> tuple[frozenset[tuple[GroupResource, str]], int]:
         """The (kind, namespace) of `places` whose jobs the viewer may list, and how many places were not checked. The
         places of the namespace `chosen` are checked first."""
+        # The limit must not leave out the namespace that the viewer looks at.
         wanted = sorted(set(places), key=lambda place: (place[1] != chosen, place))
         # First the right for all namespaces: it saves the questions for each of them.
         whole = {kind for kind in {kind for kind, _ in wanted} if self.may("list", kind)}
@@ -176,6 +177,7 @@ class Viewers:
             viewer = self._known.get(name)
             if viewer is None:
                 viewer = self._known[name] = self._viewer(_with_token(self._configuration, token), name.hex())
+                # The viewer of the oldest request goes, with the connections.
                 while len(self._known) > MOST_VIEWERS:
                     self._known.popitem(last=False)[1].api.close()
             self._known.move_to_end(name)

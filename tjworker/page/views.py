@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -43,6 +43,7 @@ TONES: Mapping[str, str] = {
 
 def tone(phase: str) -> str:
     word = phase.partition(" ")[0]
+    # Reasons of kubelets and container runtimes, of which there is no list.
     if word.endswith(("BackOff", "Error")) or word.startswith("Err"):
         return "bad"
     return TONES.get(phase, TONES.get(word, "quiet"))
@@ -108,18 +109,18 @@ def job_list(board: Board, may_list: Iterable[tuple[str, str]], filters: Filters
     every.sort(key=lambda row: row.created_at or row.ended_at, reverse=True)
     every.sort(key=lambda row: row.phase in END_PHASES)
     listing = _listing(every, filters, lambda row: row.phase)
-    return _with_rows(listing, [_job_cells(row, now) for row in listing.rows])
+    return replace(listing, rows=[_job_cells(row, now) for row in listing.rows])
 
 
 def history_list(summaries: Iterable[Summary], filters: Filters, now: datetime) -> Listing:
     """The list of the history. `summaries`: the newest first, and only jobs that the viewer may list."""
     listing = _listing(list(summaries), filters, lambda row: row.phase)
-    return _with_rows(listing, [_past_cells(summary, now) for summary in listing.rows])
+    return replace(listing, rows=[_past_cells(summary, now) for summary in listing.rows])
 
 
 def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
     def taken(but_phase: bool) -> list[Any]:
-        asked = Filters(filters.namespace, filters.kind, "" if but_phase else filters.phase, filters.text)
+        asked = replace(filters, phase="") if but_phase else filters
         return [row for row in every if asked.takes(row.namespace, row.kind, phase_of(row), row.name)]
 
     matching = taken(but_phase=False)
@@ -129,7 +130,7 @@ def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
     page = min(max(1, filters.page), pages)
     start = (page - 1) * ROWS_A_PAGE
     return Listing(
-        filters=Filters(filters.namespace, filters.kind, filters.phase, filters.text, page),
+        filters=replace(filters, page=page),
         rows=matching[start : start + ROWS_A_PAGE],
         total=len(matching),
         all_rows=len(every),
@@ -137,12 +138,6 @@ def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
         phases=sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])),
         namespaces=sorted({row.namespace for row in every}),
         kinds=sorted({row.kind for row in every}),
-    )
-
-
-def _with_rows(found: Listing, cells: Sequence[Any]) -> Listing:
-    return Listing(
-        found.filters, cells, found.total, found.all_rows, found.pages, found.phases, found.namespaces, found.kinds
     )
 
 

@@ -47,6 +47,7 @@ class Tokens:
     def sender(self, token: str, audience: str) -> Sender | None:
         """The pod of a token; None if the token is not valid for this audience, or is not bound to a pod. Raises
         OperatorError if the API server does not answer."""
+        # No request to the API server for what cannot be a token.
         if not token or len(token) > MOST_TOKEN_CHARS or not token.isascii():
             return None
         digest = hashlib.sha256(f"{audience}\n{token}".encode()).digest()
@@ -76,6 +77,7 @@ class Tokens:
         user = mapping(status.get("user"))
         extra, name = mapping(user.get("extra")), str(user.get("username", ""))
         pods, uids = list(extra.get(_POD_NAME) or ()), list(extra.get(_POD_UID) or ())
+        # A token of a user, or one that is bound to no pod, names no sender.
         if not name.startswith(_ACCOUNT) or len(pods) != 1 or len(uids) != 1:
             return None
         return Sender(name.removeprefix(_ACCOUNT).partition(":")[0], pods[0], uids[0])

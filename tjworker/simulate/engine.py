@@ -111,6 +111,7 @@ class World:
         """Play the scenario to its end. `progress(second, jobs done)` is called at each tick."""
         scenario = self.scenario
         for job in scenario.jobs:
+            # As a default: each function must keep the job of its own turn.
             self.at(job.submitted_at, lambda job=job: self._submit(job))  # type: ignore[misc]
         for event in scenario.events:
             self.at(event.at, lambda event=event: self._node(event.node, up=event.up))  # type: ignore[misc]
@@ -172,10 +173,10 @@ class World:
     def _submit(self, job: SimulatedJob) -> None:
         run = JobRun(job, self.outcomes[job.name], 0 if self.mover.rigid else job.replicas)
         self.runs[job.name] = run
-        run.pods = {TRAINER: [], **{role: [] for role in job.beside}}
+        run.pods = {TRAINER: [], **{role: [] for role in job.fixed_roles}}
         self._follow(run)
         # In a scenario of a live cluster some pods run already.
-        for role, nodes in job.standing.items():
+        for role, nodes in job.running.items():
             for pod, node in zip(run.pods[role], nodes, strict=False):
                 if node in self.cluster.nodes:
                     self.queue.remove(pod)
@@ -227,7 +228,7 @@ class World:
 
     def _follow(self, run: JobRun) -> None:
         """Create or delete pods until each role has its target."""
-        wanted = {role: (n, asks) for role, (n, asks) in run.job.beside.items()}
+        wanted = {role: (n, asks) for role, (n, asks) in run.job.fixed_roles.items()}
         wanted[TRAINER] = (run.target, run.job.asks)
         for role, (replicas, _) in wanted.items():
             while len(run.pods[role]) > replicas:
@@ -272,6 +273,7 @@ class World:
         if not pod.node:
             self.queue.remove(pod)
             return
+        # It works no more, and keeps its room until its grace period is over.
         pod.ready_at = float("inf")
         pod.leaves_at = self.now + seconds
         if seconds <= 0:
@@ -299,6 +301,7 @@ class World:
             self._to_place = False
             self._schedule()
         for name in sorted(self._dirty):
+            # The job may have ended since it was marked.
             if run := self.runs.get(name):
                 self._update_layout(run)
         self._dirty.clear()
@@ -313,6 +316,7 @@ class World:
                 continue
             run = self.runs.get(pod.owner)
             if run is not None and run.job.gang and pod.role == TRAINER and not self._gang_fits(run):
+                # No pod of a gang gets a node before all of them can, whatever its place in the queue.
                 held.add(pod.owner)
                 pod.refused = True
                 continue
@@ -366,6 +370,7 @@ class World:
                 for p in pods
                 if p.node == name and p.priority < pod.priority
             ]
+            # As kube-scheduler chooses its victims: the lowest priority first, and of equals the youngest.
             lower.sort(key=lambda entry: (entry[1].priority, -entry[1].serial))
             cpu, memory, gpus = room.cpu, room.memory, room.gpus
             for n, (_, victim) in enumerate(lower, 1):
@@ -385,7 +390,7 @@ class World:
     def _update_layout(self, run: JobRun) -> None:
         """Make the replicas that are ready now the layout of the job. A change of the layout begins a pause."""
         ready = [pod.node for pod in run.trainers if pod.ready_at <= self.now]
-        others_ready = all(pod.ready_at <= self.now for role in run.job.beside for pod in run.pods[role])
+        others_ready = all(pod.ready_at <= self.now for role in run.job.fixed_roles for pod in run.pods[role])
         outcome = run.outcome
         if (outcome.replicas[-1][1] if outcome.replicas else 0) != len(ready):
             outcome.replicas.append((self.now, len(ready)))
@@ -410,7 +415,7 @@ class World:
             run.rate = NO_SPEED
             return
         # A job that ran before the simulation began does not start again.
-        ran_before = outcome.started_at is None and self.now == run.job.submitted_at and bool(run.job.standing)
+        ran_before = outcome.started_at is None and self.now == run.job.submitted_at and bool(run.job.running)
         if outcome.started_at is None:
             outcome.started_at = self.now
         elif run.job.rescale_seconds:

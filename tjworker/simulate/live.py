@@ -131,7 +131,7 @@ def _job(auto: AutoRole, name: str, rules: AutoscaleRules) -> SimulatedJob:
     now = max(1, elastic.parallelism)
     speed, remaining = _speed(auto), state.progress.remaining_seconds if state.progress else None
     fixed_roles: dict[str, tuple[int, Amounts]] = {}
-    standing: dict[str, Sequence[str]] = {TRAINER: [pod.node for pod in auto.staying]}
+    running: dict[str, Sequence[str]] = {TRAINER: [pod.node for pod in auto.staying]}
     for role in state.job.roles:
         pods = [pod for pod in state.of_role(role) if not pod.deleted_at]
         count = max(len(pods), role.replicas - state.finished_replicas(role))
@@ -140,7 +140,7 @@ def _job(auto: AutoRole, name: str, rules: AutoscaleRules) -> SimulatedJob:
         # The name TRAINER is taken by the elastic role.
         shown = role.name if role.name != TRAINER else f"{TRAINER}-fixed"
         fixed_roles[shown] = (count, _of_role(role, pods, auto, rules))
-        standing[shown] = [pod.node for pod in pods]
+        running[shown] = [pod.node for pod in pods]
     return SimulatedJob(
         name,
         0.0,
@@ -150,13 +150,13 @@ def _job(auto: AutoRole, name: str, rules: AutoscaleRules) -> SimulatedJob:
         now,
         work=None if remaining is None else max(1.0, remaining) * speed.rate((now,), 0.0).work_per_second,
         speed=speed,
-        beside=fixed_roles,
+        fixed_roles=fixed_roles,
         rescale_seconds=30.0
         if state.progress is None or state.progress.rescale_seconds is None
         else state.progress.rescale_seconds,
         priority=auto.priority,
         batch_size=auto.role.batch_size,
-        standing=standing,
+        running=running,
         reported=state.progress,
     )
 

@@ -160,7 +160,8 @@ class _Record:
         self._uid = f"uid-{job.name}"
         self._created = to_rfc3339(EPOCH + job.submitted_at)
         self._templates = {
-            role: _template(asks) for role, asks in ((TRAINER, job.asks), *((r, a) for r, (_, a) in job.beside.items()))
+            role: _template(asks)
+            for role, asks in ((TRAINER, job.asks), *((r, a) for r, (_, a) in job.fixed_roles.items()))
         }
         self._has_run = False
         self._started = ""
@@ -213,7 +214,7 @@ class _Record:
                 batch_size=job.batch_size,
             )
         ]
-        roles += [Role(name, "Pod", n, self._templates[name]) for name, (n, _) in job.beside.items()]
+        roles += [Role(name, "Pod", n, self._templates[name]) for name, (n, _) in job.fixed_roles.items()]
         known = {"phase": phase, "scale_records": self.records, "start_running_time": self._started}
         # `model_construct` skips validation: the fields are known to be valid, and a run makes thousands.
         status = JobStatus.model_construct(**{**_BLANK, **known})

@@ -81,20 +81,20 @@ class SimulatedJob:
     speed: Speed = LINEAR
     needs: int | None = None
     """The least number of replicas with which the job makes progress. None: `least` if it is elastic, else all."""
-    beside: Mapping[str, tuple[int, Amounts]] = field(default_factory=dict)
-    """Role -> (number of pods, requests of one), for roles of fixed size such as parameter servers. The job makes
-    progress only while all of them run."""
+    fixed_roles: Mapping[str, tuple[int, Amounts]] = field(default_factory=dict)
+    """Role -> (number of pods, requests of one), such as of parameter servers. The job makes progress only while all of
+    these pods run."""
     rescale_seconds: float = 0.0
-    """How long the job makes no progress after it started and after replicas have come or gone."""
+    """Seconds without progress after the job starts, and after its number of replicas changes."""
     priority: int = 0
     gang: bool = False
     """The first `needs` replicas get their nodes together or not at all."""
     rigid: Rigid | None = None
     batch_size: BatchSize | None = None
     """The range in which the job adapts its batch size; None if it does not."""
-    standing: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Role -> the nodes of its first replicas, which run there already at submission; '' for a replica that waits. A
-    job with such replicas does not pause at its start."""
+    running: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Role -> the nodes on which its first replicas run already at submission; '' for a replica that waits. A job with
+    such replicas does not pause at its start."""
     reported: Progress | None = None
     """What the job has reported before the simulation begins."""
 

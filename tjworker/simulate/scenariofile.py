@@ -67,7 +67,7 @@ class _WrittenNodeEvent(_Model):
     up: bool = False
 
 
-class _Beside(_WrittenAmounts):
+class _FixedRole(_WrittenAmounts):
     count: int = Field(1, ge=1, le=MOST_PODS)
 
 
@@ -83,7 +83,7 @@ class _WrittenJob(_Model):
     needs: int | None = Field(None, ge=1)
     work: float | None = Field(None, gt=0)
     speed: dict[int, float] | Literal["linear"] = "linear"
-    beside: dict[str, _Beside] = Field(default_factory=dict)
+    fixed_roles: dict[str, _FixedRole] = Field(default_factory=dict, alias="beside")
     rescale_seconds: float = Field(30, ge=0)
     priority: int = 0
     gang: bool = False
@@ -94,7 +94,7 @@ class _WrittenJob(_Model):
         if not least <= self.replicas <= most:
             raise ValueError(f"min {least}, replicas {self.replicas} and max {most} are not in this order")
         if self.speed != "linear" and (not self.speed or min(self.speed) < 1 or min(self.speed.values()) <= 0):
-            raise ValueError("speed has to name replicas from 1 on, and speeds above 0")
+            raise ValueError("speed must map numbers of replicas from 1 to speeds above 0")
         return self
 
     def bounds(self) -> tuple[int, int]:
@@ -126,7 +126,7 @@ class _Document(_Model):
 def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
     """(the scenario, one line for each job that is left out). Raises ScenarioError if the document is wrong."""
     if not isinstance(document, Mapping):
-        raise ScenarioError("it is no mapping with nodes and jobs")
+        raise ScenarioError("it is not a mapping with nodes and jobs")
     try:
         read = _Document.model_validate(document)
     except ValidationError as error:
@@ -137,7 +137,7 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
     names = {node.name for node in nodes}
     for i, event in enumerate(read.node_events):
         if event.node not in names:
-            raise ScenarioError(f"nodeEvents.{i}.node: {event.node} does not exist; a node is called {nodes[0].name}")
+            raise ScenarioError(f"nodeEvents.{i}.node: {event.node} does not exist; the first node is {nodes[0].name}")
     if (count := sum(entry.count for entry in read.jobs)) > MOST_JOBS:
         raise ScenarioError(f"jobs: there are {count}, and at most {MOST_JOBS} are simulated")
     jobs: list[SimulatedJob] = []
@@ -146,7 +146,7 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
     for i, entry in enumerate(read.jobs):
         for job in _jobs(entry):
             if job.name in job_names:
-                raise ScenarioError(f"jobs.{i}.name: {job.name} is there already")
+                raise ScenarioError(f"jobs.{i}.name: another job is called {job.name}")
             job_names.add(job.name)
             # A job that can never run would keep the simulation from ending.
             least, room = min(job.least, job.replicas), room_for(nodes, job.asks)
@@ -158,7 +158,7 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
                 continue
             jobs.append(job)
     if read.until is None and any(job.work is None for job in jobs):
-        raise ScenarioError("until: a job without work trains for ever; say when the simulation ends")
+        raise ScenarioError("until: a job without work trains for ever; set the second at which the simulation ends")
     return _scenario(read, nodes, jobs), tuple(complaints)
 
 
@@ -191,7 +191,7 @@ def _nodes(read: _Document) -> list[SimulatedNode]:
         for n in range(entry.count):
             name = f"{entry.name}-{n}" if entry.count > 1 else entry.name
             if name in found:
-                raise ScenarioError(f"nodes.{i}.name: {name} is there already")
+                raise ScenarioError(f"nodes.{i}.name: another node is called {name}")
             found[name] = SimulatedNode(name, entry.amounts(), entry.pods, entry.used.amounts())
     return list(found.values())
 
@@ -210,7 +210,7 @@ def _jobs(entry: _WrittenJob) -> list[SimulatedJob]:
             entry.work,
             speed,
             entry.needs,
-            {role: (part.count, part.amounts()) for role, part in entry.beside.items()},
+            {role: (part.count, part.amounts()) for role, part in entry.fixed_roles.items()},
             entry.rescale_seconds,
             entry.priority,
             entry.gang,

@@ -98,6 +98,7 @@ def etcd(program: Path, at: Layout) -> list[str]:
         str(at.folder / "etcd"),
         "--log-level",
         "warn",
+        # A test cluster may lose its data in a crash of the machine; waiting for the disk would slow each write.
         "--unsafe-no-fsync",
         "--listen-client-urls",
         client,
@@ -109,6 +110,7 @@ def etcd(program: Path, at: Layout) -> list[str]:
         peer,
         "--initial-cluster",
         f"default={peer}",
+        # Every user of the machine reaches the port.
         "--client-cert-auth",
         "--trusted-ca-file",
         certificate,

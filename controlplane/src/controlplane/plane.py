@@ -83,6 +83,7 @@ class ControlPlane:
         try:
             self._prepare()
             for again in range(_TRIES):
+                # New ports for each try, and with them new command lines.
                 api_port, etcd_port, peer_port = self._ports()
                 self.layout = Layout(self.folder, api_port, etcd_port, peer_port, self._audit_log, self._address)
                 self.processes = {
@@ -91,6 +92,7 @@ class ControlPlane:
                 }
                 if self._serve(last_try=again == _TRIES - 1):
                     break
+            # Their kubeconfigs name the API server's certificate, which is there once it serves.
             for name in ("kube-controller-manager", "kube-scheduler"):
                 self.processes[name].start()
         except BaseException:
@@ -115,6 +117,7 @@ class ControlPlane:
 
     def stop(self, *, graceful: bool = True) -> None:
         """In the reverse order of starting. Safe to call twice."""
+        # etcd last: the others write to it until they end.
         for process in reversed(self.processes.values()):
             process.stop(STOP_SECONDS[process.name] if graceful else 0)
         if self._lock:
@@ -195,6 +198,8 @@ class ControlPlane:
                     said = process.last_words()
                     for each in started:
                         each.stop(0)
+                    # Another process took a port between the search for it and the start; with a chosen port the user
+                    # must decide.
                     if how and "address already in use" in said and not last_try and not self._port:
                         return False
                     what = f"ended ({how})" if how else f"is not ready after {START_SECONDS:.0f} s"

@@ -176,12 +176,14 @@ class AsyncDriver(RealTimeRounds):
     async def run(self) -> None:
         """Until cancelled."""
         self._loop = asyncio.get_running_loop()
+        # A wake-up from this thread needs no write to the loop's self-pipe.
         self._thread_id = threading.get_ident()
         while True:
             self._woken.clear()
             if self.ticker is not None:
                 self.ticker.tick()
             while self.round():
+                # The loop answers requests between two rounds, so that busy controllers do not block clients.
                 await asyncio.sleep(0)
             pause = self.pause_seconds()
             if pause > 0:

@@ -96,7 +96,9 @@ class _App:
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
+        # Raw: a name with %2F in it must stay one segment.
         path = request.raw_path.partition("?")[0]
+        # Before the body is read: a stranger must not make the server take megabytes.
         if (refused := self._access.refusal(request.method, path, headers)) is not None:
             return _reply(refused)
         try:

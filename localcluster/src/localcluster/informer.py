@@ -86,6 +86,7 @@ class Informer:
                 self._drop_watch()
                 return True
             self.failures += 1
+            # An API server that is away for an hour must not fill the log.
             if self.failures in (1, 10, 100, 1000):
                 log.warning("list or watch of %s failed (%d times): %s", self.path, self.failures, error)
             self._drop_watch()
@@ -115,6 +116,7 @@ class Informer:
             self._version = obj["metadata"]["resourceVersion"]
             if kind != "BOOKMARK":
                 self._apply(key_of(obj), None if kind == "DELETED" else obj, obj)
+        # A closed watch may still hold events.
         if events.closed and not lines:
             self._drop_watch()
             return True
@@ -142,6 +144,7 @@ class Informer:
             query["continue"] = token
         self._version = page["metadata"]["resourceVersion"]
         self.synced = True
+        # No event reported what was deleted while there was no watch.
         for key in [k for k in self.store if k not in items]:
             self._apply(key, None, self.store[key])
         for key, obj in items.items():
@@ -151,6 +154,7 @@ class Informer:
 
     def _apply(self, key: Key, new: Json | None, last: Json) -> None:
         old = self.store.get(key)
+        # The object was deleted and recreated between two lists: handlers must forget the first one.
         if old is not None and new is not None and old["metadata"]["uid"] != new["metadata"]["uid"]:
             self._apply(key, None, old)
             old = None

@@ -7,51 +7,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
 from localcluster import times
+from localcluster.quantity import parse
 from localcluster.wire import Json
-
-_SUFFIXES: dict[str, Decimal] = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal(10**3),
-    "M": Decimal(10**6),
-    "G": Decimal(10**9),
-    "T": Decimal(10**12),
-    "P": Decimal(10**15),
-    "E": Decimal(10**18),
-    "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20),
-    "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40),
-    "Pi": Decimal(2**50),
-    "Ei": Decimal(2**60),
-}
-
-
-@lru_cache(maxsize=4096)
-def _quantity(text: str) -> Decimal:
-    number = text.rstrip("numkKMGTPEi") if not text[-1:].isdigit() else text
-    try:
-        return Decimal(number) * _SUFFIXES[text[len(number) :]]
-    except (InvalidOperation, KeyError) as error:
-        raise ValueError(f"{text!r} is not a Kubernetes quantity such as 500m, 2 or 1Gi") from error
 
 
 def quantity(value: str | float) -> Decimal:
     """A Kubernetes quantity in its base unit (cores, bytes, pieces). Raises ValueError."""
-    return _quantity(str(value))
+    return parse(str(value))
 
 
 @lru_cache(maxsize=4096)
 def milli(value: str) -> int:
     """In thousandths of the base unit, rounded up, as the scheduler counts CPUs."""
-    return math.ceil(_quantity(value) * 1000)
+    return math.ceil(parse(value) * 1000)
 
 
 @lru_cache(maxsize=1024)
@@ -104,7 +77,8 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str] | None
 
 
 def expression_matches(expression: Mapping[str, Any], have: Mapping[str, str]) -> bool:
-    key, operator, values = expression["key"], expression["operator"], expression.get("values") or []
+    key, operator = expression.get("key", ""), expression.get("operator")
+    values = expression.get("values") or []
     if operator == "Exists":
         return key in have
     if operator == "DoesNotExist":
@@ -175,6 +149,7 @@ def pod_requests(pod: Json) -> dict[str, int]:
     sidecars: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
         wanted = _requests(container)
+        # A sidecar runs concurrently with every container that starts after it.
         if container.get("restartPolicy") == "Always":
             _add(sidecars, wanted)
             wanted = {}
@@ -185,6 +160,25 @@ def pod_requests(pod: Json) -> dict[str, int]:
         running[name] = max(running.get(name, 0), amount)
     _add(running, {k: amount_of(k, v) for k, v in (spec.get("overhead") or {}).items()})
     return running
+
+
+def qos_class(spec: Json) -> str:
+    """Guaranteed, Burstable or BestEffort, as `ComputePodQOS` has it: by CPU and memory alone."""
+    requested = False
+    guaranteed = True
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        resources = container.get("resources") or {}
+        limits = _compute(resources.get("limits"))
+        requests = {**limits, **_compute(resources.get("requests"))}
+        requested = requested or bool(requests)
+        guaranteed = guaranteed and len(limits) == 2 and requests == limits
+    return "BestEffort" if not requested else "Guaranteed" if guaranteed else "Burstable"
+
+
+def _compute(amounts: Mapping[str, str] | None) -> dict[str, Decimal]:
+    """A request of 0 counts as none."""
+    found = {name: quantity(value) for name, value in (amounts or {}).items() if name in ("cpu", "memory")}
+    return {name: amount for name, amount in found.items() if amount}
 
 
 def amount_of(resource: str, value: str | float) -> int:

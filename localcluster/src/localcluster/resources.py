@@ -33,8 +33,6 @@ class Resource:
     storage: str = ""
     """The bucket in the store when it is not `<group>/<plural>`."""
     custom: bool = False
-    strict: bool = True
-    """Updates without a resourceVersion are refused (custom resources); built-ins overwrite."""
     bucket: str = field(init=False, compare=False, repr=False)
     """Where the store keeps its objects."""
     api_version: str = field(init=False, compare=False, repr=False)

@@ -122,6 +122,7 @@ class Store:
 
     def since(self, bucket: str, revision: int) -> list[Event]:
         """The writes after that revision. Raises Compacted."""
+        # A watcher would take the rest of the history for all of it.
         if revision < self.compacted:
             raise Compacted(revision, self.compacted)
         history = self._history[bucket]
@@ -166,6 +167,7 @@ class Store:
             objects.pop(key, None)
         else:
             objects[key] = item
+        # Only a key that comes or goes changes the order.
         if deleted or previous is None:
             self._sorted.pop(bucket, None)
         kind: EventType = "DELETED" if deleted else "ADDED" if previous is None else "MODIFIED"
@@ -174,18 +176,17 @@ class Store:
         history.append(event)
         self.revision = revision
         if len(history) > 2 * HISTORY_EVENTS:
-            # Nobody may be calling `compact` (a simulation without a clock that moves): memory stays bounded all the
-            # same.
+            # Bounds the memory where `compact` is not called, as in a simulation whose clock does not move.
             self.compacted = max(self.compacted, history[HISTORY_EVENTS - 1].revision)
             del history[:HISTORY_EVENTS]
         return event
 
     # -- history and disk --------------------------------------------------------------------------
-    def compact(self, older_than_seconds: float, keep: int = HISTORY_EVENTS) -> None:
+    def compact(self, older_than_seconds: float) -> None:
         """Forget history that is old or long. The objects themselves stay."""
         horizon = self._clock() - older_than_seconds
         for history in self._history.values():
-            drop = max(0, len(history) - keep)
+            drop = max(0, len(history) - HISTORY_EVENTS)
             while drop < len(history) and history[drop].at < horizon:
                 drop += 1
             if drop:
@@ -241,6 +242,7 @@ class _Log:
         head = orjson.dumps([revision, bucket, *key])
         line = b'{"h":%b,"o":%b,"l":%b}\n' % (head, data or b"null", last or b"null")
         written = os.write(self._file, line)
+        # A signal or a nearly full disk may cut a write short.
         while written < len(line):
             written += os.write(self._file, line[written:])
         self.size_bytes += len(line)
@@ -273,6 +275,7 @@ class _Log:
                 for key, item in rows.items():
                     file.write(b'{"b":%b,"k":%b,"o":%b}\n' % (orjson.dumps(bucket), orjson.dumps(key), item.data))
             file.flush()
+            # Synced before the rename: after a crash of the machine the new name must not be an empty file.
             os.fsync(file.fileno())
         # Renamed only when whole: a crash before leaves the old pair, a crash after finds the new one with an empty
         # log.

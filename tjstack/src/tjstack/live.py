@@ -66,6 +66,7 @@ def _changes(reporter: Reporter, describe: Callable[[JsonDict], str]) -> Callabl
             if kind == "DELETED"
             else describe(obj)
         )
+        # Most changes of an object change nothing that is shown.
         if said.get(uid) != state:
             said[uid] = state
             reporter.say(state)

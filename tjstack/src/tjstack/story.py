@@ -118,6 +118,7 @@ class DemoStory:
 
         def replaced() -> bool:
             now = self._pod(pod_name)
+            # The name stays the same: only the UID shows that the pod is a new one.
             if now is None or now["metadata"]["uid"] == before["metadata"]["uid"]:
                 return False
             return bool((now.get("status") or {}).get("phase") == "Running")

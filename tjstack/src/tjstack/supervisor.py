@@ -135,6 +135,8 @@ class Supervisor:
         name = service.name
         deaths = 0
         while True:
+            # Only a first start waits for the others: a service that dies later comes back even while its Redis is
+            # away.
             if not self._ready[name].is_set():
                 await self._wait_until_ready(service.after)
             began = time.monotonic()
@@ -143,6 +145,7 @@ class Supervisor:
                 self._mark_ready(service, began)
                 return
             lived_seconds = time.monotonic() - began
+            # One that ran for a while begins with short waits again.
             deaths = 1 if lived_seconds >= HEALTHY_AFTER_SECONDS else deaths + 1
             self._handle.set_state(name, "down")
             if not self._ready[name].is_set() and deaths >= START_ATTEMPTS:
@@ -187,6 +190,7 @@ class Supervisor:
         self._processes[service.name] = process
         self._handle.set_state(service.name, "starting")
         pids = {name: p.pid for name, p in self._processes.items() if p.returncode is None}
+        # Replaced as a whole: a reader never sees half of it.
         fresh = self._paths.pids.with_suffix(".new")
         fresh.write_text(json.dumps(pids, indent=1) + "\n", encoding="utf-8")
         fresh.replace(self._paths.pids)
@@ -246,11 +250,13 @@ class Supervisor:
             if members and not self._at_once.is_set():
                 self._say("stopping " + ", ".join(s.name for s in members))
             await asyncio.gather(*(self._stop(s, running[s.name]) for s in members))
+        # A pod's processes have left the groups of the services.
         left = processes.end_all(self._paths, grace_seconds=0.0 if self._at_once.is_set() else 2.0)
         if left:
             self._say(f"ended {left} more process{'es' if left > 1 else ''} of this stack")
         self._paths.pids.unlink(missing_ok=True)
         if warden.stdin is not None:
+            # The warden ends everything when its input ends; by now nothing is left.
             warden.stdin.close()
         warden.wait()
         self._say("stopped; nothing of this stack runs any more")

@@ -51,6 +51,7 @@ def called(name: str, among: Iterable[JobKind] = KNOWN_KINDS.values()) -> tuple[
     return tuple(
         kind
         for kind in among
+        # Guests have no short name: the empty word must not mean all of them.
         if wanted
         and wanted in (kind.plural, kind.singular, kind.short_name, kind.resource, f"{kind.singular}.{kind.group}")
     )
@@ -101,10 +102,12 @@ def parse(resource: GroupResource, raw: Mapping[str, Any]) -> TrainingJob | Inva
     """The job behind any JSON object of the kind `resource` (a key of KNOWN_KINDS), as the autoscaler has it. Never
     raises for the object's content."""
     kind = KNOWN_KINDS[resource]
+    # The caller may have read it from a store that others can write.
     raw = raw if isinstance(raw, Mapping) else {}
     job = unreadable(raw, kind) if UNREADABLE in raw else kind.parse(raw)
     if isinstance(job, TrainingJob):
         return job.with_targets()
+    # A job that another operator has begun, or that waits for its runtime, has nothing to be operated.
     if job.for_good or job.missing:
         return job
     rest = salvage(kind, raw, job.status) if kind.is_salvaged else kind.rest(raw)

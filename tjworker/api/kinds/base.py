@@ -262,6 +262,7 @@ def too_big_for_etcd(roles: Sequence[Role]) -> tuple[FieldError, ...]:
     """The pods of a job must fit into etcd, each with a copy of its role's template. CEL cannot say so: it does not see
     the size of a template."""
     counts = {role.name: max(role.replicas, role.max_replicas or 0) for role in roles}
+    # Most jobs are far below the limit, and need no template serialised at each parse.
     if sum(counts.values()) * MOST_OF_AN_OBJECT <= MOST_OF_ALL_PODS:
         return ()
     sizes = {role.name: _json_size(role.template) for role in roles}

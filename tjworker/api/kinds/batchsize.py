@@ -64,6 +64,7 @@ def annotated_batch_size(annotations: Mapping[str, str]) -> tuple[BatchSize | No
     example = '{"initial": 128, "max": 4096, "perReplicaMax": 256}'
     try:
         raw = json.loads(text)
+    # An annotation of thousands of brackets must not end the pass of its job.
     except (ValueError, RecursionError):
         raw = None
     if not isinstance(raw, dict):

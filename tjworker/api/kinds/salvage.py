@@ -71,11 +71,13 @@ def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
         kept = True
         pieces = [piece for piece in pieces if piece[0][-1] not in NUMBERS]
     base, dropped = _take(base, pieces, read)
+    # An edit that makes `suspend` unreadable must not start a suspended job.
     if status.suspend_time and any(path == kind.suspend_path[: len(path)] for path in dropped):
         base = _with(base, [(kind.suspend_path, True)])
     job = read(base)
     if job is None or UNREADABLE in raw or not (dropped or kept):  # what is wrong is not there
         return job and job.without_new_pods()
+    # The PodGroup that is there stays: what the job asks of its gang cannot be told any more.
     if any(path[-1] in ("runPolicy", "schedulingPolicy") for path in dropped):
         job = replace(job, gang=replace(job.gang, unread=True))
     missing = {name for name in names if kind.roles_field and "template" not in mapping(roles.get(name))}
@@ -86,6 +88,7 @@ def _without_pods_of(job: TrainingJob, dropped: Sequence[Path], missing: Set[str
     """No pod is made without what could not be read of its template. `missing`: roles that have none."""
     names = {role.name for role in job.roles}
     of_pods = [path for path in dropped if path[0] == "spec" and path[-1] not in OF_A_ROLE | OF_THE_JOB]
+    # A field of the spec itself may be part of every pod.
     if any(path[-2] not in names or len(path) == LENGTH_OF_SHARED for path in of_pods):
         return job.without_new_pods()
     lacking = missing | {path[-2] for path in of_pods}
@@ -140,6 +143,7 @@ def _take(
             elif len(some) == 1:
                 left += some
             else:
+                # By halves: one wrong field among a hundred is found with few parses.
                 todo += [some[len(some) // 2 :], some[: len(some) // 2]]
         if len(left) in (0, before):
             break

@@ -33,7 +33,7 @@ def check(api: KubeClient, scope: Scope, kinds: Collection[GroupResource] = tupl
             job
             for where in scope.selections()
             for job in list_jobs(api, where.namespace, kinds)
-            if scope.serves(job.raw["metadata"]["namespace"])
+            if scope.serves(job.namespace)
         ]
     except OperatorError as error:
         yield SUBJECT.skipped("waiting", f"the jobs cannot be listed: {error.message}")
@@ -51,7 +51,7 @@ def check(api: KubeClient, scope: Scope, kinds: Collection[GroupResource] = tupl
 
 
 def _name(job: FoundJob) -> str:
-    return f"{job.raw['metadata']['namespace']}/{job.raw['metadata']['name']}"
+    return f"{job.namespace}/{job.name}"
 
 
 def _troubled(job: FoundJob) -> Check | None:
@@ -71,7 +71,7 @@ def _names_taken(api: KubeClient, jobs: Sequence[FoundJob]) -> Iterator[Check]:
     wanted: dict[str, dict[tuple[GroupResource, str], FoundJob]] = {}
     for job in jobs:
         for child in _children(job):
-            wanted.setdefault(job.raw["metadata"]["namespace"], {})[child] = job
+            wanted.setdefault(job.namespace, {})[child] = job
     for namespace, children in wanted.items():
         for resource in sorted({resource for resource, _ in children}):
             try:

@@ -81,6 +81,7 @@ def _jobs(api: KubeClient, kind: JobKind) -> Sequence[Mapping[str, Any]]:
 def _waits(job: Mapping[str, Any]) -> bool:
     """No operator has taken it up; or this one did once, as its own status says, and the job has not ended."""
     status = mapping(job.get("status"))
+    # Only this operator writes it: it served the job once, and TJ_KINDS has lost the kind since.
     if MEMORY in status:
         return not mapping(status[MEMORY]).get("completionTime")
     return not status.get("conditions")

@@ -1,6 +1,6 @@
-"""Volcano's Job (batch.volcano.sh/v1alpha1) -> AITrainingJob. A task is a role. Pure.
+"""Converts Volcano's Job (batch.volcano.sh/v1alpha1) to an AITrainingJob. A task becomes a role. Pure.
 
-`spec` is what is read of it, `policies` what its lifecycle policies come to, `plugins` what its plugins do.
+`spec` has the fields that are read, `policies` converts the lifecycle policies, and `plugins` the plugins.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def convert(raw: Json) -> Converted | RefusedManifest:
     names = tuple(spec.task_name(i) for i in range(len(spec.tasks)))
     made = write.manifest(job, write.own_metadata(metadata), names)
     unknown = unknown_fields(raw["spec"], _schema(), "spec")
-    strange = (Left(u.path, u.value, "no field of a Volcano Job that is known here", "leave it out") for u in unknown)
+    strange = (Left(u.path, u.value, "the conversion does not know this field", "leave it out") for u in unknown)
     left = (*strange, *lives.left, *plugged.left, *_left(spec, raw["spec"]), *metadata_left(metadata))
     return Converted(made, left, (*plugged.notes, *_notes(spec)), _origins(names))
 
@@ -94,7 +94,7 @@ def _role(spec: JobSpec, index: int, template: Json, lives: Lives, plugged: Plug
 
 
 def _template(spec: JobSpec, template: Json, plugged: Plugged) -> Json:
-    """With the volumes of the job, and what the plugins put into each pod."""
+    """The template with the job's volumes, and with what the plugins add to each pod."""
     pod: dict[str, Any] = dict(mapping(template.get("spec")))
     volumes, mounts = _volumes(spec, {mapping(own).get("name") for own in pod.get("volumes") or ()})
     if volumes:
@@ -121,7 +121,7 @@ def _container(container: Json, mounts: list[Json], plugged: Plugged) -> Json:
 
 
 def _volumes(spec: JobSpec, own: Container[object]) -> tuple[list[Json], list[Json]]:
-    """Called like its claim, where a volume may be called so and none of the template is (`own`)."""
+    """(volumes, mounts). A volume is named as its claim if that is valid and not in `own`, the template's names."""
     claims = [volume.volume_claim_name for volume in spec.volumes]
     names = {claim: claim for claim in claims if _may_name_a_volume(claim) and claim not in own}
     volumes: dict[str, Json] = {}
@@ -129,6 +129,7 @@ def _volumes(spec: JobSpec, own: Container[object]) -> tuple[list[Json], list[Js
     for i, (claim, volume) in enumerate(zip(claims, spec.volumes, strict=True)):
         name = names.get(claim)
         if name is None:
+            # A claim's name may be too long for a volume, or taken by a volume of the template.
             free = (f"volume-{n}" for n in count(i))
             name = next(each for each in free if each not in own and each not in names and each not in volumes)
         if claim:
@@ -139,7 +140,7 @@ def _volumes(spec: JobSpec, own: Container[object]) -> tuple[list[Json], list[Js
 
 
 def _may_name_a_volume(claim: str) -> bool:
-    """Claims may have dots and be longer."""
+    """True if the claim's name is valid for a volume: a claim's may have dots, and be longer."""
     return bool(re.fullmatch(DNS_LABEL, claim)) and len(claim) <= MAX_NAME_LENGTH
 
 
@@ -149,7 +150,7 @@ def _left(spec: JobSpec, raw: Json) -> Iterator[Left]:
         yield Left(
             "spec.minAvailable",
             spec.min_available,
-            f"a gang starts with so many pods, but a job of {total} pods of which so many succeed is not complete",
+            f"the job starts with {spec.min_available} pods, but does not complete when as many of its {total} succeed",
             "set failPolicy and completePolicy of the roles",
         )
     for name, why, instead in _FIELDS:
@@ -160,21 +161,21 @@ def _left(spec: JobSpec, raw: Json) -> Iterator[Left]:
             yield Left(
                 f"spec.volumes[{i}].volumeClaim",
                 raw["volumes"][i]["volumeClaim"],
-                "no PersistentVolumeClaim is made with the job",
-                f"make one named {volume.volume_claim_name or '...'}, and name it in the volumes of the templates",
+                "this operator makes no PersistentVolumeClaim",
+                f"make a claim named {volume.volume_claim_name or '...'}, and name it in the volumes of the templates",
             )
     for i, task in enumerate(spec.tasks):
         yield from _left_of_task(f"spec.tasks[{i}]", task, raw["tasks"][i])
 
 
 _FIELDS = (
-    ("minSuccess", "a role is complete by all, any or its first pod", "set completePolicy of the role"),
+    ("minSuccess", "all, any or the first pod complete a role, not a number", "set completePolicy of the role"),
     ("networkTopology", "nothing places pods by network", "set affinity or topologySpreadConstraints in the templates"),
-    ("runningEstimate", "it has no effect", "set timeLimit where it is to be a limit"),
+    ("runningEstimate", "it has no effect", "set timeLimit if it should limit the job"),
 )
 _TASK_FIELDS = (
     ("topologyPolicy", "nothing places pods by NUMA node", "set the kubelet's topologyManagerPolicy on the nodes"),
-    ("partitionPolicy", "roles have no parts", "make a role of each part"),
+    ("partitionPolicy", "roles have no partitions", "make each partition a role"),
     (
         "dependsOn",
         "the roles start together",
@@ -185,9 +186,7 @@ _TASK_FIELDS = (
 
 def _left_of_task(path: str, task: Task, raw: Json) -> Iterator[Left]:
     if task.min_available not in (None, task.replicas):
-        yield Left(
-            f"{path}.minAvailable", task.min_available, "a gang is of the whole job", "set minAvailable of the job"
-        )
+        yield Left(f"{path}.minAvailable", task.min_available, "a gang is the whole job", "set minAvailable of the job")
     for name, why, instead in _TASK_FIELDS:
         if raw.get(name) not in (None, "", "none", {}):
             yield Left(f"{path}.{name}", raw[name], why, instead)
@@ -196,10 +195,10 @@ def _left_of_task(path: str, task: Task, raw: Json) -> Iterator[Left]:
 def _notes(spec: JobSpec) -> Iterator[str]:
     if spec.scheduler_name == _SCHEDULER:
         yield (
-            "spec.schedulerName is volcano still: leave it out where Volcano's scheduler does not run, or no pod gets a"
+            "spec.schedulerName is still volcano: leave it out if Volcano's scheduler does not run, or no pod gets a"
             " node"
         )
-    yield "its pods have no labels volcano.sh/* any more: select them by job-name, replica-name and replica-index"
+    yield "its pods no longer have labels volcano.sh/*: select them by job-name, replica-name and replica-index"
 
 
 def _origins(names: tuple[str, ...]) -> Origins:

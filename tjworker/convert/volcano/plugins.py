@@ -1,6 +1,6 @@
-"""Volcano's plugins -> frameworkType, and variables of the names that programs of Volcano's users read. Pure.
+"""Converts Volcano's plugins to a frameworkType, and to the variables that programs for Volcano read. Pure.
 
-A variable is made of the operator's own, as $(NAME); a plugin that has no like here is left.
+Each variable refers to one of the operator's own, as $(NAME). A plugin without a counterpart is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _INSTEAD: Mapping[str, str] = {
     "ssh": "put a key pair into a Secret and mount it at /root/.ssh of the templates, or use frameworkType mpi"
     " (docs/frameworks/mpi.md)",
     "ray": "start Ray with the variables of the roles (docs/jobs.md): <ROLE>_INSTANCES has the host names",
-    "mpi": "read MPI_HOST, which is set; its ssh keys are those of the plugin ssh",
+    "mpi": "read MPI_HOST, which is set; for its ssh keys see the plugin ssh",
 }
 
 
@@ -30,7 +30,7 @@ _INSTEAD: Mapping[str, str] = {
 class Plugged:
     framework: FrameworkType = ""
     port: tuple[str, int] | None = None
-    """Name and number, of every pod."""
+    """(name, number) of a port of every pod."""
     env: dict[str, str] = field(default_factory=dict)
     left: list[Left] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -53,8 +53,8 @@ def read(spec: JobSpec) -> Plugged:
 
 def _services(got: Plugged, names: list[str], args: list[str]) -> None:
     for name in names:
-        ours = env_name(name)
-        got.env |= {f"VC_{ours}_HOSTS": f"$({ours}_INSTANCES)", f"VC_{ours}_NUM": f"$({ours}_INSTANCES_NUM)"}
+        role = env_name(name)
+        got.env |= {f"VC_{role}_HOSTS": f"$({role}_INSTANCES)", f"VC_{role}_NUM": f"$({role}_INSTANCES_NUM)"}
     got.left.append(
         Left(
             "spec.plugins.svc",
@@ -66,23 +66,23 @@ def _services(got: Plugged, names: list[str], args: list[str]) -> None:
     )
     if not any(arg.lstrip("-") == "disable-network-policy=true" for arg in args):
         got.notes.append(
-            "spec.plugins.svc made a NetworkPolicy that let in the job's own pods alone; none is made here"
+            "spec.plugins.svc made a NetworkPolicy that admits only the job's own pods; this operator makes none"
         )
 
 
 def _framework(got: Plugged, name: str, names: list[str], args: list[str]) -> None:
-    told = dict(_options(args))
+    options = dict(_options(args))
     framework, port_name, usual = _FRAMEWORKS[name]
     where = f"spec.plugins.{name}"
-    renamed = {role: told[role] for role in _ROLES if told.get(role, role) != role and told[role] in names}
+    renamed = {role: options[role] for role in _ROLES if options.get(role, role) != role and options[role] in names}
     if renamed:
         listed = ", ".join(f"{task} to {role}" for role, task in renamed.items())
         got.left.append(
-            Left(where, args, f"frameworkType {framework} knows its roles by name", f"rename the roles: {listed}")
+            Left(where, args, f"frameworkType {framework} finds its roles by name", f"rename the roles: {listed}")
         )
         return
     got.framework = framework
-    number = told.get("port", str(usual))
+    number = options.get("port", str(usual))
     if number != str(usual) and number.isascii() and number.isdigit():
         got.port = (port_name, int(number))
     others = [task for task in names if task not in _ROLES]
@@ -91,7 +91,7 @@ def _framework(got: Plugged, name: str, names: list[str], args: list[str]) -> No
             Left(
                 where,
                 args,
-                f"WORLD_SIZE counts every pod of the job, those of {', '.join(others)}, too",
+                f"WORLD_SIZE counts every pod of the job, including those of {', '.join(others)}",
                 "set WORLD_SIZE and RANK in the templates, or run the other roles as a job of their own",
             )
         )
@@ -102,7 +102,12 @@ def _other(got: Plugged, name: str, names: list[str], args: list[str]) -> None:
         worker = env_name(dict(_options(args)).get("worker", "worker"))
         got.env["MPI_HOST"] = f"$({worker}_INSTANCES)"
     got.left.append(
-        Left(f"spec.plugins.{name}", args, "there is no such plugin here", _INSTEAD.get(name, "bring it in the image"))
+        Left(
+            f"spec.plugins.{name}",
+            args,
+            "this operator has no such plugin",
+            _INSTEAD.get(name, "put what it does into the image"),
+        )
     )
 
 

@@ -1,8 +1,8 @@
-"""Volcano's lifecycle policies -> restart and end policies of roles. Pure.
+"""Converts Volcano's lifecycle policies to restart and end policies of roles. Pure.
 
-Volcano's own defaults, without any policy: a container that fails is restarted by the kubelet where the template's
-restartPolicy says so; a pod that is deleted or lost is made again; a pod that has failed stays, the others go on, and
-the job has failed when all have ended and one has failed.
+Without a policy, Volcano does this: the kubelet restarts a failed container as the template's restartPolicy says. A pod
+that is deleted or lost is created again. A failed pod stays and the others go on; the job has failed when all pods have
+ended and one of them has failed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _FAILED, _EVICTED, _COMPLETED, _TASK_FAILED = "PodFailed", "PodEvicted", "TaskCo
 
 @dataclass(slots=True)
 class Lives:
-    """What the policies of a job come to."""
+    """The result for a job: policies by the name of the role."""
 
     restart: dict[str, RestartPolicy] = field(default_factory=dict)
     scope: dict[str, RestartScope] = field(default_factory=dict)
     limit: dict[str, int] = field(default_factory=dict)
     by_policy: dict[str, bool] = field(default_factory=dict)
-    """Whether a policy restarts its failed pods, and not the kubelet their containers."""
+    """True if a policy restarts failed pods; else the kubelet may restart their containers."""
     fail: dict[str, EndPolicy] = field(default_factory=dict)
     complete: dict[str, EndPolicy] = field(default_factory=dict)
     job_completes: JobEndPolicy = "All"
@@ -51,13 +51,13 @@ def read(spec: JobSpec, kubelet: list[str]) -> Lives:
 def _retries(spec: JobSpec, lives: Lives) -> Iterator[Left]:
     by_policy = {name for name, so in lives.by_policy.items() if so}
     if spec.max_retry and not by_policy:
-        why, instead = "no policy restarts a pod", "set backoffLimit or restartLimit, where a role restarts pods"
+        why, instead = "no policy restarts a pod", "set backoffLimit, or restartLimit of a role that restarts pods"
         yield Left("spec.maxRetry", spec.max_retry, why, instead)
     for i, task in enumerate(spec.tasks):
         name = spec.task_name(i)
         counts = name not in by_policy and name in lives.limit
         if task.max_retry and not counts:
-            why = "it counts for a policy of TaskFailed that ends the job"
+            why = "it counts only with a policy that ends the job at TaskFailed"
             yield Left(f"spec.tasks[{i}].maxRetry", task.max_retry, why, "set restartLimit of the role")
 
 
@@ -70,7 +70,7 @@ def _all(spec: JobSpec) -> Iterator[tuple[str, LifecyclePolicy]]:
 
 
 def action(spec: JobSpec, task: Task, event: str) -> str:
-    """A task's policy goes before the job's, the first before the next."""
+    """The action at an event: the task's policies go before the job's, and the first that matches wins."""
     return next((p.action for p in (*task.policies, *spec.policies) if p.is_at(event)), "")
 
 
@@ -89,12 +89,14 @@ def _task(lives: Lives, spec: JobSpec, index: int, kubelet: str) -> None:
     elif kubelet in ("Always", "OnFailure") and not ends:
         lives.restart[name], lives.scope[name] = "Always", "Pod"
     else:
+        # Volcano replaces a lost pod without any policy, unless a policy ends the job at an eviction.
         lives.restart[name] = "Never" if evicted in ENDS else "OnNodeFail"
     lives.by_policy[name] = failed in SCOPES or bool(retryable)
     if lives.by_policy[name]:
-        # Volcano gives up at the n-th restart, a role here at the one after.
+        # Volcano fails the job at restart n, this operator at restart n + 1.
         lives.limit[name] = max(0, (spec.max_retry or DEFAULT_RETRIES) - 1)
     elif action(spec, task, _TASK_FAILED) in ENDS:
+        # TaskFailed comes when the task's retries are used up.
         lives.limit[name] = task.max_retry or DEFAULT_RETRIES
     restarts = lives.restart[name] in ("Always", "OnNodeFailWithExitCode")
     lives.fail[name] = "Any" if restarts or ends else "All"
@@ -108,24 +110,25 @@ def _completion(lives: Lives, spec: JobSpec) -> None:
         if any(p.action == "CompleteJob" and p.is_at(_COMPLETED) for p in task.policies)
     ]
     lives.complete = {name: "All" if name in deciding or not deciding else "None" for name in names}
+    # Each of these tasks completes the job by itself.
     if len(deciding) > 1 or any(p.action == "CompleteJob" and p.is_at(_COMPLETED) for p in spec.policies):
         lives.job_completes = "Any"
 
 
 def _left(path: str, policy: LifecyclePolicy) -> Iterator[Left]:
     if policy.timeout is not None:
-        yield Left(f"{path}.timeout", policy.timeout, "what follows an event follows at once", "leave it out")
+        yield Left(f"{path}.timeout", policy.timeout, "the operator acts on an event at once", "leave it out")
     events = [*([policy.event] if policy.event else []), *policy.events]
     for event in events:
         if not _carries(event, policy.action):
             where = f"{path}.event" if policy.event == event else f"{path}.events"
-            yield Left(where, f"{event}: {policy.action}", "no policy here is like it", _instead(event))
+            yield Left(where, f"{event}: {policy.action}", "this operator has no such policy", _instead(event))
     if policy.exit_code is not None and events:
         yield Left(
-            f"{path}.exitCode", policy.exit_code, "a policy has an event or an exit code", "make two policies of it"
+            f"{path}.exitCode", policy.exit_code, "a policy has an event or an exit code", "split it into two policies"
         )
     elif policy.exit_code is not None and policy.action not in (*SCOPES, *ENDS, *NONE):
-        why = f"{policy.action} follows no exit code here"
+        why = f"this operator has no {policy.action} at an exit code"
         yield Left(f"{path}.exitCode", policy.exit_code, why, "set failPolicy of the role")
 
 

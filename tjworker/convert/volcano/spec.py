@@ -1,5 +1,4 @@
-"""The spec of Volcano's Job (batch.volcano.sh/v1alpha1), as far as it is read here; `other` fields are named in the
-report as they stand. Pure."""
+"""The fields of Volcano's Job (batch.volcano.sh/v1alpha1) that the conversion reads; it reports all others. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ DEFAULT_RETRIES = 3
 
 
 class Open(CamelModel):
-    """Kept as the user wrote it."""
+    """An object that is kept as the user wrote it."""
 
     model_config = ConfigDict(frozen=True, extra="allow", json_schema_extra=PRESERVE)
 
@@ -40,7 +39,7 @@ class Volume(CamelModel):
 
 
 class Task(CamelModel):
-    """Pods of one kind."""
+    """A group of equal pods."""
 
     name: str = ""
     replicas: int = Field(0, ge=0, le=MAX_REPLICAS)
@@ -54,7 +53,7 @@ class Task(CamelModel):
 
 
 class JobSpec(CamelModel):
-    """What the job is to do."""
+    """The spec of the job."""
 
     scheduler_name: str = ""
     min_available: int = 0
@@ -71,5 +70,5 @@ class JobSpec(CamelModel):
     network_topology: Open | None = None
 
     def task_name(self, index: int) -> str:
-        """As Volcano's webhook names those without a name."""
+        """The task's name; without one, the name that Volcano's webhook gives."""
         return self.tasks[index].name or f"default{index}"

@@ -52,6 +52,7 @@ class Admission:
         address = spec.get("clusterIP")
         if not address:
             while not address or address in taken:
+                # `calculateRangeOffset`: the first 256 addresses of a large range are left to users who choose one.
                 address = str(SERVICE_NETWORK[self._rng.randrange(256, SERVICE_NETWORK.num_addresses - 1)])
         elif address != "None" and address in taken:
             raise invalid(
@@ -102,16 +103,17 @@ class Admission:
         else:
             chosen = next((item.obj for _, item in self._store.items(_CLASSES) if item.obj.get("globalDefault")), None)
         computed = chosen.get("value", 0) if chosen is not None else 0
-        if spec.get("priority", computed) not in (computed, 0):
+        # A user who could choose the number could preempt without a PriorityClass.
+        if spec.get("priority", computed) != computed:
             raise forbidden(
                 resource,
                 _asked_name(pod),
                 f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority"
                 f" admission controller computed {computed} from the given PriorityClass name",
             )
+        spec["priority"] = computed
         if chosen is not None:
             spec["priorityClassName"] = chosen["metadata"]["name"]
-            spec["priority"] = chosen.get("value", 0)
             spec["preemptionPolicy"] = chosen.get("preemptionPolicy", "PreemptLowerPriority")
 
 

@@ -70,7 +70,6 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
                     "status" in sub,
                     storage,
                     warning if version.get("deprecated") else "",
-                    selectable,
                     int(definition["metadata"].get("resourceVersion", "0")),
                 ),
             )
@@ -102,12 +101,14 @@ def default(definition: Json) -> None:
     if not isinstance(spec, dict):
         return
     names = spec.setdefault("names", {})
+    # `SetDefaults_CustomResourceDefinitionSpec` derives these names from the kind.
     if names.get("kind"):
         names.setdefault("singular", names["kind"].lower())
         names.setdefault("listKind", names["kind"] + "List")
     spec.setdefault("conversion", {"strategy": "None"})
     for version in spec.get("versions", ()):
         for column in version.get("additionalPrinterColumns", ()):
+            # Go leaves an integer of 0 out of the JSON (`omitempty`).
             if column.get("priority") == 0:
                 del column["priority"]
 
@@ -126,6 +127,7 @@ def prepare_update(new: Json, old: Json) -> None:
     status = new.get("status") or old.get("status") or {}
     stored = list(status.get("storedVersions", ()))
     for version in new.get("spec", {}).get("versions", ()):
+        # A version stays in storedVersions: objects may still be stored in it.
         if version.get("storage") and version["name"] not in stored:
             stored.append(version["name"])
     new["status"] = {**status, "storedVersions": stored}

@@ -36,7 +36,7 @@ class Decoder:
         if wrong := wrong_head(body):
             raise _bad_patch(body, wrong)  # a body that says so has been refused before
         if not resource.custom:
-            # Only custom resources must name themselves; of the others the path says what they are.
+            # Only custom resources must give kind and apiVersion; a built-in resource follows from the path.
             body = {"kind": resource.kind, "apiVersion": resource.api_version} | {
                 name: value for name, value in body.items() if value is not None
             }

@@ -6,11 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from localcluster.apiserver import crds, meta
+from localcluster.apiserver import crds
 from localcluster.apiserver.deleting import Deleter
 from localcluster.apiserver.options import delete_options
 from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.watching import Watchers
+from localcluster.objects import timestamp
 from localcluster.storage import Event, Item, Store
 from localcluster.wire import Json, Request
 
@@ -38,7 +39,7 @@ class Definitions:
             if event.previous is not None:
                 self._watchers.end_all(f"{definition['spec']['group']}/{definition['spec']['names']['plural']}")
             self.serve(definition)
-        now = meta.timestamp(self._clock())
+        now = timestamp(self._clock())
         if "deletionTimestamp" in definition["metadata"]:
             if any(c["reason"] == "InstanceDeletionPending" for c in definition["status"].get("conditions") or ()):
                 self._put({**definition, "status": crds.terminating(definition, now)})

@@ -12,6 +12,7 @@ from localcluster.apiserver import crds, meta
 from localcluster.apiserver.errors import StatusError, not_found, precondition_failed
 from localcluster.apiserver.options import DeleteOptions
 from localcluster.apiserver.strategies import strategy_of
+from localcluster.objects import timestamp
 from localcluster.resources import Resource
 from localcluster.storage import Item, Store
 from localcluster.wire import Json
@@ -69,8 +70,10 @@ class Deleter:
         metadata = item.obj["metadata"]
         if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
             return None
+        # The pod's kubelet confirms the end with a delete of grace period 0.
         if resource.bucket == "pods" and metadata.get("deletionGracePeriodSeconds", 0) > 0:
             return None
+        # The namespace controller takes `spec.finalizers` away when the namespace is empty.
         if resource.bucket == "namespaces" and item.obj.get("spec", {}).get("finalizers"):
             return None
         gone = self._remove(resource, stored or item, dry_run=False)
@@ -111,6 +114,7 @@ class Deleter:
         present = obj["metadata"].get("finalizers", [])
         policy = options.propagation
         if not policy:
+            # A second delete without a policy does not undo the choice of the first.
             if "orphan" in present or "foregroundDeletion" in present:
                 return list(present)
             policy = "Orphan" if strategy_of(resource).orphans_by_default else "Background"
@@ -129,6 +133,7 @@ class Deleter:
         grace = options.grace_seconds
         if grace is None:
             grace = obj["metadata"].get("deletionGracePeriodSeconds", spec.get("terminationGracePeriodSeconds", 30))
+        # `podStrategy.CheckGracefulDelete`: no process runs that could use the grace.
         if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
             return 0
         return max(0, int(grace))
@@ -146,7 +151,7 @@ class Deleter:
                     "deletionGracePeriodSeconds", 0
                 )
                 start = min(start, began) if grace else start
-            metadata["deletionTimestamp"] = meta.timestamp(start + grace)
+            metadata["deletionTimestamp"] = timestamp(start + grace)
             if not own_storage:
                 metadata["deletionGracePeriodSeconds"] = grace
         metadata["finalizers"] = finalizers
@@ -156,14 +161,14 @@ class Deleter:
         if resource.bucket == "namespaces":
             new["status"] = {**old.get("status", {}), "phase": "Terminating"}
         if resource.bucket == _OWN_STORAGE[1]:
-            new["status"] = crds.deletion_pending(old, meta.timestamp(self._clock()))
+            new["status"] = crds.deletion_pending(old, timestamp(self._clock()))
         return new
 
     def _remove(self, resource: Resource, item: Item, *, dry_run: bool) -> Item:
         last = {**item.obj, "metadata": dict(item.obj["metadata"])}
         if resource.bucket == "pods" and "deletionGracePeriodSeconds" not in last["metadata"]:
             last["metadata"] |= {
-                "deletionTimestamp": meta.timestamp(self._clock()),
+                "deletionTimestamp": timestamp(self._clock()),
                 "deletionGracePeriodSeconds": 0,
                 "generation": last["metadata"].get("generation", 0) + 1,
             }

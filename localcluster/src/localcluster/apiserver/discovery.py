@@ -70,6 +70,7 @@ def answer(registry: Registry, path: str, request: Request) -> Response | None: 
         "as=APIGroupDiscoveryList" in offer and "v=v2" in offer and "v2beta1" not in offer
         for offer in request.headers.get("accept", "").split(",")
     )
+    # One answer for all groups; kubectl falls back to one request for each where the server does not offer it.
     if path in ("/api", "/apis") and aggregated:
         groups = {group: versions for group, versions in registry.groups().items() if (group == "") == (path == "/api")}
         body = {

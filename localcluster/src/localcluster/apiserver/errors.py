@@ -24,15 +24,12 @@ class Cause:
 
 
 class StatusError(Exception):
-    def __init__(
-        self, code: int, reason: str, message: str, details: Json | None = None, headers: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = details
-        self.headers = headers or {}
 
     def status(self) -> Json:
         body: Json = {
@@ -49,7 +46,7 @@ class StatusError(Exception):
         return body | {"code": self.code}
 
     def response(self) -> Response:
-        return Response(self.code, jsontext.dumps(self.status()) + b"\n", headers=self.headers)
+        return Response(self.code, jsontext.dumps(self.status()) + b"\n")
 
 
 def _details(resource: Resource, name: str, **more: Any) -> Json:
@@ -116,11 +113,9 @@ def not_acceptable(message: str) -> StatusError:
     return StatusError(406, "NotAcceptable", message)
 
 
-def forbidden(resource: Resource, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
-    details = _details(resource, name)
-    if causes:
-        details["causes"] = [as_json(cause) for cause in causes]
-    return StatusError(403, "Forbidden", f'{resource.group_resource} "{name}" is forbidden: {why}', details)
+def forbidden(resource: Resource, name: str, why: str) -> StatusError:
+    message = f'{resource.group_resource} "{name}" is forbidden: {why}'
+    return StatusError(403, "Forbidden", message, _details(resource, name))
 
 
 def method_not_supported() -> StatusError:

@@ -111,11 +111,6 @@ def label_value(text: str) -> list[str]:
     return wrong if _VALUE_FORM.fullmatch(text) else [*wrong, _VALUE]
 
 
-@lru_cache(maxsize=1024)
-def timestamp(unix_seconds: float) -> str:
-    return times.shown(int(unix_seconds))
-
-
 def parse_time(text: str | None) -> float | None:
     """Unix seconds of an RFC 3339 time, None for none or nonsense."""
     if not text:
@@ -146,12 +141,14 @@ def validate_labels(labels: Json, path: str, causes: Causes) -> None:
             causes.invalid(path, key, why)
         for why in label_value(value):
             causes.invalid(path, value, why)
+        # The limit bounds the memory: some labels hold hashes, so that new values never cease to come.
         if len(causes.found) == before and len(_labels_seen) < 50_000:
             _labels_seen[key, value] = True
 
 
 def validate_meta(resource: Resource, meta: Json, causes: Causes) -> None:
     rule = NAME_RULES.get(resource.bucket, subdomain)
+    # A prefix may end with a dash, since the server appends letters.
     if "generateName" in meta and "name" not in meta:
         for why in rule(meta["generateName"].rstrip("-") + "a"):
             causes.invalid("metadata.generateName", meta["generateName"], why)

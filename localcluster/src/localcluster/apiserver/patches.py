@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from localcluster import patch as patching
-from localcluster.apiserver import meta
 from localcluster.apiserver.decoding import GO_KINDS, fresh, metadata_of
 from localcluster.apiserver.errors import StatusError, as_json, bad_request, conflict, not_found, unsupported_media_type
 from localcluster.apiserver.options import WriteOptions
 from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.writing import Writer, check_address, shape_of
+from localcluster.objects import timestamp
 from localcluster.resources import Resource
 from localcluster.storage import Item, Store
 from localcluster.wire import Json
@@ -105,7 +105,7 @@ class Patcher:
                 self._decoder.seen(resource, applied),
                 options.manager,
                 options.force,
-                meta.timestamp(self._clock()),
+                timestamp(self._clock()),
                 resource.api_version,
                 subresource=subresource,
                 shape=shape_of(self._registry.custom(resource)),

@@ -121,7 +121,7 @@ def _message(data: bytes, name: str) -> Json:
             continue
         decoded = _value(value, kind)
         if known and field not in known and isinstance(decoded, dict):
-            # Go embeds this struct: its fields stand beside the others in JSON.
+            # Go embeds this struct: in JSON its fields are fields of the outer object.
             result |= decoded
         elif repeated:
             result.setdefault(field, []).append(decoded)

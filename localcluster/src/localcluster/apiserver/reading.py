@@ -105,6 +105,7 @@ class Reader:
             rows = [row for row in rows if chosen.matches(row[1].obj)]
         meta: Json = {"resourceVersion": str(revision)}
         if limit and len(rows) > limit:
+            # With a selector the number that remains is unknown, and the API leaves it out.
             if not chosen.filters:
                 meta["remainingItemCount"] = len(rows) - limit
             rows = rows[:limit]
@@ -137,6 +138,7 @@ class Reader:
             revision, start = _read_token(token)
             if revision and revision < self._store.compacted:
                 status = gone(_TOO_OLD).status()
+                # With this token a client can go on at the present state, at the price of a list of two moments.
                 status["metadata"] = {"continue": _token(0, start)}
                 raise _Ready(status)
             return revision or self._store.revision, start

@@ -29,7 +29,6 @@ class Custom:
     has_status: bool = False
     storage_version: str = ""
     deprecation: str = ""
-    selectable: tuple[str, ...] = ()
     since: int = 0
     """The revision of the definition that is served; older versions cannot be watched from."""
 

@@ -176,9 +176,9 @@ class ApiServer:
 
     # -- routing -----------------------------------------------------------------------------------
     def _object(self, resource: Resource, request: Request, options: WriteOptions) -> Json:
-        """The body of a write; fields that stand in it twice are told of, as unknown ones are."""
+        """The body of a write. A field that it has twice is reported as an unknown one is: a warning, or an error."""
         body = body_of(request, resource)
-        # A body that is as long as what was read from it has nothing twice; only others are worth a slow look.
+        # A body as long as its parsed content written again has no field twice; only others need the slow search.
         skipped = options.field_validation == "Ignore" or content_type(request) not in ("", "application/json")
         if not skipped and len(jsontext.dumps(body)) != len(request.body.rstrip()):
             found = [f'duplicate field "{path}"' for path in duplicates(request.body)]
@@ -305,6 +305,7 @@ class ApiServer:
 
     def _read(self, resource: Resource, response: Response) -> Response:
         custom = self.registry.custom(resource)
+        # The warning of a deprecated version comes with every answer, also to a read.
         if custom is None or not custom.deprecation:
             return response
         return response._replace(headers={**response.headers, **_warnings([custom.deprecation])})
@@ -319,6 +320,8 @@ class ApiServer:
         options = delete_options(request, body_of(request) if request.body else {})
         item, gone = self._deleter.delete(resource, target.namespace, target.name, options)
         headers = {}
+        # `jobStrategy.DefaultGarbageCollectionPolicy` orphans the pods of a batch/v1 Job for compatibility; the Job
+        # storage's `Delete` warns of it.
         if strategy_of(resource).orphans_by_default and not options.propagation:
             headers = _warnings(
                 [
@@ -352,6 +355,7 @@ class ApiServer:
             try:
                 self._deleter.delete(resource, namespace, name, options)
             except StatusError as error:
+                # `DeleteCollection` ignores this: another client may have deleted the object meanwhile.
                 if error.code != 404:
                     raise
             deleted.append(item)
@@ -375,6 +379,7 @@ class ApiServer:
         custom = self.registry.custom(resource)
         if custom is None:
             return
+        # `crdHandler`: while new objects come, the cleanup of a deleted definition would never end.
         definition = self.store.get(DEFINITIONS, ("", custom.definition))
         if definition is not None and "deletionTimestamp" in definition.obj["metadata"]:
             raise StatusError(
@@ -389,6 +394,7 @@ class ApiServer:
         self._watchers.dispatch(event)
         if event.bucket == DEFINITIONS:
             self._definitions.changed(event)
+        # A deleted definition may have waited for this object, its last.
         elif event.type == "DELETED" and "." in event.bucket:
             self._definitions.end(event.bucket)
 

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from localcluster import jsontext
-from localcluster.apiserver import jsonpath, meta
+from localcluster.apiserver import jsonpath
 from localcluster.apiserver.deleting import Deleter
 from localcluster.apiserver.errors import StatusError, bad_request, conflict, method_not_supported
 from localcluster.apiserver.forms import Presenter, wanted_form
@@ -18,6 +18,7 @@ from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.route import Target
 from localcluster.apiserver.tables.base import selector_text
 from localcluster.apiserver.writing import Writer, other_uid
+from localcluster.objects import timestamp
 from localcluster.resources import Resource
 from localcluster.storage import Item, Store
 from localcluster.wire import Json, Request, Response, Stream, Watch
@@ -132,6 +133,7 @@ class Subresources:
         elif not resource.custom:
             status["selector"] = selector_text(obj["spec"].get("selector"))
         replicas = _first(obj, spec_path, None)
+        # `ScaleREST.Get` refuses where `scaleFromCustomResource` has not found the field, and does not answer 0.
         if replicas is None and resource.custom and must_have:
             raise StatusError(
                 500,
@@ -161,6 +163,7 @@ class Subresources:
         if uid and uid != pod["metadata"]["uid"]:
             raise other_uid(resource, pod["metadata"], uid)
         held = pod["spec"].get("nodeName")
+        # `assignPod`: 409 in both cases, for the scheduler decided on an older state of the pod.
         if "deletionTimestamp" in pod["metadata"]:
             raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
         if held:
@@ -175,7 +178,7 @@ class Subresources:
                 "type": "PodScheduled",
                 "status": "True",
                 "lastProbeTime": None,
-                "lastTransitionTime": meta.timestamp(self._clock()),
+                "lastTransitionTime": timestamp(self._clock()),
             },
         ]
         annotations = {**pod["metadata"].get("annotations", {}), **(body.get("metadata", {}).get("annotations") or {})}
@@ -199,7 +202,7 @@ class Subresources:
                     "type": "DisruptionTarget",
                     "status": "True",
                     "lastProbeTime": None,
-                    "lastTransitionTime": meta.timestamp(self._clock()),
+                    "lastTransitionTime": timestamp(self._clock()),
                     "reason": "EvictionByEvictionAPI",
                     "message": "Eviction API: evicting",
                 },

@@ -21,6 +21,7 @@ import orjson
 from localcluster.apiserver import meta
 from localcluster.apiserver.errors import Causes, bad_request, invalid, not_found, precondition_failed
 from localcluster.apiserver.typed import WrongType, decode
+from localcluster.objects import timestamp
 from localcluster.resources import BUILTIN
 from localcluster.storage import Store
 from localcluster.wire import Json
@@ -76,9 +77,9 @@ class Tokens:
         return {
             "kind": "TokenRequest",
             "apiVersion": _VERSION,
-            "metadata": {"name": name, "namespace": namespace, "creationTimestamp": meta.timestamp(now)},
+            "metadata": {"name": name, "namespace": namespace, "creationTimestamp": timestamp(now)},
             "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
-            "status": {"token": self._sign(claims), "expirationTimestamp": meta.timestamp(now + seconds)},
+            "status": {"token": self._sign(claims), "expirationTimestamp": timestamp(now + seconds)},
         }
 
     def _bound_pod(self, namespace: str, account: str, bound: Json) -> Json:

@@ -89,6 +89,7 @@ def _named(reference: str) -> Node:
     if reference in _TIMES:
         return Node("time", "v1." + short)
     schema = builtin_schemas()[reference]
+    # Content without a schema here is stored as the client sent it.
     if reference in _FREE_FORM or (
         ("properties" not in schema and schema.get("type", "object") == "object")
         and "additionalProperties" not in schema
@@ -245,6 +246,7 @@ def _map(node: Node, value: Json, path: str, go_path: str, owner: Node, unknown:
     for key, item in value.items():
         if item is not None:
             found[key] = _value(child, item, f"{path}.{key}", go_path, owner, unknown)
+        # Go decodes null in a map of strings as the empty string.
         elif child.kind in ("string", "bytes"):
             found[key] = ""
     return found
@@ -258,7 +260,7 @@ def _time(value: str, *, micro: bool) -> str | None:
 
 
 def _quantity(value: Any) -> str:
-    from localcluster.apiserver.quantity import BadQuantity, canonical
+    from localcluster.quantity import BadQuantity, canonical
 
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise WrongType("unable to parse quantity's suffix")

@@ -58,6 +58,7 @@ class Watchers:
         initial = query.get("sendInitialEvents")
         _check_match(initial, query.get("resourceVersionMatch", ""))
         version = parse_version(text, inside=True) if text else 0
+        # A version from before a restore of the storage may be greater than any here: the client must list again.
         if version > self._store.revision:
             raise resource_version_too_large(version, self._store.revision)
         now = self._clock()
@@ -71,6 +72,7 @@ class Watchers:
             now + seconds,
             now + BOOKMARK_EVERY_SECONDS,
         )
+        # A watch without a version, or with 0, begins with the present objects.
         if initial == "true" or (initial is None and version == 0):
             self._send_initial(watcher, marked=initial == "true")
         else:
@@ -120,6 +122,7 @@ class Watchers:
 
     @staticmethod
     def _as_seen(chosen: Selection, event: Event) -> tuple[EventType, Item] | None:
+        # Without a selector, an object enters the selection when created and leaves it when deleted.
         if not chosen.filters:
             return event.type, event.item
         before = event.previous is not None and chosen.matches(event.previous.obj)
@@ -130,6 +133,7 @@ class Watchers:
             return None
         if event.type == "DELETED":
             return "DELETED", event.item
+        # The watcher sees the last state that matched, under the version of the write that took it out.
         last = dict(event.previous.obj)
         last["metadata"] = last["metadata"] | {"resourceVersion": str(event.revision)}
         return "DELETED", Item(last, event.revision)

@@ -29,6 +29,7 @@ from localcluster.apiserver.errors import (
 from localcluster.apiserver.options import WriteOptions
 from localcluster.apiserver.registry import Custom, Registry
 from localcluster.apiserver.strategies import strategy_of
+from localcluster.objects import timestamp
 from localcluster.resources import Resource
 from localcluster.schema import FieldCause
 from localcluster.storage import Item, Store
@@ -75,6 +76,7 @@ class Writer:
         self._check_namespace(resource, namespace, metadata)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = meta.generated_name(metadata["generateName"], self._rng.choice)
+        # The storage answers with a plain error (`ErrResourceVersionSetOnCreate`), which clients see as a 500.
         if metadata.get("resourceVersion") and operation != "Apply":
             raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
         meta.without_duplicate_owners(metadata, options.warnings)
@@ -87,12 +89,13 @@ class Writer:
                 metadata.pop(name, None)
         now = self._clock()
         metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = meta.timestamp(now)
+        metadata["creationTimestamp"] = timestamp(now)
         if counted:
             metadata["generation"] = 1
         if operation != "Apply":
             metadata.pop("managedFields", None)
         custom = self._registry.custom(resource)
+        # `customResourceStrategy.PrepareForCreate`: where the status is a subresource, a create cannot set it.
         if custom is not None and custom.has_status:
             obj.pop("status", None)
         self._default(resource, obj)
@@ -100,6 +103,7 @@ class Writer:
         self._admit(resource, obj)
         self._validate(resource, obj, None)
         strategy.complete_create(obj)
+        # Validation goes first: an invalid object whose name is taken gets 422 and not 409.
         key = (metadata.get("namespace", ""), metadata["name"])
         if (present := self._store.get(resource.bucket, key)) is not None:
             waits = "deletionTimestamp" in present.obj["metadata"]
@@ -166,6 +170,7 @@ class Writer:
         if not subresource:
             strategy_of(resource).prepare_update(obj, old.obj)
         self._bump_generation(resource, obj, old.obj)
+        # `GuaranteedUpdate` skips a write that changes nothing; watches see no event.
         if obj == old.obj:
             return old
         self._validate(resource, obj, old.obj, subresource)
@@ -194,6 +199,7 @@ class Writer:
                 causes.invalid("metadata.uid", metadata["uid"], meta.IMMUTABLE)
                 raise invalid(resource, name, causes.found * 2)
             raise other_uid(resource, before, metadata["uid"])
+        # The strategies of these kinds return false from `AllowUnconditionalUpdate`; others overwrite.
         if not version and (resource.custom or resource.bucket in _ONLY_WITH_VERSION) and operation == "Update":
             message = "Invalid value: 0: must be specified for an update"
             error = invalid(resource, name, [FieldCause("FieldValueInvalid", message, "metadata.resourceVersion")])
@@ -212,12 +218,15 @@ class Writer:
                 metadata[name] = before[name]
             elif name not in _DELETION:  # refused below: only a DELETE begins an end
                 metadata.pop(name, None)
+        # An update without managedFields keeps them; an empty list resets them.
         if "managedFields" not in metadata and "managedFields" in before:
             metadata["managedFields"] = before["managedFields"]
         elif metadata.get("managedFields") in ([], [{}]):
             del metadata["managedFields"]
         custom = self._registry.custom(resource)
         has_status = custom.has_status if custom is not None else "status" in resource.subresources
+        # A built-in kind takes labels and annotations with a status write, a custom resource nothing but
+        # managedFields.
         if subresource == "status":
             kept = (
                 metadata
@@ -231,6 +240,7 @@ class Writer:
             if "status" in obj:
                 new["status"] = obj["status"]
             return new
+        # Only the status subresource writes the status, or an old manifest would undo a controller's.
         if has_status:
             if "status" in old:
                 obj["status"] = old["status"]
@@ -238,12 +248,14 @@ class Writer:
                 obj.pop("status", None)
         return obj
 
-    @staticmethod
-    def _bump_generation(resource: Resource, obj: Json, old: Json) -> None:
+    def _bump_generation(self, resource: Resource, obj: Json, old: Json) -> None:
         if "generation" not in old["metadata"]:
             return
-        if resource.custom:
-            changed = any(obj.get(name) != old.get(name) for name in {*obj, *old} - {"metadata", "status"})
+        custom = self._registry.custom(resource)
+        if custom is not None:
+            # `customResourceStrategy.PrepareForUpdate` compares all fields but metadata, as not all kinds have a spec.
+            ignored = {"metadata", "status"} if custom.has_status else {"metadata"}
+            changed = any(obj.get(name) != old.get(name) for name in {*obj, *old} - ignored)
         else:
             changed = obj.get("spec") != old.get("spec")
         if changed:
@@ -259,7 +271,7 @@ class Writer:
             obj,
             manager,
             "Update",
-            meta.timestamp(self._clock()),
+            timestamp(self._clock()),
             subresource,
             shape=shape_of(self._registry.custom(resource)),
         )

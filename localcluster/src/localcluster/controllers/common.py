@@ -48,6 +48,7 @@ class PodsController(KeyedMachine):
 
     def _owner_changed(self, old: Json | None, new: Json | None) -> None:
         key = key_of(new or old or {})
+        # The echo of the controller's own status write moves no generation, and may wait.
         if old is None or new is None or old["metadata"].get("generation") != new["metadata"].get("generation"):
             self.enqueue(key)
         else:
@@ -108,6 +109,7 @@ def claim(client: Client, owner: Json, selector: Json, owned: Iterable[Json], or
         meta = pod["metadata"]
         if matches(selector, meta.get("labels")):
             mine.append(pod)
+        # `ClaimPods`: an owner that is being deleted neither adopts nor releases.
         elif not deleting:
             refs = [r for r in meta.get("ownerReferences") or () if r["uid"] != owner["metadata"]["uid"]]
             _patch_refs(client, pod, refs)
@@ -147,6 +149,7 @@ def create_pods(client: Client, recorder: Recorder, owner: Json, make: Callable[
         try:
             pod = client.create(pods_path(namespace), make(made))
         except ApiError as error:
+            # Every further creation would be refused, and the owner is deleted with its namespace.
             if "NamespaceTerminating" in error.causes:
                 return made
             recorder.warning(owner, "FailedCreate", f"Error creating: {error.message}")
@@ -160,6 +163,7 @@ def delete_pods(client: Client, recorder: Recorder, owner: Json, pods: Iterable[
         try:
             delete_pod(client, pod)
         except ApiError as error:
+            # The pod is gone, or another pod has its name: the surplus is gone in both cases.
             if error.code in (404, 409):
                 continue
             recorder.warning(owner, "FailedDelete", f"Error deleting: {error.message}")

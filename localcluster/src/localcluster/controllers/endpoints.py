@@ -37,6 +37,7 @@ class EndpointsController(KeyedMachine):
         self._pods.subscribe(self._pod_changed)
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
+        # Most writes to a pod's status change nothing that an endpoint shows.
         if old is not None and new is not None and _picture(old) == _picture(new):
             return
         for pod in (p for p in (old, new) if p is not None):
@@ -74,6 +75,7 @@ class EndpointsController(KeyedMachine):
     def _remove_all(self, key: str, slices: list[Json]) -> None:
         for each in slices:
             self._delete(_slice_path(each["metadata"]["namespace"], each["metadata"]["name"]))
+        # Garbage collection would take the slices, but an Endpoints object has no owner reference.
         if self._endpoints.get(key) is not None:
             namespace, _, name = key.partition("/")
             self._delete(f"/api/v1/namespaces/{namespace}/endpoints/{name}")
@@ -81,9 +83,11 @@ class EndpointsController(KeyedMachine):
     def _write_slices(self, service: Json, pods: list[Json], existing: list[Json]) -> None:
         namespace = service["metadata"]["namespace"]
         existing = sorted(existing, key=key_of)
+        # A service without pods has one empty slice, the reconciler's placeholder.
         for number in range(max(1, -(-len(pods) // SLICE_SIZE))):
             chunk = pods[number * SLICE_SIZE : (number + 1) * SLICE_SIZE]
             wanted = _slice(service, chunk)
+            # A slice is refilled and not replaced, so that watchers of large services see few changes.
             have = existing.pop(0) if existing else None
             if have is None:
                 self._client.create(_slice_path(namespace), wanted)
@@ -98,6 +102,7 @@ class EndpointsController(KeyedMachine):
         ready: list[Json] = []
         waiting: list[Json] = []
         for pod in pods:
+            # `ShouldPodBeInEndpoints`: unlike a slice, an Endpoints object cannot mark a pod as terminating.
             if "deletionTimestamp" in pod["metadata"] and not service["spec"].get("publishNotReadyAddresses"):
                 continue
             address = {
@@ -225,6 +230,8 @@ def _ports(service: Json, pods: list[Json]) -> list[Json]:
 
 
 def _named_port(name: str, pods: list[Json]) -> int:
+    # Kubernetes makes a slice for each number that the pods give a named port. Here all pods of a service are taken
+    # to give it the same.
     for pod in pods:
         for container in pod["spec"]["containers"]:
             for port in container.get("ports") or ():

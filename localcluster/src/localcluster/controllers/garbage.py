@@ -62,6 +62,7 @@ def discover(client: Client) -> list[Resource]:
         try:
             told = client.get("/api/v1" if version == "v1" else f"/apis/{version}")
         except ApiError:
+            # `GetDeletableResources` goes on with the groups whose discovery succeeds.
             continue
         for resource in told.get("resources") or ():
             name = version.rpartition("/")[0], resource["name"]
@@ -135,6 +136,7 @@ class GarbageCollector(KeyedMachine):
         after = _owner_uids(new)
         for owner in before - after:
             self._dependents.get(owner, {}).pop(uid, None)
+            # This dependent may have been the last that an owner in foreground deletion waits for.
             self.enqueue(owner)
         for owner in after:
             self._dependents.setdefault(owner, {})[uid] = None
@@ -148,6 +150,7 @@ class GarbageCollector(KeyedMachine):
         for owner in _owner_uids(had[1]):
             self._dependents.get(owner, {}).pop(uid, None)
             self.enqueue(owner)
+        # The deleted object may have been a dependent's last owner.
         for dependent in self._dependents.get(uid, {}):
             self.enqueue(dependent)
         if not self._dependents.get(uid):
@@ -169,6 +172,8 @@ class GarbageCollector(KeyedMachine):
             return
         solid, waiting, dangling = self._classify(resource, obj, refs)
         if solid:
+            # `attemptToDeleteItem`: another owner keeps the object. A reference that stayed would block the deletion
+            # of an owner in foreground deletion.
             if dangling or waiting:
                 gone = {r["uid"] for r in (*dangling, *waiting)}
                 self._set_owners(resource, obj, [r for r in refs if r["uid"] not in gone])
@@ -177,6 +182,7 @@ class GarbageCollector(KeyedMachine):
         if ORPHAN in finalizers:
             policy = "Orphan"
         elif FOREGROUND in finalizers or (waiting and self._dependents.get(meta["uid"])):
+            # `attemptToDeleteItem`: the owner's foreground deletion goes on to the object's own dependents.
             policy = "Foreground"
         self._delete(resource, obj, policy)
 
@@ -203,7 +209,7 @@ class GarbageCollector(KeyedMachine):
         group = ref["apiVersion"].rpartition("/")[0]
         kind = self._by_kind.get((group, ref["kind"]))
         if kind is None or (kind.namespaced and not namespace):
-            # An unknown kind may be one that is only just being served: keep, as Kubernetes does.
+            # The kind may become known later: the dependent is kept until its owner is known to be absent.
             return {"metadata": {}}
         try:
             owner = self._client.get(kind.path(namespace, ref["name"]))
@@ -223,6 +229,8 @@ class GarbageCollector(KeyedMachine):
             refs = known[1]["metadata"].get("ownerReferences") or ()
             if any(r["uid"] == uid and r.get("blockOwnerDeletion") for r in refs):
                 blocking = True
+            # `processDeletingDependentsItem` tries only blocking dependents. The others come here early: upstream
+            # collects them once the owner is gone.
             if "deletionTimestamp" not in known[1]["metadata"]:
                 self.enqueue(dependent_uid)
         if not blocking:
@@ -250,6 +258,7 @@ class GarbageCollector(KeyedMachine):
         try:
             self._client.delete(resource.path(meta.get("namespace", ""), meta["name"]), body)
         except ApiError as error:
+            # A successor of the same name is judged by its own references.
             if error.code != 404 and not (error.code == 409 and "UID" in error.message):
                 raise
 

@@ -66,6 +66,7 @@ class JobController(PodsController):
 
     def _owner_changed(self, old: Json | None, new: Json | None) -> None:
         if new is None and old is not None:
+            # `deleteJob`: without their Job nothing else would remove the finalizer of its pods.
             self._backoffs.pop(old["metadata"]["uid"], None)
             for pod in self._owned_by(old):
                 self.enqueue(f"orphan:{key_of(pod)}")
@@ -74,6 +75,7 @@ class JobController(PodsController):
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
         super()._pod_changed(old, new)
+        # `enqueueOrphanPod`: the pod may reach the cache after its Job has gone, and no event of the Job will follow.
         if new is not None and has_finalizer(new):
             self.enqueue(f"orphan:{key_of(new)}")
 
@@ -86,6 +88,7 @@ class JobController(PodsController):
             return
         uid = job["metadata"]["uid"]
         if is_finished(job):
+            # `syncJob` leaves a finished Job as it is, whatever happens to its pods.
             self._backoffs.pop(uid, None)
             return
         self._sync(job, now)
@@ -104,6 +107,7 @@ class JobController(PodsController):
 
     def _sync(self, job: Json, now: float) -> None:
         at = self._observe(job, now)
+        # A suspended Job has not started: activeDeadlineSeconds counts from startTime.
         if "startTime" not in at.status and not at.spec.get("suspend"):
             at.status["startTime"] = timestamp(now)
             at.status_moved = True
@@ -118,12 +122,14 @@ class JobController(PodsController):
             else:
                 self._work(at)
         except ApiError as error:
+            # `syncJob` writes the status before it returns the error: some pods may have been created.
             failure = error
         for name, value in (
             ("active", len(at.active)),
             ("ready", sum(is_ready(p) for p in at.active)),
             ("terminating", at.terminating),
         ):
+            # In Go `active` is an integer, left out at 0; `ready` and `terminating` are pointers, written at 0.
             if at.status.get(name, 0 if name == "active" else None) != value:
                 at.status[name] = value
                 at.status_moved = True
@@ -149,12 +155,14 @@ class JobController(PodsController):
             active=[p for p in pods if is_active(p)],
             terminating=sum("deletionTimestamp" in p["metadata"] and not is_terminal(p) for p in pods),
         )
+        # An earlier pass has counted these in the status, and not yet removed their finalizers.
         known = {*at.uncounted["succeeded"], *at.uncounted["failed"]}
         new = [p for p in pods if has_finalizer(p) and p["metadata"]["uid"] not in known]
         succeeded = [p for p in new if phase_of(p) == "Succeeded"]
         failed = [p for p in new if phase_of(p) != "Succeeded" and counts_as_failed(p, job)]
         at.succeeded = old.get("succeeded", 0) + len(succeeded) + len(at.uncounted["succeeded"])
         at.failed = old.get("failed", 0) + len(failed) + len(at.uncounted["failed"])
+        # Two pods that succeed for one index count once (`calculateSucceededIndexes`).
         if at.indexed:
             at.succeeded = len(self._completed_indexes(at))
         at.backoff = self._backoffs.get(meta["uid"], Backoff()).after(succeeded, failed)
@@ -169,6 +177,7 @@ class JobController(PodsController):
         """Whether the Job has come to its end, looking at earlier verdicts first."""
         now, spec = timestamp(at.now), at.spec
         for kind, end in (("SuccessCriteriaMet", "SuccessCriteriaMet"), ("FailureTarget", "Failed")):
+            # The interim condition is final: raising backoffLimit afterwards does not revive the Job.
             had = condition(at.job, kind)
             if had is not None and had["status"] == "True":
                 at.verdict = new_condition(end, had.get("reason", ""), had.get("message", ""), now)
@@ -179,6 +188,7 @@ class JobController(PodsController):
             at.verdict = new_condition(
                 "FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit", now
             )
+        # `pastActiveDeadline`: a suspended Job has no deadline. A resumed one has a new startTime.
         elif deadline is not None and started and not spec.get("suspend"):
             ends = seconds_of(started) + deadline
             if at.now >= ends:
@@ -190,6 +200,7 @@ class JobController(PodsController):
 
     def _work(self, at: Pass) -> None:
         """Creates or deletes pods, then looks for success and suspension."""
+        # `syncJob` does not manage the pods of a Job that is being deleted: the garbage collector takes them.
         if "deletionTimestamp" in at.job["metadata"]:
             return
         failure: ApiError | None = None
@@ -197,6 +208,7 @@ class JobController(PodsController):
             self._manage(at)
         except ApiError as error:
             failure = error
+        # Without completions, the Job is complete when one pod has succeeded and all have ended.
         completions = at.spec.get("completions")
         complete = not at.active and (at.succeeded > 0 if completions is None else at.succeeded >= completions)
         if complete:
@@ -230,6 +242,7 @@ class JobController(PodsController):
             return
         parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
         if completions is None:
+            # `manageJob`: after a success no pod is created, and the pods that run are left to end.
             want = active if at.succeeded > 0 else parallelism
         else:
             want = max(0, min(parallelism, completions - at.succeeded))
@@ -237,10 +250,12 @@ class JobController(PodsController):
         if active > want or doubles:
             self._remove(at, max(0, active - want), doubles)
             return
+        # With podReplacementPolicy Failed a terminating pod is replaced only when it has ended.
         missing = want - active - (at.terminating if spec.get("podReplacementPolicy") == "Failed" else 0)
         if missing <= 0:
             return
         wait = at.backoff.remaining_seconds(at.now)
+        # `manageJob`: the backoff is the Job's, and holds back every pod, also one of an index that never failed.
         if wait > 0:
             self.enqueue_at(key_of(at.job), at.now + max(wait, self.batch_seconds))
             return
@@ -261,7 +276,7 @@ class JobController(PodsController):
         rest = [p for p in at.active if p not in going]
         going = (going + deletion_order(rest)[: max(0, at_least - len(going))])[:BURST_REPLICAS]
         if going:
-            # Without the finalizer first, or a pod that the Job itself gives up would count as failed.
+            # `deleteJobPods` removes the finalizer first: the Job's own deletion must not count as a failure.
             for pod in going:
                 self._remove_finalizer(pod)
             delete_pods(self._client, self._recorder, at.job, going)
@@ -281,6 +296,7 @@ class JobController(PodsController):
             made = create_pods(
                 self._client, self._recorder, at.job, lambda n: indexed_pod(body, name, free[n]), len(free)
             )
+        # The status of this pass counts the new pods, which the cache does not show yet.
         at.active = [*at.active, *([{"metadata": {}}] * made)]
 
     def _track(self, at: Pass) -> None:
@@ -317,6 +333,7 @@ class JobController(PodsController):
             failed = counts_as_failed(pod, at.job)
             if not has_finalizer(pod) or not (phase_of(pod) == "Succeeded" or failed or ending):
                 continue
+            # `trackJobStatusAndRemoveFinalizers` bounds the size of the status; the next pass counts the others.
             if len(at.uncounted["succeeded"]) + len(at.uncounted["failed"]) >= MAX_UNCOUNTED_PODS:
                 break
             ended.append(pod)
@@ -337,6 +354,7 @@ class JobController(PodsController):
         return ended
 
     def _finish(self, at: Pass) -> bool:
+        # Since Kubernetes 1.31 a Job is Failed or Complete only when none of its pods terminates.
         if at.verdict is None or at.uncounted["succeeded"] or at.uncounted["failed"] or at.terminating or at.active:
             return False
         now = timestamp(at.now)

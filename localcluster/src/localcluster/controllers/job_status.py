@@ -32,6 +32,7 @@ class Backoff:
             if not failures:
                 return self
             return replace(self, failures=self.failures + len(failures), last_failure_seconds=failures[-1])
+        # `newBackoffRecord` counts only failures after the last success.
         last_success = max(finished_seconds(p) for p in succeeded)
         since = [t for t in failures if t > last_success]
         return Backoff(len(since), since[-1] if since else None)
@@ -69,6 +70,7 @@ def counts_as_failed(pod: Json, job: Json) -> bool:
     """A deleted pod counts as failed at once, unless only failed pods are replaced."""
     if phase_of(pod) == "Failed":
         return True
+    # Only the phase decides under this policy: a terminating pod may still succeed.
     if job["spec"].get("podReplacementPolicy") == "Failed":
         return False
     return "deletionTimestamp" in pod["metadata"] and phase_of(pod) != "Succeeded"
@@ -80,6 +82,7 @@ def is_finished(job: Json) -> bool:
 
 def past_backoff_on_failure(job: Json, pods: Iterable[Json]) -> bool:
     spec = job["spec"]
+    # `pastBackoffLimitOnFailure`: with Never whole pods fail, which `status.failed` counts.
     if spec["template"]["spec"].get("restartPolicy") != "OnFailure":
         return False
     restarts = 0

@@ -20,7 +20,7 @@ class NamespaceController(KeyedMachine):
         self._client = client
         self._namespaces = informers.get("/api/v1/namespaces")
         self._namespaces.subscribe(self._changed)
-        # A pod that ends its grace frees its namespace: no need to wait for the next look.
+        # A pod whose deletion completes may be the last that its namespace waits for.
         informers.get("/api/v1/pods").subscribe(self._pod_changed)
 
     def _changed(self, old: Json | None, new: Json | None) -> None:
@@ -65,6 +65,7 @@ class NamespaceController(KeyedMachine):
             return []
         if any("deletionTimestamp" not in item["metadata"] for item in items):
             self._client.delete(path, {"propagationPolicy": "Background"})
+            # Objects without finalizers and grace period are gone by now.
             items = self._client.get(path).get("items") or []
         return list(items)
 

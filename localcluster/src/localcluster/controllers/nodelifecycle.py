@@ -96,6 +96,7 @@ class NodeLifecycleController(KeyedMachine):
         node = self._set_taints(node, now)
         value = (condition(node, "Ready") or {"status": "Unknown"})["status"]
         if value != "True":
+            # `MarkPodsNotReady`: services stop sending to these pods minutes before they are evicted.
             for pod in self._pods.by("node", name):
                 if is_ready(pod) and not is_terminal(pod):
                     self._mark_pod_not_ready(pod, now)
@@ -106,6 +107,7 @@ class NodeLifecycleController(KeyedMachine):
         ready = condition(node, "Ready") or {}
         text = f"{(lease or {}).get('spec', {}).get('renewTime', '')}|{ready.get('lastHeartbeatTime', '')}"
         known = self._seen.get(name)
+        # The age of a heartbeat is measured by this controller's clock: the node's may differ.
         if known is None or known[0] != text:
             self._seen[name] = (text, now)
             return now
@@ -141,6 +143,7 @@ class NodeLifecycleController(KeyedMachine):
         ours = {(t["key"], t["effect"]) for t in have if t["key"] in (NOT_READY, UNREACHABLE, UNSCHEDULABLE)}
         if ours == set(wanted):
             return node
+        # Other taints belong to the user or to another controller.
         kept = [t for t in have if (t["key"], t["effect"]) not in ours - set(wanted)]
         for key, effect in wanted:
             if (key, effect) not in ours:
@@ -184,6 +187,7 @@ class NodeLifecycleController(KeyedMachine):
         self._recorder.normal(
             pod, "TaintManagerEviction", f"Marking for deletion Pod {meta['namespace']}/{meta['name']}"
         )
+        # `addConditionAndDeletePod`: the condition goes first, since a deleted pod may be gone at once.
         if not is_terminal(pod):
             told = {
                 "type": "DisruptionTarget",
@@ -208,6 +212,7 @@ def eviction_due(pod: Json, taints: list[Json], seen: float) -> float | None:
         if tolerations:
             limits = [t["tolerationSeconds"] for t in tolerations if t.get("tolerationSeconds") is not None]
             if limits:
+                # `getMinTolerationTime`: the shortest toleration counts, and a negative one means at once.
                 dues.append(since + max(0, min(limits)))
         elif taint["key"] in (NOT_READY, UNREACHABLE):
             dues.append(since + TOLERATION_SECONDS)

@@ -59,10 +59,11 @@ class PodGarbageCollector(KeyedMachine):
         if node is not None:
             lost = any(t["key"] == OUT_OF_SERVICE for t in (node.get("spec") or {}).get("taints") or ())
             ready = (condition(node, "Ready") or {"status": "Unknown"})["status"]
+            # `gcTerminating` requires both, the taint and a node that is not ready.
             if lost and ready != "True" and "deletionTimestamp" in pod["metadata"]:
                 self._remove(pod, now, "")
             return
-        # A later pod that is put there has a quarantine of its own: who makes it again would do so without an end.
+        # A later pod on the same absent node waits as long, or a controller that replaces it would loop.
         since = max(self._missing_since.setdefault(name, now), seconds_of(pod["metadata"]["creationTimestamp"]))
         due = since + QUARANTINE_SECONDS
         if now < due:
@@ -71,6 +72,7 @@ class PodGarbageCollector(KeyedMachine):
         self._remove(pod, now, "PodGC: node no longer exists")
 
     def _remove(self, pod: Json, now: float, why: str) -> None:
+        # `markFailedAndDeletePod`: a Job, for example, counts failed pods and must see the phase first.
         if not is_terminal(pod):
             status: Json = {"phase": "Failed"}
             if why:

@@ -32,6 +32,7 @@ class ReplicaSetController(PodsController):
             return
         meta = owner["metadata"]
         owned = self._owned_by(owner)
+        # `FilterActivePods`: an ended or terminating pod is no replica, and is replaced at once.
         orphans = [p for p in self._orphans_beside(owner) if is_active(p)]
         active = claim(self._client, owner, owner["spec"]["selector"], [p for p in owned if is_active(p)], orphans)
         terminating = [p for p in owned if "deletionTimestamp" in p["metadata"] and not is_terminal(p)]
@@ -41,6 +42,7 @@ class ReplicaSetController(PodsController):
                 self._manage(owner, active)
             except ApiError as error:
                 failure = error
+        # An error must not stop the counts: pods start and end while creations are refused.
         self._write_status(owner, active, len(terminating), failure, now)
         if failure is not None:
             raise failure
@@ -68,6 +70,7 @@ class ReplicaSetController(PodsController):
         )
         available = len(ready) if not wait_seconds else sum(age >= wait_seconds for age in ages)
         if available < len(ready):
+            # No event marks the end of minReadySeconds.
             self.enqueue_at(key_of(owner), now + wait_seconds - max(age for age in ages if age < wait_seconds))
         counts = {
             "fullyLabeledReplicas": sum(matches(template_labels, p["metadata"].get("labels")) for p in active),

@@ -103,6 +103,8 @@ class VolumeController(KeyedMachine):
         if claim is None:
             return
         if "deletionTimestamp" in claim["metadata"]:
+            # `podUsesPVCForDeletion`: a kubelet starts no pod whose claim is being deleted, so that only scheduled
+            # pods use the claim.
             if not any(pod["spec"].get("nodeName") for pod in self._pods.by("claims", name)):
                 self._unprotect(claim_path(claim), claim, CLAIM_PROTECTION)
         elif not is_bound(claim):
@@ -131,6 +133,7 @@ class VolumeController(KeyedMachine):
             if "deletionTimestamp" in volume["metadata"] or not set(spec["accessModes"]) <= set(has["accessModes"]):
                 continue
             if claimed is not None:
+                # `FindMatchingVolume` prefers a volume reserved for this claim to any that fits.
                 if claimed.get("uid") == meta["uid"] or (
                     not claimed.get("uid")
                     and (claimed["namespace"], claimed["name"]) == (meta["namespace"], meta["name"])
@@ -199,6 +202,7 @@ class VolumeController(KeyedMachine):
             self._recorder.warning(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
             return
         noted = claim["metadata"].get("annotations") or {}
+        # The volume may depend on the node, which the scheduler has not chosen yet.
         if found["volumeBindingMode"] == "WaitForFirstConsumer" and SELECTED_NODE not in noted:
             message = "waiting for first consumer to be created before binding"
             self._recorder.normal(claim, "WaitForFirstConsumer", message)

@@ -118,6 +118,7 @@ class ContainerRun:
         self.seen_ended = True
         if self.look.started and self.look.finished - self.look.started > BACKOFF_FORGET_SECONDS:
             self.backoff_seconds = 0.0
+        # The wait counts from the end of the run, also after a kubelet that was down meanwhile.
         self.starts_at = (self.look.finished or now) + self.backoff_seconds
         self.backoff_seconds = min(BACKOFF_MAX_SECONDS, self.backoff_seconds * 2 or BACKOFF_FIRST_SECONDS)
 
@@ -131,6 +132,7 @@ class ContainerRun:
             return
         due = now + grace_seconds
         self.kill_at = due if self.kill_at is None else min(self.kill_at, due)
+        # SIGTERM waits for the preStop hook. A container that is starting gets it at the next look.
         if self.pre_stop != "running" and not self.term_sent and self.up:
             self.term_sent = True
             self.container.signal(signal.SIGTERM)
@@ -167,6 +169,7 @@ class ContainerRun:
         )
 
     def _ended(self, look: Look, attempt: int) -> Json:
+        # `convertToAPIContainerStatuses` reports this for a container that the runtime has lost.
         if look.kind == "lost":
             return terminated(
                 137, look.started, look.finished, reason="ContainerStatusUnknown", message=UNKNOWN_MESSAGE

@@ -46,6 +46,7 @@ def keep(folder: str) -> int:
         spec = json.load(file)
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    # Processes that leave the command's session become this process' children, and can be found at the end.
     become_subreaper()
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
     os.set_blocking(wake_write, False)
@@ -93,6 +94,7 @@ def serve(pid: int, wake: int, pipes: dict[int, str], logs: Log) -> int:
         copy_output(open_pipes, logs)
         code = reap(pid)
     with contextlib.suppress(ProcessLookupError, PermissionError):
+        # A process that the command left in its group would hold the log's pipe open.
         os.killpg(pid, signal.SIGKILL)
     kill_orphans()
     if os.path.exists("beside"):  # noqa: PTH110
@@ -231,6 +233,7 @@ def become_container(spec: dict[str, Any], stdout: int, stderr: int, error_fd: i
         null = os.open("/dev/null", os.O_RDONLY)
         for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
             os.dup2(source, target)
+        # The descriptor closes with a successful exec: an empty read tells the parent that the command runs.
         os.set_inheritable(error_fd, False)
         close_all_but(0, 1, 2, error_fd, *((handover.child_told, handover.child_go) if handover else ()))
         enter(spec)

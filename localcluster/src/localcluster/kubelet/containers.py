@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -72,7 +71,9 @@ class Container:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
+                # Ctrl-C in the terminal of the kubelet must not reach the containers, which outlive it.
                 start_new_session=True,
+                # The container's own environment is in spec.json; nothing of the kubelet's may leak into it.
                 env={"PATH": os.environ.get("PATH", "")},
             )
         (self.folder / "container_runner.json").write_bytes(
@@ -100,6 +101,7 @@ class Container:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         self.process.wait(timeout=1.0)
                 self.process.poll()
+            # A killed runner leaves the command's processes behind.
             if ended.kind == "lost":
                 self.kill_all()
             self._final = ended
@@ -162,6 +164,7 @@ def _is(pid: int, ticks: int) -> bool:
         except OSError:
             return False
         return True
+    # The kernel reuses pids; the start time distinguishes two processes.
     return fields[0] != "Z" and int(fields[19]) == ticks
 
 
@@ -173,10 +176,6 @@ def attempts(folder: Path) -> list[int]:
 def exec_command(folder: Path, command: list[str]) -> list[str]:
     """The command line that runs `command` beside a container."""
     return [*RUNNER, "exec", str(folder), "--", *command]
-
-
-def remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def detect_isolation(folder: Path) -> str:

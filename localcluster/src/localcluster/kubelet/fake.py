@@ -50,7 +50,7 @@ class _Run:
 
 
 class FakeKubelet(Kubelet):
-    """`script` may be set at any time. `exit`, `set_ready` and `restart_container` steer one pod that runs."""
+    """`script` may be set at any time. `exit` and `set_ready` steer one pod that runs."""
 
     name = "fake-kubelet"
 
@@ -105,6 +105,7 @@ class FakeKubelet(Kubelet):
             if pod is None:
                 return
             run = None
+        # An ended pod needs no grace: its deletion is confirmed at once.
         if is_terminal(pod):
             if "deletionTimestamp" in pod["metadata"]:
                 self.confirm_deletion(pod)
@@ -136,6 +137,7 @@ class FakeKubelet(Kubelet):
         )
         had = (status.get("containerStatuses") or [{}])[0]
         running = (had.get("state") or {}).get("running")
+        # After a restart, the kubelet resumes from the status.
         if running:
             run.started_at = seconds_of(running["startedAt"])
             run.ends_at = run.started_at + play.run_seconds
@@ -184,6 +186,7 @@ class FakeKubelet(Kubelet):
         self._write(
             pod, run, {"running": {"startedAt": timestamp(started)}}, now, ready=now >= ready_at and not run.not_ready
         )
+        # An instant in the past would wake the pod for ever, and virtual time would not advance.
         due = min(run.ends_at, ready_at if now < ready_at else FOREVER)
         if due < FOREVER:
             self.enqueue_at(f"pod:{key}", due)

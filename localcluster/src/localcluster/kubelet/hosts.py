@@ -61,6 +61,7 @@ def _selected(service: Json, pods: Iterable[Json]) -> Iterator[tuple[str, str]]:
         address = (pod.get("status") or {}).get("podIP")
         serves = unready or (is_ready(pod) and "deletionTimestamp" not in pod["metadata"])
         if address and serves and not is_terminal(pod) and matches(selector, pod["metadata"].get("labels")):
+            # DNS gives a pod its own name below a service only where its subdomain names that service.
             named = pod["spec"].get("subdomain") == service["metadata"]["name"]
             yield pod["spec"].get("hostname", "") if named else "", address
 

@@ -23,18 +23,11 @@ from localcluster.kubelet.logstreams import Find
 
 class LogServer:
     def __init__(
-        self,
-        find: Find,
-        *,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        cert_file: str = "",
-        key_file: str = "",
-        client_ca_file: str = "",
+        self, find: Find, *, port: int = 0, cert_file: str = "", key_file: str = "", client_ca_file: str = ""
     ) -> None:
         """With `client_ca_file` only who shows a certificate of that authority is answered."""
         handler = type("Handler", (_Handler,), {"find": staticmethod(find)})
-        self._server = ThreadingHTTPServer((host, port), handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), handler)
         self._server.daemon_threads = True
         if cert_file:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -28,6 +28,7 @@ def isolate(mode: str, hostname: str, binds: list[list[Any]]) -> None:
         check(LIBC.unshare(CLONE_NEWNS | CLONE_NEWUTS), "unshare")
     name = hostname.encode()
     check(LIBC.sethostname(name, ctypes.c_size_t(len(name))), "sethostname")
+    # A shared root would propagate the mounts below to the machine's namespace.
     mount("none", "/", MS_REC | MS_PRIVATE)
     root = ""
     if any(not os.path.exists(target) for _, target, _ in binds):  # noqa: PTH110

@@ -173,6 +173,7 @@ class Kubelet(KeyedMachine):
         pod = new or old or {}
         room = self._rooms.get(pod["spec"].get("nodeName", ""))
         if room is not None:
+            # Before the pod is looked at: admission must count what the API server shows by now.
             room.leave(pod) if new is None else room.see(pod)
             self.enqueue(f"pod:{key_of(pod)}")
 
@@ -185,6 +186,7 @@ class Kubelet(KeyedMachine):
             return
         pod = self.pods.get(name)
         node = pod["spec"].get("nodeName", "") if pod is not None else ""
+        # A silent node does not act. A pod that is gone from the API is different: its processes must end.
         if pod is not None and (not self.alive(node) or self._flapped(node)):
             return
         self.reconcile_pod(name, pod, now)
@@ -205,10 +207,12 @@ class Kubelet(KeyedMachine):
             return
         node = self.nodes.get(name)
         if node is None:
+            # Unlike here, a real kubelet registers its node only when it starts, and not after `kubectl delete node`.
             node = self._register(name, now)
         beats = now >= self._lease_due.get(name, 0.0)
         self._beats[name] = self._beats.get(name, 0) + beats
         status = self._status(self.configs[name], node.get("status") or {}, now)
+        # The Lease is the heartbeat, so that a status that differs only in its times needs no write.
         if _own(status) != _own(node["status"]):
             node = self._write_status(name, node, status)
             self._look_again(name)  # a flapping node's pods wait for it
@@ -243,6 +247,7 @@ class Kubelet(KeyedMachine):
         try:
             return self.client.create("/api/v1/nodes", body)
         except ApiError as error:
+            # The node exists already when a kubelet restarts.
             if error.code != 409:
                 raise
             return self.client.get(f"/api/v1/nodes/{name}")
@@ -327,6 +332,7 @@ class Kubelet(KeyedMachine):
         try:
             self.client.create(base, body)
         except ApiError as error:
+            # kube-apiserver makes this namespace soon after its start; a kubelet may come first.
             if error.code != 404:
                 raise
             self.client.create(
@@ -351,6 +357,7 @@ class Kubelet(KeyedMachine):
     def turned_away(self, pod: Json, now: float) -> bool:
         """Whether the node has refused a pod that it had not seen before; then its status says so."""
         name = pod["spec"]["nodeName"]
+        # A pod that was admitted keeps its place, even if the node has less room since.
         if (pod.get("status") or {}).get("startTime"):
             return False
         config, node = self.configs[name], self.nodes.get(name)
@@ -358,7 +365,7 @@ class Kubelet(KeyedMachine):
         if found is None and node is not None:
             found = self._rooms[name].refusal(pod, node)
         if found is None:
-            # At once: the next pod may be looked at before the API server shows this one's start.
+            # Counted now: the next pod may come before the API server shows that this one has started.
             self._rooms[name].admit(pod)
             return False
         self.recorders[name].warning(pod, *found)

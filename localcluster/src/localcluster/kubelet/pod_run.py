@@ -75,6 +75,7 @@ class PodRun:
         folders."""
         try:
             told = orjson.loads((folder / "pod.json").read_bytes())
+        # The kubelet died while it made the folder: no container of it has run.
         except (OSError, orjson.JSONDecodeError):
             return None
         run = PodRun(host, told["key"], told["uid"], told["node"], told["pod_ip"])
@@ -97,7 +98,7 @@ class PodRun:
                 run.spec, run.init, run.sidecar = each, init, init and is_sidecar(each)
                 bound.append(run)
         self.host.hosts.keep(pod, self.pod_ip, self.folder / "hosts")
-        # In one assignment: the log server looks containers up from another thread.
+        # One assignment, since the log server reads the list from another thread.
         self.containers = bound
 
     def remove(self) -> None:
@@ -119,6 +120,7 @@ class PodRun:
 
     def take_result(self, result: Result, now: float, recorder: Recorder, pod: Json) -> None:
         for container in self.containers:
+            # A late answer may belong to an earlier run of the container.
             if container.name != result.container or f"{container.name}/{container.attempt}" != result.key:
                 continue
             if result.kind in ("postStart", "preStop"):
@@ -237,6 +239,7 @@ class PodRun:
         if self.stopping_since is None:
             self.stopping_since = now
         left = max(0.0, self.stopping_since + grace - now)
+        # `newTerminationOrdering`: sidecars serve the main containers until these have ended.
         main = [c for c in self.containers if not c.sidecar and c.running]
         for container in main or [c for c in self.containers if c.running]:
             self._stop(pod, container, now, left, recorder, f"Stopping container {container.name}")
@@ -246,6 +249,7 @@ class PodRun:
         if container.kill_at is None:
             recorder.normal(pod, "Killing", why, field_path=container_path(container))
             hook = (container.spec.get("lifecycle") or {}).get("preStop")
+            # The hook runs within the grace period (`executePreStopHook`); SIGTERM waits for it.
             if hook and not container.pre_stop and grace > 0 and container.up:
                 container.pre_stop = "running"
                 self._act(pod, container, "preStop", hook, grace)
@@ -254,6 +258,7 @@ class PodRun:
     def _restarts(self, pod: Json, container: ContainerRun) -> bool:
         """Whether a container that has ended runs again."""
         policy = pod["spec"].get("restartPolicy", "Always")
+        # A sidecar restarts whatever the pod's policy is, until the last main container has ended.
         if container.sidecar:
             return not self._mains_over(pod)
         if container.init:
@@ -269,6 +274,7 @@ class PodRun:
         mains_over = self._mains_over(pod)
         mains_begun = any(c.attempt >= 0 for c in self.containers if not c.init)
         for container in self.containers:
+            # `computeInitContainerActions`: a main container that was started proves that the pod is initialized.
             if container.init and mains_begun and not container.sidecar:
                 continue
             if container.sidecar and mains_over:
@@ -282,6 +288,7 @@ class PodRun:
                 )
                 continue
             dues += self._start_one(pod, container, now, facts, recorder)
+            # Each init container waits for the one before it; a sidecar counts as done once it has started.
             if container.init and not mains_begun and not pod_parts.init_done(container):
                 break
         return dues
@@ -336,6 +343,7 @@ class PodRun:
         container.held = ("ContainerCreating", "")
         container.begin(started)
         self._watch(container)
+        # `kubectl logs --previous` reads the run before this one.
         for old in sorted(int(p.name) for p in container.folder.iterdir() if p.name.isdigit())[:-3]:
             shutil.rmtree(container.folder / str(old), ignore_errors=True)
 
@@ -395,6 +403,7 @@ class PodRun:
         status = pod_status(
             pod, new_phase, statuses[False], statuses[True], now, host_ip=facts.host_ip, pod_ip=self.pod_ip
         )
+        # `activeDeadlineHandler.ShouldEvict`: the pod is Failed, also if its containers exited with 0.
         if self.deadline_passed:
             status.update(reason="DeadlineExceeded", message=pod_parts.DEADLINE_MESSAGE)
             if final:

@@ -108,7 +108,7 @@ def _install() -> int:
                 return int(listener)
             if ctypes.get_errno() != errno.EACCES:
                 break
-            # Whoever is not root may filter system calls once he gives up on becoming it.
+            # Without root, only a process that cannot gain privileges may filter system calls.
             check(LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     raise OSError(ctypes.get_errno(), "seccomp")
 
@@ -136,6 +136,8 @@ class Supervisor:
         check(LIBC.ioctl(self._listener, ctypes.c_ulong(_RECV), asked), "receive")
         ident, thread, _, call, _, _, fd, where, size = struct.unpack_from("=QIIiIQQQQ", asked)
         try:
+            # The caller may have died and its pid be another's: what was read counts only while the call is still
+            # valid (seccomp_unotify(2)).
             wanted = _memory(thread, where, min(size, 128))
             check(LIBC.ioctl(self._listener, ctypes.c_ulong(_ID_VALID), ctypes.byref(ctypes.c_uint64(ident))), "valid")
             if not _is_here(wanted):

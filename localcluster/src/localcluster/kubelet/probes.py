@@ -76,6 +76,7 @@ class Prober:
 
     def _active(self) -> list[str]:
         if not self.started:
+            # The other probes wait for the startup probe, so that liveness does not kill a program that starts slowly.
             return ["startup"]
         return [kind for kind in self.states if kind != "startup"]
 
@@ -83,6 +84,7 @@ class Prober:
         state, probe = self.states[kind], self.probes[kind]
         state.running = False
         state.due = now + probe.get("periodSeconds", 10)
+        # Thresholds count consecutive results: one of the other kind resets the count.
         state.streak = max(state.streak, 0) + 1 if success else min(state.streak, 0) - 1
         if success and state.streak >= probe.get("successThreshold", 1):
             state.passed = True
@@ -188,7 +190,7 @@ def _http(action: Json, container: Json, address: str, timeout_seconds: float) -
     host, port = action.get("host") or address, port_of(action["port"], container)
     connection: http.client.HTTPConnection
     if action.get("scheme", "HTTP").upper() == "HTTPS":
-        # A kubelet does not verify either: probes ask whether it answers, not who it is.
+        # A kubelet does not verify the certificate of a probed server.
         connection = http.client.HTTPSConnection(
             host,
             port,

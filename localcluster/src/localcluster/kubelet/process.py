@@ -127,6 +127,7 @@ class ProcessKubelet(Kubelet):
         return super().step(now) or hosts_moved
 
     def next_due(self) -> float | None:
+        # Another thread reported the end of a process during this step.
         if self._told:
             return 0.0
         due = super().next_due()
@@ -139,6 +140,8 @@ class ProcessKubelet(Kubelet):
     # --- pods ------------------------------------------------------------------------------------------------------
 
     def reconcile_pod(self, key: str, pod: Json | None, now: float) -> None:
+        # Before the first list is in, a pod that is not in the cache may well exist: its processes must not be
+        # killed.
         if not self.pods.synced:
             self.enqueue_at(f"pod:{key}", now + LOOK_AGAIN_SECONDS)
             return
@@ -147,6 +150,7 @@ class ProcessKubelet(Kubelet):
             return
         meta = pod["metadata"]
         run = self.runs.get(key, {}).get(meta["uid"])
+        # The pod ended under an earlier kubelet, which has cleaned up: only its deletion is left to confirm.
         if is_terminal(pod) and run is None:
             if "deletionTimestamp" in meta:
                 self.confirm_deletion(pod)
@@ -172,6 +176,7 @@ class ProcessKubelet(Kubelet):
         self.write_pod_status(pod, status)
         if not self.host.exits.can_watch_processes and run.alive:
             self.enqueue_at(f"pod:{key}", now + LOOK_AGAIN_SECONDS)
+        # The status was written before: clients must see the last exit code before the pod is gone.
         if "deletionTimestamp" in meta and not run.alive:
             self._forget(run)
             self.confirm_deletion(pod)
@@ -204,6 +209,7 @@ class ProcessKubelet(Kubelet):
             self.runs.pop(run.key, None)
 
     def _address(self, pod: Json) -> str:
+        # The address survives a restart of the kubelet: the job's other pods know it.
         had = (pod.get("status") or {}).get("podIP")
         if had:
             return str(had)

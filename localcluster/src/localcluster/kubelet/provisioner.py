@@ -103,6 +103,6 @@ class Provisioner(KeyedMachine):
         path = Path(spec["hostPath"]["path"])
         with ignoring(404):
             self._client.delete(f"{VOLUMES}/{meta['name']}", {"preconditions": {"uid": meta["uid"]}})
-        # Who may write volumes may write any path into one: only what this made is deleted.
+        # A user who may write volumes may write any path into one: only the provisioner's own folders are deleted.
         if path.parent == self._folder and path.name.startswith(f"{meta['name']}_"):
             shutil.rmtree(path, ignore_errors=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from localcluster.objects import timestamp, with_condition
+from localcluster.objects import qos_class, timestamp, with_condition
 from localcluster.wire import Json
 
 
@@ -29,9 +29,10 @@ def phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, fina
     stopped = [kind for kind in kinds if kind in ("succeeded", "failed")]
     well = all(kind == "succeeded" for kind in stopped)
     if final and "running" not in kinds:
-        # Kubelet lets a pod that never started, or that ended by being deleted, become terminal.
+        # A kubelet also ends a pod that never started, or that was deleted.
         return "Succeeded" if len(stopped) == len(kinds) and well else "Failed"
     begun = "running" in kinds or stopped
+    # `getPhase`: one container that has never run keeps the whole pod Pending.
     if not begun or "waiting" in kinds:
         return "Pending"
     sidecar_up = any(
@@ -49,6 +50,7 @@ def _kind(status: Json) -> str:
     state, last = status.get("state") or {}, status.get("lastState") or {}
     if "running" in state:
         return "running"
+    # A container in CrashLoopBackOff has run: its pod is Running, not Pending.
     ended = state.get("terminated") or last.get("terminated")
     return "waiting" if ended is None else "succeeded" if ended["exitCode"] == 0 else "failed"
 
@@ -80,6 +82,7 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
     set_to("PodReadyToStartContainers", started or (new_phase == "Pending" and bool(containers)))
     if new_phase == "Succeeded":
         set_to("Initialized", True, "PodCompleted")
+    # `GeneratePodInitializedCondition`: a pod whose main containers have started stays initialized.
     elif unfinished and new_phase in ("Pending", "Failed"):
         set_to(
             "Initialized",
@@ -89,6 +92,7 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
         )
     else:
         set_to("Initialized", True)
+    # Sidecars count for Ready as main containers do, other init containers do not.
     watched = [*(c for c in spec.get("initContainers") or () if is_sidecar(c)), *spec["containers"]]
     ready = {s["name"]: bool(s.get("ready")) for s in (*inits, *containers)}
     unready = [c["name"] for c in watched if not ready.get(c["name"])]
@@ -110,18 +114,6 @@ def _initialized(container: Json, status: Json) -> bool:
         return bool(status.get("started"))
     ended = (status.get("state") or {}).get("terminated")
     return ended is not None and ended["exitCode"] == 0
-
-
-def qos_class(spec: Json) -> str:
-    """Guaranteed, Burstable or BestEffort, where the API server has not said."""
-    guaranteed, burstable = True, False
-    for container in (*spec["containers"], *(spec.get("initContainers") or ())):
-        resources = container.get("resources") or {}
-        limits = {k: v for k, v in (resources.get("limits") or {}).items() if k in ("cpu", "memory")}
-        requests = {**limits, **{k: v for k, v in (resources.get("requests") or {}).items() if k in ("cpu", "memory")}}
-        burstable = burstable or bool(requests)
-        guaranteed = guaranteed and set(limits) == {"cpu", "memory"} and requests == limits
-    return "Guaranteed" if guaranteed else "Burstable" if burstable else "BestEffort"
 
 
 def pod_status(
@@ -180,14 +172,7 @@ def waiting(reason: str, message: str = "") -> Json:
 
 
 def terminated(
-    exit_code: int,
-    started: float,
-    finished: float,
-    *,
-    reason: str = "",
-    message: str = "",
-    container_id: str = "",
-    signal: int = 0,
+    exit_code: int, started: float, finished: float, *, reason: str = "", message: str = "", container_id: str = ""
 ) -> Json:
     ended: Json = {
         "exitCode": exit_code,
@@ -199,6 +184,4 @@ def terminated(
         ended["message"] = message
     if container_id:
         ended["containerID"] = container_id
-    if signal:
-        ended["signal"] = signal
     return ended

@@ -13,8 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from localcluster.kubelet.status import qos_class
-from localcluster.objects import pod_requests, seconds_of, timestamp, with_condition
+from localcluster.objects import pod_requests, qos_class, seconds_of, timestamp, with_condition
 from localcluster.wire import Json
 
 NOT_READY, GONE = "NotReady", "gone"
@@ -134,7 +133,3 @@ def skewed(new: Any, old: Any, seconds: float) -> Any:
     if isinstance(new, str) and new != old and _TIME.fullmatch(new):
         return timestamp(seconds_of(new) + seconds)
     return new
-
-
-def _name(each: Any) -> str:
-    return str(each.get("type") or each.get("name")) if isinstance(each, dict) else ""

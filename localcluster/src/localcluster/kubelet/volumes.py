@@ -122,6 +122,7 @@ def _claimed(pod: Json, name: str, claim_name: str, lookup: Lookup) -> Path:
         raise MountError(f'{why}: failed to get PV: persistentvolumes "{claim["spec"]["volumeName"]}" not found')
     spec = found["spec"]
     if (spec.get("claimRef") or {}).get("uid") != claim["metadata"]["uid"]:
+        # The volume's claimRef decides: the claim may name a volume that is bound to another claim.
         raise MountError(f"{why}: PV {found['metadata']['name']} is bound to another claim")
     source = spec.get("hostPath") or spec.get("local")
     if source is None:
@@ -165,6 +166,7 @@ def _items(pod: Json, resource: str, source: Json, name: str, lookup: Lookup) ->
     default: int = source.get("defaultMode", DEFAULT_MODE)
     obj = lookup(resource, pod["metadata"]["namespace"], name)
     if obj is None:
+        # A missing object that is optional leaves its volume empty, or its variables unset.
         if source.get("optional"):
             return {}
         raise ConfigError(f'{resource[:-1]} "{name}" not found')
@@ -216,6 +218,7 @@ def binds_of(container: Json, volumes: Mapping[str, Path], only_read: frozenset[
                 source.mkdir(parents=True)
         fixed = bool(mount.get("readOnly")) or mount["name"] in only_read
         binds.append((str(source), mount["mountPath"].rstrip("/") or "/", fixed))
+    # A mount inside another one would be hidden by it if it came first.
     return sorted(binds, key=lambda b: b[1])
 
 

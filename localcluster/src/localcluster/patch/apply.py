@@ -58,11 +58,13 @@ def server_side_apply(  # noqa: PLR0913 - what the API's request carries
     except ValueError as error:
         raise ValueError(f"failed to create typed patch object ({_name(applied)}): {error}") from error
     applied_set = {path for path in applied_set if path[0].removeprefix("f:") not in set(reset_fields)}
+    # Fields without an owner would be removed by the first manager that applies fewer of them.
     if not managed:
         _claim_existing(base, managed, api_version, shape)
     last = managed.get(key)
     merged = merge(base, clone(applied), shape)
     managed[key] = Owned(frozenset(applied_set), api_version, last.time if last else "")
+    # A field that this manager applied before and omits now is removed, unless another manager owns it.
     if last is not None and last.paths:
         merged = _prune(merged, managed, set(last.paths), shape)
     difference = compare(base, merged, shape)
@@ -78,6 +80,7 @@ def server_side_apply(  # noqa: PLR0913 - what the API's request carries
     if changed and key in managed:
         managed[key] = replace(managed[key], time=now)
     settle(merged, base, shape)
+    # kubectl may come back to client-side apply, which reads this annotation.
     if manager == "kubectl":
         _sync_last_applied(merged, applied)
     return _put_together(merged, managed)
@@ -106,12 +109,13 @@ def track_update(
     key = m.key_of(manager, operation, api_version, subresource)
     if difference:
         mine = (difference.added | difference.modified) - m.STRIPPED
-        # The manager's own earlier paths are like any other's: taken by the new write, or gone with the field.
+        # Also the manager's own earlier entries lose a path: the new write owns it, or the field is gone.
         everyone = _conflicts(managed, None, difference)
         _release(managed, everyone, difference.removed, None)
         if mine:
             kept = managed[key].paths if key in managed else frozenset()
             managed[key] = Owned(frozenset(kept | mine), api_version, now)
+        # `capUpdateManagers`: clients with ever new names would add entries without limit.
         m.cap_update_managers(managed)
     return _put_together(clone(after), managed)
 

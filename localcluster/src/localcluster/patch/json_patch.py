@@ -71,6 +71,7 @@ def _decode(part: str) -> str:
 
 def _index(key: str) -> int:
     try:
+        # Python's int takes blanks and underscores, Go's Atoi does not.
         if key.strip() != key or "_" in key:
             raise ValueError(key)
         return int(key)

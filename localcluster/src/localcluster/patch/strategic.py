@@ -59,6 +59,7 @@ def _merge_map(original: Json, patch: Json, shape: Shape) -> Json:
                 doomed = value if isinstance(value, list) else []
                 original[key] = [item for item in original[key] if not any(same(item, one) for one in doomed)]
             continue
+        # A null deletes the field: it is none of the values that a built-in type can have.
         if value is None:
             original.pop(name, None)
             continue

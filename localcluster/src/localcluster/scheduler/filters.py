@@ -27,6 +27,7 @@ FITS = Against((), True)
 
 def reasons_against(demand: Demand, node: NodeInfo, reserved: Iterable[Demand] = ()) -> Against:
     """`reserved`: pods of higher or equal priority that were promised room on this node (nominated)."""
+    # In the order of the default plugins: the first that refuses gives the only reason of the node.
     if node.unschedulable and not any(
         tolerates(t, {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}) for t in demand.tolerations
     ):
@@ -51,6 +52,7 @@ def _lacking(demand: Demand, node: NodeInfo, reserved: Iterable[Demand]) -> Agai
     for name, amount in demand.requests.items():
         if amount and node.requested.get(name, 0) + promised.get(name, 0) + amount > node.allocatable.get(name, 0):
             lacking.append("Too many pods" if name == "pods" else f"Insufficient {name}")
+            # More than the whole node has: no preemption can help (UnschedulableAndUnresolvable).
             hopeless = hopeless or amount > node.allocatable.get(name, 0)
     return Against(tuple(lacking), not hopeless) if lacking else FITS
 

@@ -110,6 +110,7 @@ def demand_of(pod: Json, priority: int, gang: str = "") -> Demand:
         (p.get("protocol", "TCP"), port)
         for c in spec.get("containers") or ()
         for p in c.get("ports") or ()
+        # On its node's network a container's port is a port of the node.
         if (port := p.get("hostPort") or (p["containerPort"] if spec.get("hostNetwork") else 0))
     ]
     return Demand(

@@ -118,6 +118,7 @@ class Scheduler:
             return
         if node:
             self._forget_pending(key)
+            # Deleted and made again on another node, without an event in between.
             if self._bound.get(key) not in (None, node):
                 self._forget(key)
             self._bound[key] = node
@@ -126,6 +127,7 @@ class Scheduler:
             same = had is not None and had[0].uid == new["metadata"]["uid"]
             info.add(had[0] if had is not None and same else self.demand(new), new)
             return
+        # The scheduler's own status writes must not wake the pod, or it would be tried for ever.
         if self._mine(new) and (old is None or asks_of(old) != asks_of(new) or key not in self._waiting):
             self._waiting.pop(key, None)
             self._push(key, new)
@@ -164,6 +166,7 @@ class Scheduler:
 
     def _something_freed(self) -> None:
         self._refused.clear()
+        # `MoveAllToActiveOrBackoffQueue`: any of the waiting pods may fit now.
         for key in self._waiting:
             pod = self._pods.get(key)
             if pod is not None:
@@ -196,6 +199,7 @@ class Scheduler:
             try:
                 self._schedule(pod, self.demand(pod), now)
             except ApiError as error:
+                # Another scheduler has bound the pod, it was deleted, or the API server is away: try again later.
                 log.info("scheduler: %s: %s", key, error)
                 self._waiting[key] = None
                 self._refused.clear()
@@ -212,6 +216,7 @@ class Scheduler:
         if demand.gang:
             self._gangs.schedule(pod, demand, now)
             return
+        # One of many equal pods is tried against all nodes; the result holds for the others.
         told = self._refused.get(demand.signature)
         if told is None:
             chosen, against = self.choose(demand)
@@ -237,6 +242,7 @@ class Scheduler:
         return found, against
 
     def _reserved(self, node: str, demand: Demand) -> list[Demand]:
+        # `RunFilterPluginsWithNominatedPods` reserves a nominee's room against pods of lower or equal priority.
         nominated = self._nominated.get(node)
         if not nominated:
             return []
@@ -244,6 +250,7 @@ class Scheduler:
 
     def bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None:
         meta = pod["metadata"]
+        # PreBind of VolumeBinding: a provisioner makes the volume for this node first.
         if self._claims.select(self._client, pod, node.name):
             node.remove(demand.key)
             self._waiting[demand.key] = None
@@ -276,6 +283,7 @@ class Scheduler:
             return told
         if not demand.preempts:
             return f"{told} {_NO_CLAIMS} preemption: not eligible due to preemptionPolicy=Never."
+        # `PodEligibleToPreemptOthers`: while victims of an earlier preemption terminate, the pod preempts no others.
         nominated = (pod.get("status") or {}).get("nominatedNodeName")
         if (
             nominated
@@ -322,6 +330,7 @@ class Scheduler:
                 "reason": "PreemptionByScheduler",
                 "message": f"{scheduler}: preempting to accommodate a higher priority pod",
             }
+            # `Executor.PreemptPod` writes the condition before it deletes: a Job's podFailurePolicy reads it.
             conditions = with_condition((latest.get("status") or {}).get("conditions") or (), target, timestamp(now))
             with ignoring(404, 409):
                 self._client.patch(
@@ -337,6 +346,7 @@ class Scheduler:
             pods_path(meta["namespace"], meta["name"], "status"),
             {"metadata": {"uid": meta["uid"]}, "status": {"nominatedNodeName": candidate.node}},
         )
+        # The next pod must see the victims as terminating, or it would preempt for the same room.
         self._informers.pump()
 
     def unschedulable(self, pod: Json, told: str, now: float) -> None:
@@ -344,6 +354,7 @@ class Scheduler:
         self._waiting[key] = None
         pod = self._pods.get(key) or pod
         had = condition(pod, "PodScheduled") or {}
+        # Written only on change: a write in each round would wake every watcher of pods.
         if (had.get("status"), had.get("reason"), had.get("message")) == ("False", "Unschedulable", told):
             return
         meta = pod["metadata"]

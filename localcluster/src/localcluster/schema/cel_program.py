@@ -18,7 +18,7 @@ from localcluster.schema.cel_source import Token, arguments, closing, rewrite, t
 from localcluster.schema.cel_values import declared, names_of
 from localcluster.schema.node import Node
 
-# The library reports each exception of a Python function as a warning too; the rule's own error tells it already.
+# The library also logs each exception of a Python function as a warning; the rule's error already reports it.
 logging.getLogger("cel").addHandler(logging.NullHandler())
 logging.getLogger("cel").propagate = False
 
@@ -83,6 +83,7 @@ class _Names:
         self.issues.append(_issue(self._source, offset, f"undeclared reference to '{name}' (in container '')"))
 
     def _visible(self, index: int, name: str) -> tuple[bool, Node | None]:
+        # The inner variable of two nested macros hides the outer one of the same name.
         for bound, first, last, node in reversed(self._bound):
             if bound == name and first <= index <= last:
                 return True, node
@@ -118,6 +119,7 @@ class _Names:
     def _field(self, dot: Token, name: str, node: Node) -> Node | None:
         if node.properties:
             for key, child in node.properties.items():
+                # CEL sees only what the schema declares, under names that are escaped where they are words of CEL.
                 if name in names_of(key) and declared(child):
                     return child
             self.issues.append(_issue(self._source, dot.offset, f"undefined field '{name}'"))

@@ -98,6 +98,7 @@ def run_rules(tree: RuleTree, value: Any, old: Any, path: str = "") -> list[Fiel
     if isinstance(value, list) and tree.items is not None:
         before = old_items(tree.node, old)
         for index, item in enumerate(value):
+            # Only items of a list-map have a previous value: without keys, items of two writes cannot be matched.
             key = map_key(item, tree.node) if before else None
             causes += run_rules(tree.items, item, None if key is None else before.get(key), f"{path}[{index}]")
     elif isinstance(value, dict):
@@ -121,6 +122,7 @@ def _rules(tree: RuleTree, value: Any, old: Any, path: str) -> list[FieldCause]:
         if compiled.error:
             causes.append(invalid(place, type_name, f"rule compile error: {compiled.error}"))
             continue
+        # A transition rule does not apply to a new object or field.
         if compiled.program is None or (compiled.uses_old_self and old is None and not rule.optional_old_self):
             continue
         variables = {"self": self_value}
@@ -133,6 +135,7 @@ def _rules(tree: RuleTree, value: Any, old: Any, path: str) -> list[FieldCause]:
             causes.append(invalid(place, type_name, _runtime_text(str(error), rule)))
             continue
         where = ".".join(part for part in (path, compiled.field_path) if part) or NO_PATH
+        # The API server leaves objects and lists out of the cause, which may be large.
         shown = OMITTED if type_name in ("object", "array") else value
         causes.append(_cause(where, shown, _message(compiled, variables), rule.reason))
     return causes
@@ -155,6 +158,7 @@ def _message(compiled: CompiledRule, variables: dict[str, Any]) -> str:
         except CelRuntimeError:
             text = None
         trimmed = text.strip() if isinstance(text, str) else ""
+        # A messageExpression that fails, or gives several lines or too many, falls back to the message.
         if trimmed and "\n" not in trimmed and len(trimmed.encode("utf-8", "replace")) <= _MAX_MESSAGE_BYTES:
             return trimmed
     rule = compiled.rule

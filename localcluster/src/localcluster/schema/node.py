@@ -32,7 +32,6 @@ class Node:
     nullable: bool = False
     format: str = ""
     """As the value validation sees it: empty when the API server would strip it."""
-    raw_format: str = ""
     enum: tuple[Any, ...] = ()
     maximum: float | None = None
     minimum: float | None = None
@@ -130,7 +129,6 @@ def build(schema: Json) -> Node:
     return Node(
         types=types,
         nullable=schema.get("nullable") is True,
-        raw_format=raw_format,
         format=raw_format if formats.known(types[0] if len(types) == 1 else "", raw_format) else "",
         enum=tuple(enum) if isinstance(enum, list) else (),
         maximum=_number(schema.get("maximum")),

@@ -41,6 +41,7 @@ class _Pruner:
 
     def prune(self, value: Any, node: Node | None, path: str) -> None:
         if node is not None and node.preserve:
+            # Fields that are declared below it are still pruned.
             self._skip(value, node, path)
         elif isinstance(value, dict):
             self._fields(value, node, path)
@@ -50,6 +51,7 @@ class _Pruner:
 
     def _fields(self, value: Json, node: Node | None, path: str) -> None:
         for key in list(value):
+            # `prune_metadata` handles these: no schema declares the fields that every object has.
             if node is not None and node.embedded and key in META:
                 continue
             if node is not None and (key in node.properties or node.additional is not None):

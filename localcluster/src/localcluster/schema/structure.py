@@ -26,6 +26,7 @@ _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 def prune_defaults(node: Node) -> Node:
     """Defaults as they are applied: without what the schema itself would prune."""
     default = node.default
+    # A default is written into objects after they were pruned.
     if isinstance(default, dict | list):
         default = copy.deepcopy(default)
         prune_value(default, node)

@@ -1,7 +1,8 @@
 """Types, bounds, formats and junctors: what a value must be.
 
-Mirrors k8s.io/kube-openapi/pkg/validation/validate with apiextensions' validation.go (v0.36), down to
-the match counts by which anyOf and oneOf choose the errors they show. Pure; never raises, whatever the JSON.
+Mirrors k8s.io/kube-openapi/pkg/validation/validate with apiextensions' validation.go (v0.36). Where no branch of an
+anyOf or oneOf holds, the errors of the branch with the fewest are shown. (Go counts the checks that each branch
+passes.) Pure; never raises, whatever the JSON.
 """
 
 from __future__ import annotations
@@ -21,20 +22,8 @@ _MAX_JSON_INTEGER: Final = float(2**53 - 1)
 _FLOAT32_MAX: Final = 3.4028234663852886e38
 
 
-class _Result:
-    """Errors by their own text (each once, in order) and the number of checks that were met."""
-
-    __slots__ = ("errors", "matches")
-
-    def __init__(self, matches: int = 0) -> None:
-        self.errors: dict[str, c.FieldCause] = {}
-        self.matches = matches
-
-    def merge(self, other: _Result) -> None:
-        if other.errors:
-            for text, cause in other.errors.items():
-                self.errors.setdefault(text, cause)
-        self.matches += other.matches
+Errors = dict[str, c.FieldCause]
+"""By their own text: each once, in order."""
 
 
 def _kind(value: Any) -> str:
@@ -79,77 +68,59 @@ class ValueValidator:
         self._base = base
 
     def validate(self, value: Any, node: Node) -> list[c.FieldCause]:
-        return list(self._node(value, node, "").errors.values())
+        return list(self._node(value, node, "").values())
 
     def _field(self, path: str) -> str:
         name = path.removeprefix(".")
         return ".".join(part for part in (self._base, name) if part) or c.NO_PATH
 
-    def _fail(self, result: _Result, path: str, build: Callable[..., c.FieldCause], value: Any, text: str) -> None:
-        result.errors.setdefault(text, build(self._field(path), value, text))
+    def _fail(self, result: Errors, path: str, build: Callable[..., c.FieldCause], value: Any, text: str) -> None:
+        result.setdefault(text, build(self._field(path), value, text))
 
-    def _plain(self, result: _Result, text: str) -> None:
-        result.errors.setdefault(text, c.invalid(self._base or c.NO_PATH, "", text))
+    def _plain(self, result: Errors, text: str) -> None:
+        result.setdefault(text, c.invalid(self._base or c.NO_PATH, "", text))
 
-    def _node(self, value: Any, node: Node, path: str) -> _Result:
-        result = _Result()
+    def _node(self, value: Any, node: Node, path: str) -> Errors:
+        result: Errors = {}
         if value is None:
             self._null(result, node, path)
             return result
         kind = _kind(value)
         if node.types or node.format:
             self._type(result, value, kind, node, path)
-            result.matches += 1
         if node.any_of or node.one_of or node.all_of or node.not_ is not None:
-            result.merge(self._junctors(value, node, path))
-        else:
-            result.matches += 1  # as the junctors of nothing
-        result.matches += 1
+            result.update(self._junctors(value, node, path))
         if kind == "string":
             self._string(result, value, node, path)
-            result.matches += 1
-            if node.format and formats.normalize(node.format) in formats.FORMATS:
-                if not formats.FORMATS[formats.normalize(node.format)](value):
-                    self._fail(
-                        result,
-                        path,
-                        c.type_invalid,
-                        value,
-                        f"{path} in body must be of type {node.format}: {go_quote(value)}",
-                    )
-                result.matches += 1
+            check = formats.FORMATS.get(formats.normalize(node.format)) if node.format else None
+            if check is not None and not check(value):
+                text = f"{path} in body must be of type {node.format}: {go_quote(value)}"
+                self._fail(result, path, c.type_invalid, value, text)
         elif kind in ("integer", "number"):
             self._number(result, value if kind == "integer" else _finite(value), node, path)
-            result.matches += 2
         elif kind == "array":
             self._array(result, value, node, path)
-            result.matches += 2
         if node.enum and not any(_allowed(value, one) for one in node.enum):
             self._enum(result, value, node, path)
-        result.matches += 1
         if kind == "object":
             self._object(result, value, node, path)
-            result.matches += 1
-        result.matches += 1
         return result
 
-    def _null(self, result: _Result, node: Node, path: str) -> None:
+    def _null(self, result: Errors, node: Node, path: str) -> None:
         if node.types and "null" not in node.types and not node.nullable:
             self._fail(
                 result, path, c.type_invalid, "null", f'{path} in body must be of type {",".join(node.types)}: "null"'
             )
-        else:
-            result.matches += 1
         if node.enum:
             self._enum(result, None, node, path)
 
-    def _enum(self, result: _Result, value: Any, node: Node, path: str) -> None:
-        result.errors.setdefault(
+    def _enum(self, result: Errors, value: Any, node: Node, path: str) -> None:
+        result.setdefault(
             f"{path} in body should be one of {go_json(list(node.enum))}",
             c.not_supported(self._field(path), value, node.enum),
         )
 
-    def _type(self, result: _Result, value: Any, kind: str, node: Node, path: str) -> None:
+    def _type(self, result: Errors, value: Any, kind: str, node: Node, path: str) -> None:
         types = node.types
         float_as_int = kind == "number" and "integer" in types and _whole(_finite(value))
         matching = kind in types or float_as_int or (kind == "integer" and "number" in types)
@@ -165,18 +136,15 @@ class ValueValidator:
                 )
                 return
         if node.format and kind in ("string", "array") and not {"number", "integer"} & set(types):
-            result.matches += 1
             return
         if not matching:
             self._fail(
                 result, path, c.type_invalid, kind, f'{path} in body must be of type {",".join(types)}: "{kind}"'
             )
-            return
-        result.matches += 1
 
-    def _string(self, result: _Result, value: str, node: Node, path: str) -> None:
+    def _string(self, result: Errors, value: str, node: Node, path: str) -> None:
         if node.max_length is not None and len(value) > node.max_length:
-            result.errors.setdefault(
+            result.setdefault(
                 f"{path} in body should be at most {node.max_length} chars long",
                 c.too_long(self._field(path), node.max_length),
             )
@@ -197,7 +165,7 @@ class ValueValidator:
                     f"{path} in body should match '{node.pattern}, but pattern is invalid: {error}'",
                 )
 
-    def _in_range(self, result: _Result, value: float, node: Node, prefix: str, path: str) -> bool:
+    def _in_range(self, result: Errors, value: float, node: Node, prefix: str, path: str) -> bool:
         """May the number be held by the declared type and format?"""
         declared = node.type
         number_format = node.format if declared in ("integer", "number") else ""
@@ -216,7 +184,7 @@ class ValueValidator:
             self._plain(result, f"{prefix} value must be of type {declared} {shape} in {path}")
         return fits
 
-    def _number(self, result: _Result, value: float, node: Node, path: str) -> None:
+    def _number(self, result: Errors, value: float, node: Node, path: str) -> None:
         self._in_range(result, value, node, "Checked", path)
         native = isinstance(value, int)
         if (factor := node.multiple_of) is not None:
@@ -233,12 +201,12 @@ class ValueValidator:
                 words = "greater than" if node.exclusive_minimum else "greater than or equal to"
                 self._fail(result, path, c.invalid, value, f"{path} in body should be {words} {_go_number(bound)}")
 
-    def _bound(self, result: _Result, bound: float, node: Node, prefix: str, path: str, *, native: bool) -> float:
+    def _bound(self, result: Errors, bound: float, node: Node, prefix: str, path: str, *, native: bool) -> float:
         """An integer is compared with the bound cut to an integer, when the bound is one of its type."""
         fits = self._in_range(result, bound, node, prefix, path)
         return math.trunc(bound) if native and fits and math.isfinite(bound) else float(bound)
 
-    def _multiple(self, result: _Result, value: float, factor: float, path: str) -> None:
+    def _multiple(self, result: Errors, value: float, factor: float, path: str) -> None:
         if factor <= 0:
             self._fail(
                 result,
@@ -253,46 +221,46 @@ class ValueValidator:
         elif not _whole(1 / factor * value if factor < 1 else value / factor):
             self._fail(result, path, c.invalid, value, f"{path} in body should be a multiple of {_go_number(factor)}")
 
-    def _array(self, result: _Result, value: list[Any], node: Node, path: str) -> None:
+    def _array(self, result: Errors, value: list[Any], node: Node, path: str) -> None:
         size = len(value)
         if node.items is not None:
             for index, item in enumerate(value):
-                result.merge(self._node(item, node.items, f"{path}[{index}]"))
+                result.update(self._node(item, node.items, f"{path}[{index}]"))
         if node.min_items is not None and size < node.min_items:
             self._fail(result, path, c.invalid, size, f"{path} in body should have at least {node.min_items} items")
         if node.max_items is not None and size > node.max_items:
-            result.errors.setdefault(
+            result.setdefault(
                 f"{path} in body should have at most {node.max_items} items",
                 c.too_many(self._field(path), size, node.max_items),
             )
 
-    def _object(self, result: _Result, value: dict[str, Any], node: Node, path: str) -> None:
+    def _object(self, result: Errors, value: dict[str, Any], node: Node, path: str) -> None:
         self._property_count(result, len(value), node, path)
         for key, child in value.items() if node.additional is not None else ():
             if key in node.properties:
                 continue
             if isinstance(node.additional, Node):
-                result.merge(self._node(child, node.additional, f"{path}.{key}"))
+                result.update(self._node(child, node.additional, f"{path}.{key}"))
             elif node.additional is False:
                 self._fail(result, path, c.invalid, key, f"{path}.{key} in body is a forbidden property")
         for key, schema in node.properties.items():
             if key in value:
                 child_path = f"{path}.{key}" if path else key
-                result.merge(self._node(value[key], schema, child_path))
+                result.update(self._node(value[key], schema, child_path))
         for key in node.required:
             if key not in value:
-                result.errors.setdefault(f"{path}.{key} in body is required", c.required(self._field(f"{path}.{key}")))
+                result.setdefault(f"{path}.{key} in body is required", c.required(self._field(f"{path}.{key}")))
 
-    def _property_count(self, result: _Result, size: int, node: Node, path: str) -> None:
+    def _property_count(self, result: Errors, size: int, node: Node, path: str) -> None:
         least, most = node.min_properties, node.max_properties
         if least is not None and size < least:
             self._fail(result, path, c.invalid, size, f"{path} in body should have at least {least} properties")
         if most is not None and size > most:
             text = f"{path} in body should have at most {most} properties"
-            result.errors.setdefault(text, c.too_many(self._field(path), size, most))
+            result.setdefault(text, c.too_many(self._field(path), size, most))
 
-    def _junctors(self, value: Any, node: Node, path: str) -> _Result:
-        result = _Result(matches=1)
+    def _junctors(self, value: Any, node: Node, path: str) -> Errors:
+        result: Errors = {}
         if node.any_of:
             self._any_of(result, value, node, path)
         if node.one_of:
@@ -300,42 +268,35 @@ class ValueValidator:
         if node.all_of:
             branches = [self._node(value, branch, path) for branch in node.all_of]
             for branch in branches:
-                result.merge(branch)
-            valid = sum(not branch.errors for branch in branches)
-            if valid != len(branches):
-                self._plain(
-                    result,
-                    f"{go_quote(path)} must validate all the schemas (allOf)" + ("" if valid else ". None validated"),
-                )
-        if node.not_ is not None and not self._node(value, node.not_, path).errors:
+                result.update(branch)
+            if any(branches):
+                none = "" if not all(branches) else ". None validated"
+                self._plain(result, f"{go_quote(path)} must validate all the schemas (allOf){none}")
+        if node.not_ is not None and not self._node(value, node.not_, path):
             self._plain(result, f"{go_quote(path)} must not validate the schema (not)")
         return result
 
-    def _any_of(self, result: _Result, value: Any, node: Node, path: str) -> None:
-        best: _Result | None = None
-        for schema in node.any_of:
-            branch = self._node(value, schema, path)
-            if not branch.errors:
-                result.merge(branch)
-                return
-            if best is None or branch.matches > best.matches:
-                best = branch
-        self._plain(result, f"{go_quote(path)} must validate at least one schema (anyOf)")
-        if best is not None:
-            result.merge(best)
+    def _any_of(self, result: Errors, value: Any, node: Node, path: str) -> None:
+        branches = [self._node(value, schema, path) for schema in node.any_of]
+        if all(branches):
+            self._plain(result, f"{go_quote(path)} must validate at least one schema (anyOf)")
+            result.update(_fewest(branches))
 
-    def _one_of(self, result: _Result, value: Any, node: Node, path: str) -> None:
+    def _one_of(self, result: Errors, value: Any, node: Node, path: str) -> None:
         branches = [self._node(value, schema, path) for schema in node.one_of]
-        valid = [branch for branch in branches if not branch.errors]
-        if len(valid) == 1:
-            result.merge(valid[0])
+        valid = sum(not branch for branch in branches)
+        if valid == 1:
             return
-        found = f"Found {len(valid)} valid alternatives" if valid else "Found none valid"
+        found = f"Found {valid} valid alternatives" if valid else "Found none valid"
         self._plain(result, f"{go_quote(path)} must validate one and only one schema (oneOf). {found}")
         # A branch that fails after one has succeeded is not shown: Go keeps only failures seen before any success, and
         # forgets them at the first one.
         if not valid:
-            result.merge(max(branches, key=lambda branch: branch.matches))
+            result.update(_fewest(branches))
+
+
+def _fewest(branches: list[Errors]) -> Errors:
+    return min(branches, key=len)
 
 
 def _go_number(value: float) -> str:

@@ -40,6 +40,7 @@ class Connection:
 
     async def give(self, chunk: bytes) -> None:
         """Waits while the pod takes nothing, until the connection is over."""
+        # A connection that has ended must not block the others of the same WebSocket.
         giving, over = asyncio.create_task(self.given.put(chunk)), asyncio.create_task(self._over.wait())
         await asyncio.wait((giving, over), return_when=asyncio.FIRST_COMPLETED)
         giving.cancel()
@@ -72,6 +73,7 @@ class Connection:
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         for address in self.addresses[:-1]:
+            # The program may listen on another of the pod's addresses.
             with contextlib.suppress(ConnectionRefusedError):
                 return await asyncio.open_connection(address, self.port)
         return await asyncio.open_connection(self.addresses[-1], self.port)
@@ -81,6 +83,7 @@ class Connection:
             while chunk := await self.given.get():
                 writer.write(chunk)
                 await writer.drain()
+            # Half closed: the program may still answer what it has read to the end.
             writer.write_eof()
 
 
@@ -92,6 +95,7 @@ async def channels(socket: web.WebSocketResponse, pod: str, addresses: Sequence[
     connections = []
     for number, port in enumerate(ports):
         for channel in (2 * number, 2 * number + 1):
+            # Both channels of a port begin with its number, by which the client tells them apart.
             await socket.send_bytes(bytes((channel,)) + port.to_bytes(2, "little"))
         connections.append(Connection(pod, addresses, port, _on_channel(socket, 2 * number)))
     tasks = [asyncio.create_task(_channel(socket, number, each)) for number, each in enumerate(connections)]
@@ -174,6 +178,7 @@ class Tunnel:
         request, port = headers.get("requestid", ""), headers.get("port", "")
         if headers.get("streamtype") == "error":
             self._error_streams[request] = stream
+        # kubectl opens the error stream first; a data stream without one could not report a failure.
         elif headers.get("streamtype") == "data" and port.isdigit() and request in self._error_streams:
 
             async def send(chunk: bytes) -> None:

@@ -84,6 +84,7 @@ async def execute(socket: web.WebSocketResponse, line: list[str], command: Comma
                     stdout=stdout,
                     stderr=stderr,
                     pass_fds=(errors_write,),
+                    # The whole group is killed when the client goes, and a terminal needs the leader of a session.
                     start_new_session=True,
                 )
         finally:
@@ -91,8 +92,10 @@ async def execute(socket: web.WebSocketResponse, line: list[str], command: Comma
         client = asyncio.create_task(_listen(socket, streams))
         running = asyncio.create_task(_run(socket, process, streams))
         try:
+            # Either the command ends, or the client that reads its output is gone.
             await asyncio.wait((client, running), return_when=asyncio.FIRST_COMPLETED)
             if running.done():
+                # An exit code alone does not say whether the command ran: a shell answers 126 and 127, too.
                 failure = os.read(errors_read, READ_BYTES).decode(errors="replace")
                 why = NOT_STARTED.format(process.pid, failure)
                 await tell(socket, internal_error(why) if failure else ended(command.words, running.result()))
@@ -138,6 +141,7 @@ async def _copy(socket: web.WebSocketResponse, fd: int, channel: int, over: asyn
         try:
             data = os.read(fd, READ_BYTES)
         except BlockingIOError:
+            # A child of the command may hold the pipe for ever; what was written before the end has been copied.
             if over.is_set():
                 return
             await _ready(fd, over)
@@ -175,6 +179,7 @@ async def _listen(socket: web.WebSocketResponse, streams: _Streams) -> None:
     try:
         async for message in socket:
             if message.type == WSMsgType.TEXT:
+                # Some clients send text as text messages.
                 content = message.data.encode()
             elif message.type == WSMsgType.BINARY:
                 content = message.data
@@ -254,6 +259,7 @@ class _Streams:
                 fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, packed)
 
     def close_stdin(self) -> None:
+        # The terminal is the output as well, and stays open until the command ends.
         if self.stdin >= 0 and self.stdin != self.terminal:
             os.close(self.stdin)
         self.stdin = -1

@@ -89,6 +89,7 @@ class Session:
         self._rest += data
         while len(self._rest) >= 8:
             size = int.from_bytes(self._rest[5:8])
+            # The client chooses the size; without a limit it could fill the memory.
             if size > MAX_FRAME_BYTES:
                 raise ProtocolError(f"a frame of {size} bytes")
             if len(self._rest) < 8 + size:
@@ -122,6 +123,7 @@ class Session:
             yield Finished(stream)
 
     def _headers(self, block: bytes) -> dict[str, str]:
+        # One stream of compression for the whole session: headers must be read in their order, all of them.
         plain = self._inflate.decompress(block, MAX_FRAME_BYTES)
         (count,), at, parts = struct.unpack_from(">I", plain), 4, []
         for _ in range(count * 2):
@@ -132,6 +134,7 @@ class Session:
 
     def reply(self, stream: int) -> bytes:
         """Takes a stream that was opened."""
+        # Without the flush the reply would stay in the compressor.
         block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         return _control(_SYN_REPLY, struct.pack(">I", stream) + block)
 

@@ -143,4 +143,4 @@ def test_what_is_said_of_a_container() -> None:
             *(code, reason),
             *("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z"),
         )
-    assert terminated(137, NOON, NOON, reason="OOMKilled", signal=9)["reason"] == "OOMKilled"
+    assert terminated(137, NOON, NOON, reason="OOMKilled")["reason"] == "OOMKilled"

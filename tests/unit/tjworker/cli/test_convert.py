@@ -35,19 +35,21 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    "all of it carries over": Case(JAXJOB, want_says=("note: its pods and services have no labels training.kubeflow",)),
+    "all of it carries over": Case(
+        JAXJOB, want_says=("note: its pods and services no longer have labels training.kubeflow",)
+    ),
     "a field does not: the job is printed, and the exit code says so": Case(
         MANAGED,
         want_code=EXIT_LEFT_OUT,
         want_says=(
-            '-: metadata.finalizers: ["example.com/hold"]: they are promises of other programs',
+            '-: metadata.finalizers: ["example.com/hold"]: the programs that set them know only the old object',
             "1 field does not carry",
         ),
     ),
     "a sidecar stands before the container whose exit code counts": Case(
         SIDECAR_FIRST,
         want_code=EXIT_LEFT_OUT,
-        want_says=("the exit code of jax counted; of an AITrainingJob it is that of proxy; put jax first",),
+        want_says=("the exit code of jax counted; in an AITrainingJob that of proxy does; put jax first",),
     ),
     "with --strict nothing is printed then": Case(MANAGED, ("--strict",), EXIT_LEFT_OUT, (), ("1 field does not",)),
     "objects beside a job are printed as they are": Case(
@@ -63,14 +65,14 @@ CASES: dict[str, Case] = {
         TORCHRUN,
         ("--to", "TrainJob"),
         want_kinds=("TrainJob",),
-        want_says=("note: it names the runtime torch-distributed, which must be there",),
+        want_says=("note: it names the runtime torch-distributed, which must exist",),
     ),
     "of a job whose program is not torchrun's": Case(
         PYTORCHJOB,
         ("--to", "trainjob"),
         EXIT_LEFT_OUT,
         ("TrainJob",),
-        ("read PET_MASTER_ADDR, PET_MASTER_PORT, PET_NODE_RANK and PET_NNODES", "and it does not name torchrun"),
+        ("read PET_MASTER_ADDR, PET_MASTER_PORT, PET_NODE_RANK and PET_NNODES", "and the command has no torchrun"),
     ),
 }
 
@@ -91,9 +93,9 @@ def test_convert(sentence: str) -> None:
 
 
 NO_TRAINJOB = {
-    "JAXJob": "its program reads COORDINATOR_ADDRESS, NUM_PROCESSES and PROCESS_ID, in whose place",
-    "XGBoostJob": "its program reads MASTER_ADDR, RANK and WORLD_SIZE, in whose place",
-    "MPIJob": "a runtime for MPI starts sshd with a user and paths of its own",
+    "JAXJob": "its program reads COORDINATOR_ADDRESS, NUM_PROCESSES and PROCESS_ID; the runtime jax-distributed sets",
+    "XGBoostJob": "its program reads MASTER_ADDR, RANK and WORLD_SIZE; the runtime xgboost-distributed sets",
+    "MPIJob": "a runtime for MPI starts sshd with its own user and paths",
     "TFJob": "Kubeflow Trainer has no runtime for TensorFlow",
     "PaddleJob": "Kubeflow Trainer has no runtime for Paddle",
 }
@@ -111,8 +113,8 @@ TRAINJOB = (ROOT / "examples/trainer/trainjob.yaml").read_text(encoding="utf-8")
 REFUSED: dict[str, tuple[str, str]] = {
     "a TrainJob with its runtime": (
         TRAINJOB,
-        "TrainJob (trainer.kubeflow.org/v1alpha1) cannot be converted: its pods stand in its runtime, which its"
-        " manifest only names; the operator serves it as it is (docs/trainer.md); write the AITrainingJob by hand",
+        "TrainJob (trainer.kubeflow.org/v1alpha1) cannot be converted: its runtime, which its manifest"
+        " only names, holds its pods; the operator serves it as it is (docs/trainer.md); write the AITrainingJob by hand",
     ),
     "a misspelt version beside other objects": (
         f"{CLAIM}---\n{OWN.replace('ai/v1', 'ai/v2')}",

@@ -57,11 +57,11 @@ REFUSED = {
     ),
     "an endless job": (
         NODE + "jobs: [{name: a, requests: {cpu: 1}}]\n",
-        "until: a job without work trains for ever; say when the simulation ends",
+        "until: a job without work trains for ever; set the second at which the simulation ends",
     ),
     "a node that is not there": (
         NODE + "nodeEvents: [{at: 1, node: x}]\n",
-        "nodeEvents.0.node: x does not exist; a node is called node",
+        "nodeEvents.0.node: x does not exist; the first node is node",
     ),
     "an end beyond a year": (NODE + "until: 1.0e+18\n", "until: Input should be less than or equal to 31622400"),
     "more pods than fit into memory": (
@@ -76,7 +76,7 @@ REFUSED = {
         NODE + "jobs: [{name: a, count: 10000, requests: {cpu: 1}, work: 1}, {name: b, requests: {cpu: 1}, work: 1}]\n",
         "jobs: there are 10001, and at most 10000 are simulated",
     ),
-    "a list": ("- 1\n", "it is no mapping with nodes and jobs"),
+    "a list": ("- 1\n", "it is not a mapping with nodes and jobs"),
 }
 
 

@@ -130,11 +130,15 @@ ELASTIC: Json = {
 RENDEZVOUS: dict[str, tuple[tuple[str, ...], Json, str]] = {
     # roles, bounds -> words about spec.elasticPolicy; none: it is carried over
     "elastic workers alone": (("Worker",), {"minReplicas": 1, "maxReplicas": 4}, ""),
-    "workers of a fixed number": (("Worker",), {"minReplicas": 2, "maxReplicas": 2}, "has no rendezvous of torchrun's"),
+    "workers of a fixed number": (
+        ("Worker",),
+        {"minReplicas": 2, "maxReplicas": 2},
+        "no variables for torchrun's rendezvous",
+    ),
     "a master beside elastic workers": (
         ("Master", "Worker"),
         {"minReplicas": 1, "maxReplicas": 4},
-        "do not find MASTER_ADDR, RANK and WORLD_SIZE",
+        "do not get MASTER_ADDR, RANK and WORLD_SIZE",
     ),
 }
 

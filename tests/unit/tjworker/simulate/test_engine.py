@@ -83,7 +83,7 @@ CASES = {
         (elastic("x", 0, 1, 8, None),), {"x": None}, options={"until": 25.0}
     ),
     "fixed pods beside the trainers have to run as well": Case(
-        (rigid("x", 0, 7, 70, beside={"server": (1, ONE)}), rigid("y", 0, 1, 3)), {"x": 10, "y": 13}
+        (rigid("x", 0, 7, 70, fixed_roles={"server": (1, ONE)}), rigid("y", 0, 1, 3)), {"x": 10, "y": 13}
     ),
     "without a gang it holds what it has": Case(
         (rigid("x", 0, 6, 60), elastic("y", 0, 4, 6, 40), rigid("z", 1, 2, 10)), {"x": 10, "y": 20, "z": 15}
@@ -159,7 +159,7 @@ def test_a_policy_sees_reports_and_nothing_else_of_the_true_speed() -> None:
 def test_a_job_that_runs_already_stands_where_it_is_and_does_not_stand_still() -> None:
     """20 units of work at two a second; without `standing` it would stand still for 30 s first, on the first node."""
     nodes = [SimulatedNode(name, Amounts(8000, 1 << 34)) for name in ("a", "b")]
-    stands = SimulatedJob("job", 0, Amounts(1000), 2, 2, 2, 20.0, rescale_seconds=30, standing={"trainer": ("b", "b")})
+    stands = SimulatedJob("job", 0, Amounts(1000), 2, 2, 2, 20.0, rescale_seconds=30, running={"trainer": ("b", "b")})
     lost = NodeEvent(5, "a", up=False)
     outcome = simulate(Scenario(nodes, [stands], events=[lost]), "off")
     assert (outcome.jobs[0].started_at, outcome.jobs[0].ended_at) == (0, 10)

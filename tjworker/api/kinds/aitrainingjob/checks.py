@@ -26,6 +26,7 @@ def scale_role(specs: Mapping[str, ReplicaSpec]) -> str | None:
     trainer = specs.get(rules.SCALE_ROLE)
     if trainer is not None and trainer.edl_policy != "Never":
         return rules.SCALE_ROLE
+    # Without a trainer, the one role that can be scaled is meant; of two nobody could say which.
     elastic = [name for name, role in specs.items() if role.edl_policy != "Never" and least(role) < most(role)]
     return elastic[0] if len(elastic) == 1 else None
 
@@ -133,6 +134,7 @@ def _role_errors(job: str, name: str, role: ReplicaSpec, asked: int) -> Iterator
     containers = role.template.spec.containers
     if len({c.name for c in containers}) < len(containers):
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
+    # The autoscaler may need the last of these names while the job runs, when it is too late to refuse it.
     longest = naming.longest_pod_name(job, name, max(role.replicas, role.max_replicas or 0, asked))
     if len(longest) > naming.MAX_NAME_LENGTH:
         yield FieldError(

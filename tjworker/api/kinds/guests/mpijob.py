@@ -18,6 +18,7 @@ def worker_errors(specs: Specs, main_container: str | None, *, unsaid: int, or_e
     if worker is None:
         yield FieldError(path, f"required value: the launcher starts its processes in workers; add them{or_else}")
         return
+    # The kinds differ in what a role without a number means.
     count = unsaid if worker.replicas is None else worker.replicas
     if count < 1:
         yield FieldError(f"{path}.replicas", f"{count}: must be at least 1")

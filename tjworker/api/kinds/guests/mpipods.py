@@ -60,9 +60,11 @@ def with_ssh(change: PodAdditions, role: Role) -> Json:
     job, launches = change.job.name, role.name == LAUNCHER
     pod = dict(mapping(role.template.get("spec")))
     pod["subdomain"] = job.name
+    # Each pod's host name is its own name, by which the hostfile finds it; one of the template would be that of all.
     pod.pop("hostname", None)
     if launches:
         pod["hostname"] = f"{job.name}-launcher"
+    # As mpi-operator does: names of the hostfile resolve below the job's own service.
     dns = mapping(pod.get("dnsConfig"))
     own = f"{job.name}.{job.namespace}.svc.cluster.local"
     pod["dnsConfig"] = {**dns, "searches": [*(dns.get("searches") or ()), own]}
@@ -74,6 +76,7 @@ def with_ssh(change: PodAdditions, role: Role) -> Json:
     env = {"K_MPI_JOB_ROLE": role.name.lower()} | (_NO_GPU if launches and change.hides_gpus else {})
 
     def main(container: Json) -> Json:
+        # `newWorker` of mpi-operator: a worker without a program of its own waits for mpirun as an sshd.
         serves = not launches and not container.get("command") and not container.get("args")
         served = {**container, "command": list(SSHD)} if serves else container
         return _added(served, env, {"name": "ssh-auth", "mountPath": change.ssh_path})

@@ -88,6 +88,7 @@ class ReadSpec(Generic[S]):
 
 def parse(kind: GuestKind[S], raw: Json) -> Parsed:
     raw = mapping(raw)
+    # Only this operator writes the field MEMORY: a status without it may be another operator's.
     seen = status.of_another_operator(raw.get("status")) if MEMORY not in mapping(raw.get("status")) else ""
     head = _header(kind, raw, seen)
     spec_json = mapping(raw.get("spec"))
@@ -156,6 +157,7 @@ def _role_errors(read: ReadSpec[S], name: str, role: ReplicaSpec) -> Iterator[Fi
     containers = [container.name for container in role.template.spec.containers]
     if len(set(containers)) < len(containers):
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
+    # Refused here, where the name is at fault: the API server would refuse the last pods of the job.
     longest = naming.longest_pod_name(read.job, name, replicas)
     if len(longest) > naming.MAX_NAME_LENGTH:
         yield FieldError("metadata.name", f"{longest[:80]}: the longest pod name {rules.LENGTH_RULE}")
@@ -228,6 +230,7 @@ def _said(read: ReadSpec[S]) -> Json:
 
 def _gang_policy(read: ReadSpec[S]) -> GangPolicy:
     said = _said(read)
+    # KubeDL has the one name, training-operator the other.
     priority = "priorityClassName" if "priorityClassName" in said else "priorityClass"
     return GangPolicy(
         queue=said.get("queue", ""),

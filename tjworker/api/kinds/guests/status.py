@@ -168,6 +168,7 @@ def _reason(prefix: str, condition: Condition, by_type: Mapping[str, Condition])
 def _message(texts: Mapping[str, str], condition: Condition) -> str:
     if condition.status != "True":
         return texts[RESUMED] if condition.type == "Suspended" else condition.message
+    # Programs may compare the message with that of the kind's own operator; what this one adds comes behind.
     told = texts.get(condition.type, condition.message)
     more = condition.message.removeprefix(ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
     return f"{told} {more}" if more else told

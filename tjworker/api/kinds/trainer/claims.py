@@ -46,6 +46,7 @@ def _with_volumes(step: Step, names: Sequence[str], job: str) -> Step:
     added = [
         {"name": name, "persistentVolumeClaim": {"claimName": _claim_name(name, job)}}
         for name in names
+        # What the runtime mounts under that name goes first.
         if name not in known
     ]
     return step.with_pod(volumes=[*there, *added]) if added else step

@@ -211,6 +211,7 @@ def jobset_template(
         f"{JOBSET}global-replicas": str(sum(one.job.replicas for one in steps)),
         f"{JOBSET}job-index": str(replica),
         f"{JOBSET}job-global-index": str(number),
+        # JobSet's digest of the child Job (`jobHashKey`), which exclusive placement selects by.
         f"{JOBSET}job-key": hashlib.sha1(f"{name.namespace}/{child}".encode(), usedforsecurity=False).hexdigest(),
         f"{JOBSET}group-name": group,
         f"{JOBSET}group-replicas": str(sum(one.job.replicas for one in in_group)),

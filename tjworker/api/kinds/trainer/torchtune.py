@@ -33,6 +33,7 @@ class Devices:
 def tune_command(spec: TrainJobSpec, on: Devices, first_host: str, of_runtime: Sequence[str]) -> list[str]:
     """The command: the rendezvous of several processes, the recipe, its configuration, and the paths in the runtime's
     command."""
+    # One process needs no rendezvous, and torchtune's recipes for one device take none.
     alone = on.nodes == 1 and (int(on.processes) == 1 if on.processes != "auto" else on.gpus <= 1)
     rendezvous = [] if alone else [f"--rdzv_endpoint={first_host}"]
     recipe, config = _recipe(spec, on)

@@ -77,6 +77,7 @@ def parse(raw: Json) -> Parsed:
     acting = _acting(annotations)
     batch_size, wrong_size = annotated_batch_size(annotations)
     run = spec.run_policy or RunPolicy()
+    # An annotation that is not there agrees with whatever the run policy says.
     asked = annotations.get(ANNOTATION_CLEAN_POD_POLICY, run.clean_pod_policy)
     of_annotations = (acting, *wrong_size) if isinstance(acting, FieldError) else wrong_size
     wrong = (*broken(job, spec), *of_annotations, *_disagree(run, asked))

@@ -87,6 +87,7 @@ def template(shape: TemplateContext, name: str, role: Component) -> Json:
     if name == "master" and shape.etcd_image:
         containers.append({"name": "etcd", "image": shape.etcd_image, "command": list(_ETCD), "env": env})
     secured = {"securityContext": shape.raw.get("securityContext")}
+    # All roles have one image, so what pulls it for the trainers pulls it for the others.
     secrets = raw.get("imagePullSecrets") or mapping(shape.raw.get("trainer")).get("imagePullSecrets")
     pod: dict[str, Any] = {
         "containers": [_set({**container, **secured}) for container in containers],
@@ -146,6 +147,7 @@ def _volumes(shape: TemplateContext) -> tuple[list[Any], list[Any]]:
     path = shape.spec.mount_path
     if path:
         mounted = {mount["name"] for mount in mounts}
+        # A volume that no mount names is there for `mountPath`.
         free = next((volume["name"] for volume in volumes if volume["name"] not in mounted), None)
         if free is None:
             free = _SCRATCH

@@ -3,7 +3,6 @@ twice."""
 
 from __future__ import annotations
 
-from localcluster.apiserver.quantity import BadQuantity, parse
 from localcluster.wire import Json
 
 _NOT_READY_SECONDS = 300
@@ -52,6 +51,7 @@ def _default_container(container: Json, host_network: bool) -> None:
     if limits:
         requests = resources.setdefault("requests", {})
         for name, value in limits.items():
+            # `SetDefaults_Pod`: a limit without a request becomes the request.
             requests.setdefault(name, value)
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
@@ -59,6 +59,7 @@ def _default_container(container: Json, host_network: bool) -> None:
         container["imagePullPolicy"] = "Always" if _tag(container.get("image", "")) == "latest" else "IfNotPresent"
     for port in container.get("ports", ()):
         port.setdefault("protocol", "TCP")
+        # `defaultHostNetworkPorts`: two pods with the same port then conflict in the scheduler.
         if host_network and "containerPort" in port:
             port.setdefault("hostPort", port["containerPort"])
     for variable in container.get("env", ()):
@@ -101,11 +102,10 @@ def _tag(image: str) -> str:
 
 
 def admit_pod(pod: Json) -> None:
-    """What admission plug-ins that are always on add: tolerations for nodes in trouble, priority 0."""
+    """What admission plug-ins that are always on add, such as tolerations for nodes in trouble."""
     spec = pod["spec"]
     spec.setdefault("enableServiceLinks", True)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
-    spec.setdefault("priority", 0)
     add_tolerations(spec)
 
 
@@ -121,39 +121,3 @@ def add_tolerations(spec: Json) -> None:
 
 def _tolerates(toleration: Json, key: str) -> bool:
     return toleration.get("key", key) == key and toleration.get("effect") in (None, "", "NoExecute")
-
-
-def quality_class(spec: Json) -> str:
-    """Guaranteed, Burstable or BestEffort."""
-    requests: list[tuple[str, str]] = []
-    limits: list[tuple[str, str]] = []
-    guaranteed = True
-    for container in (*spec.get("initContainers", ()), *spec.get("containers", ())):
-        resources = container.get("resources", {})
-        own_limits = {
-            name: value
-            for name, value in resources.get("limits", {}).items()
-            if name in ("cpu", "memory") and value != "0"
-        }
-        own_requests = {
-            name: value
-            for name, value in resources.get("requests", {}).items()
-            if name in ("cpu", "memory") and value != "0"
-        }
-        requests += own_requests.items()
-        limits += own_limits.items()
-        guaranteed = (
-            guaranteed
-            and len(own_limits) == 2
-            and all(_equal(own_requests.get(name, value), value) for name, value in own_limits.items())
-        )
-    if not requests and not limits:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _equal(left: str, right: str) -> bool:
-    try:
-        return left == right or parse(left) == parse(right)
-    except BadQuantity:
-        return False

@@ -10,7 +10,7 @@ from typing import Any
 
 from localcluster.apiserver import meta
 from localcluster.apiserver.errors import Causes
-from localcluster.apiserver.quantity import parse
+from localcluster.quantity import parse
 from localcluster.wire import Json
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

@@ -9,7 +9,8 @@ import binascii
 from localcluster.apiserver import meta
 from localcluster.apiserver.errors import Causes, bad_request
 from localcluster.apiserver.strategies import pod_validation
-from localcluster.apiserver.strategies.pod_defaults import add_tolerations, admit_pod, default_pod_spec, quality_class
+from localcluster.apiserver.strategies.pod_defaults import add_tolerations, admit_pod, default_pod_spec
+from localcluster.objects import qos_class
 from localcluster.wire import Json
 
 # -- pods ------------------------------------------------------------------------------------------
@@ -24,7 +25,8 @@ def default_pod(pod: Json) -> None:
 
 def prepare_pod(pod: Json) -> None:
     admit_pod(pod)
-    pod["status"] = {"phase": "Pending", "qosClass": quality_class(pod["spec"])}
+    pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    # The scheduler does not look at a gated pod, so that only the API server can set this condition.
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
             {
@@ -83,6 +85,7 @@ def default_service(service: Json) -> None:
 
 
 def update_service(new: Json, old: Json) -> None:
+    # `patchAllocatedValues`: an update without addresses keeps the allocated ones.
     for name in ("clusterIP", "clusterIPs"):
         if name in old["spec"] and new["spec"].get("type") != "ExternalName":
             new["spec"].setdefault(name, old["spec"][name])
@@ -158,6 +161,7 @@ def default_namespace(namespace: Json) -> None:
 
 def prepare_namespace(namespace: Json) -> None:
     spec = namespace.setdefault("spec", {})
+    # The namespace controller takes it away once the namespace is empty.
     if "kubernetes" not in spec.setdefault("finalizers", []):
         spec["finalizers"].append("kubernetes")
     namespace["status"] = {"phase": "Active"}

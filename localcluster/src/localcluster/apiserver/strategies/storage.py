@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from localcluster.apiserver import meta
 from localcluster.apiserver.errors import Causes
-from localcluster.apiserver.quantity import parse as quantity
+from localcluster.objects import quantity
 from localcluster.wire import Json
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -57,8 +57,10 @@ def _validate_modes(modes: list[str] | tuple[str, ...], causes: Causes, why: str
 
 def validate_claim_update(new: Json, old: Json, causes: Causes) -> None:
     after, before = dict(new["spec"]), dict(old["spec"])
+    # Binding sets volumeName in the spec, once.
     if not before.get("volumeName"):
         before["volumeName"] = after.get("volumeName")
+    # A bound claim may request more: this expands its volume.
     if (new.get("status") or {}).get("phase") == "Bound":
         after["resources"] = before.get("resources")
     if {k: v for k, v in after.items() if v} != {k: v for k, v in before.items() if v}:

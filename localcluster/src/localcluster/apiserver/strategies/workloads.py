@@ -10,6 +10,7 @@ from localcluster.apiserver import meta
 from localcluster.apiserver.errors import Causes, show
 from localcluster.apiserver.strategies.pod_defaults import default_pod_spec
 from localcluster.apiserver.strategies.pod_validation import validate_pod_spec
+from localcluster.objects import matches
 from localcluster.wire import Json
 
 _MISMATCH = "`selector` does not match template `labels`"
@@ -36,7 +37,7 @@ def validate_replicaset(obj: Json, causes: Causes) -> None:
         causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.invalid("spec.selector", selector, "empty selector is invalid for deployment")
-    elif not selects(selector, spec["template"]["metadata"].get("labels", {})):
+    elif not matches(selector, spec["template"]["metadata"].get("labels", {})):
         causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
     _validate_template(spec["template"], causes)
     if (policy := spec["template"]["spec"].get("restartPolicy")) != "Always":
@@ -52,6 +53,7 @@ def default_job(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
+    # `SetDefaults_Job`: a Job with parallelism alone is a work queue, whose completions stay unset.
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
         spec["parallelism"] = 1
@@ -111,11 +113,11 @@ def validate_job(obj: Json, causes: Causes) -> None:
         causes.invalid("spec.selector", _sorted(selector), "`selector` not auto-generated")
     if selector is None:
         causes.required("spec.selector")
-    elif not selects(selector, spec["template"]["metadata"].get("labels", {})):
+    elif not matches(selector, spec["template"]["metadata"].get("labels", {})):
         causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
     _validate_template(spec["template"], causes)
     policy = spec["template"].get("spec", {}).get("restartPolicy")
-    # "Always" is a pod's default: a Job that leaves the field out is told to set it.
+    # The pod's defaulting has turned a missing policy into "Always", so that both get the error of a missing field.
     if policy in (None, "", "Always"):
         causes.required("spec.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
@@ -203,21 +205,3 @@ def _not_negative(spec: Json, names: tuple[str, ...], causes: Causes) -> None:
         value = spec.get(name)
         if value is not None and value < 0:
             causes.invalid(f"spec.{name}", value, "must be greater than or equal to 0")
-
-
-def selects(selector: Json, labels: Json) -> bool:
-    """A LabelSelector against labels."""
-    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
-        return False
-    return all(_expression(expression, labels) for expression in selector.get("matchExpressions", ()))
-
-
-def _expression(expression: Json, labels: Json) -> bool:
-    key, values = expression.get("key"), expression.get("values", ())
-    tests: dict[str, Any] = {
-        "In": key in labels and labels[key] in values,
-        "NotIn": key not in labels or labels[key] not in values,
-        "Exists": key in labels,
-        "DoesNotExist": key not in labels,
-    }
-    return bool(tests.get(expression.get("operator", ""), False))

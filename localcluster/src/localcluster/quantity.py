@@ -16,6 +16,7 @@ class BadQuantity(ValueError):
     """Kubernetes' own words."""
 
 
+@lru_cache(4096)
 def parse(text: str) -> Decimal:
     """The exact value. Raises BadQuantity."""
     found = _FORM.match(text)
