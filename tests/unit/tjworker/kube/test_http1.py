@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.seeds import the_seed
-from tjworker.kube.http1 import MOST_HEAD_BYTES, Answer, request
+from tjworker.kube.http1 import MOST_HEAD_BYTES, Answer, build_request
 
 
 class Sent:
@@ -107,7 +107,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "without an answer"),
     "half a head": (OK + b"Content-Le", "without an answer"),
     "another protocol": (b"SSH-2.0-OpenSSH\r\n\r\n", "Expected HTTP/"),
-    "another version": (b"HTTP/2 200 OK\r\n\r\n", "no answer of HTTP/1.1"),
+    "another version": (b"HTTP/2 200 OK\r\n\r\n", "not valid HTTP/1.1"),
     "a version that does not exist": (b"HTTP/2.0 200 OK\r\n\r\n", "version 2.0"),
     "chunks and a length": (
         OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
@@ -117,7 +117,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "interim answers without end": (b"HTTP/1.1 100 Continue\r\n\r\n" * (MOST_HEAD_BYTES // 20), "more than"),
     "another protocol from here on, unasked": (
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
-        "no answer of HTTP/1.1",
+        "not valid HTTP/1.1",
     ),
     "no status": (b"HTTP/1.1 OK\r\n\r\n", "Invalid status code"),
     "an unknown status": (b"HTTP/1.1 000 ?\r\n\r\n", "status 0"),
@@ -171,20 +171,20 @@ def test_data_leaves_before_its_chunk_is_whole() -> None:
 
 
 def test_a_request_is_one_piece_of_bytes() -> None:
-    assert request("PUT", "/api?a=b", {"host": "h:1", "accept": "x"}, b"{}") == (
+    assert build_request("PUT", "/api?a=b", {"host": "h:1", "accept": "x"}, b"{}") == (
         b"PUT /api?a=b HTTP/1.1\r\nhost: h:1\r\naccept: x\r\ncontent-length: 2\r\n\r\n{}"
     )
-    assert request("GET", "/", {"host": "h"}, None) == b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"
+    assert build_request("GET", "/", {"host": "h"}, None) == b"GET / HTTP/1.1\r\nhost: h\r\n\r\n"
 
 
 @pytest.mark.parametrize("target", ["", "/a b", "/a\r\nx: y", "/a\n", "/ä", "/\x7f", "/\x00"])
 def test_a_path_that_is_none_is_not_sent(target: str) -> None:
     with pytest.raises(HTTPException):
-        request("GET", target, {}, None)
+        build_request("GET", target, {}, None)
 
 
 @pytest.mark.parametrize("value", ["secret\r\nx: y", "secret\n", "sec\rret"])
 def test_a_header_with_a_line_break_is_not_sent_and_not_shown(value: str) -> None:
     with pytest.raises(HTTPException) as refused:
-        request("GET", "/", {"authorization": value}, None)
+        build_request("GET", "/", {"authorization": value}, None)
     assert "sec" not in str(refused.value)
