@@ -282,12 +282,14 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         give_slots_back(self.controller)
 
     def start(self) -> None:
-        """Start threads and the loop. Celery calls this after the pool has forked: a thread would not survive that."""
+        """Start threads and the loop."""
+        # Celery calls this after the pool has forked: a thread would not survive the fork.
         self._sign_at, self._ignored, self._answers = monotonic(), Ignored(), Lasting(STALE_SECONDS)
         settings = load_settings()
         try:
             open_health(settings, self.report)
         except OSError:
+            # The cause is in the log. A traceback would hide it.
             raise SystemExit(2) from None
         metrics.begin("worker")
         scrape.serve(settings, self.samples, shared=True)
@@ -357,15 +359,16 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         stop; else None."""
         hangs_seconds = 2 * soft_limit_seconds + STOP_SECONDS
         if stopping_seconds > hangs_seconds:
-            return 1, f"it was told to stop and has not within {hangs_seconds:.0f} s"
+            return 1, f"it was asked to stop and has not within {hangs_seconds:.0f} s"
         # A pass that still runs ends at the soft limit. Celery does not notice its end: it reads nothing meanwhile.
         most_seconds = STOP_WITHOUT_REDIS_SECONDS + (soft_limit_seconds if state.active_requests else 0)
         if stopping_seconds > most_seconds and not self._answers.seconds(monotonic()):
-            return 0, "it was told to stop, and Redis does not answer; its keys are worked on once their leases lapse"
+            return 0, "it was asked to stop, and Redis does not answer; its keys are worked on once their leases lapse"
         return None
 
     def _end(self, exit_code: int, why: str) -> None:
         log.log(logging.ERROR if exit_code else logging.INFO, f"this worker ends itself: {why}")
+        # None in a worker that does not own its process, such as a test's.
         if self.leave is not None:
             self.leave(exit_code)
 
@@ -377,7 +380,9 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
             self._answers.look(now, False)
             waiting = 0
         else:
+            # The time after the call: Redis has just answered, however long that took.
             self._answers.look(monotonic(), True)
+        # A full pool takes nothing, and should not.
         free = not self._reaching and len(state.active_requests) < self.pool.num_processes
         self._ignoring_seconds = self._ignored.look(now, waiting, free, sum(state.total_count.values()))
 

@@ -25,7 +25,7 @@ import structlog
 from tjworker.api.resources import LEASES
 from tjworker.base import Conflict, Invalid, JsonDict, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
-from tjworker.scope import PART_OF, Scope, told_by
+from tjworker.scope import PART_OF, Scope, scope_of_lease
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +78,7 @@ class Election:
     def served(self, lease: JsonDict | None) -> str:
         """For the log: which namespaces the leader serves, if this candidate serves others. This happens after a change
         of the settings, or if two operators share a Lease by mistake: the second one would wait for ever."""
-        served = told_by((((lease or {}).get("metadata") or {}).get("annotations")) or {})
+        served = scope_of_lease((((lease or {}).get("metadata") or {}).get("annotations")) or {})
         if served is None or served == self._scope:
             return ""
         return f", which serves {served}; this one serves {self._scope} (each operator needs a Lease of its own)"

@@ -81,18 +81,16 @@ class _Reader:
         """The pods with the job's label, and those of the view that lack it: somebody may have removed the label."""
         found: dict[str, Any] = {}
         views = {pod.name: pod for pod in known}
-        token = ""
-        while True:
-            self._lease.ensure()
-            page = self._kube.list_page(
-                PODS, self._job.namespace, label_selector=selector({labels.JOB_UID: uid}), limit=page_size, token=token
-            )
-            for raw in page.items:
-                if (record := self._record(PODS, raw, views.get(raw["metadata"]["name"]))) is not None:
-                    found[record.name] = record
-            token = page.next_token
-            if not token:
-                break
+        labelled = self._kube.list_all(
+            PODS,
+            self._job.namespace,
+            label_selector=selector({labels.JOB_UID: uid}),
+            page_size=page_size,
+            before_page=self._lease.ensure,
+        )
+        for raw in labelled:
+            if (record := self._record(PODS, raw, views.get(raw["metadata"]["name"]))) is not None:
+                found[record.name] = record
         unlabelled = [pod for pod in known if pod.labels.get(labels.JOB_UID) != uid and pod.name not in found]
         rest = self.each(PODS, [pod.name for pod in unlabelled], tuple(unlabelled))
         return tuple(sorted((*found.values(), *rest), key=lambda pod: pod.name))

@@ -165,25 +165,18 @@ class OrphanCollector:
 
     def _list(self, resource: GroupResource, where: Selection, selector: str) -> Iterator[dict[str, Any]]:
         """The objects, page by page. Raises Conflict if the list expires between two pages."""
-        token = ""
-        while True:
-            try:
-                page = self._kube.list_page(
-                    resource,
-                    where.namespace,
-                    label_selector=selector,
-                    field_selector=where.fields,
-                    limit=self._settings.list_page_size,
-                    token=token,
-                )
-            except OperatorError as error:
-                if error.reason == NOT_INSTALLED:
-                    return
+        try:
+            yield from self._kube.list_all(
+                resource,
+                where.namespace,
+                label_selector=selector,
+                field_selector=where.fields,
+                page_size=self._settings.list_page_size,
+            )
+        except OperatorError as error:
+            # A kind that is not installed has no objects.
+            if error.reason != NOT_INSTALLED:
                 raise
-            yield from page.items
-            token = page.next_token
-            if not token:
-                return
 
     # -- decide ------------------------------------------------------------------------------------
     def _decide(self, observation: OrphanObservation) -> list[Orphan]:

@@ -6,7 +6,7 @@ second delete returns None.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -65,6 +65,33 @@ class KubeClient:
                 f"list {resource}: resourceVersion {meta.get('resourceVersion')!r} is not a number"
             ) from error
         return ListPage(answer.get("items") or [], version, meta.get("continue") or "")
+
+    def list_all(
+        self,
+        resource: GroupResource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = 500,
+        before_page: Callable[[], object] = lambda: None,
+    ) -> Iterator[JsonDict]:
+        """The objects, page by page. Raises Conflict with reason Expired if the list expires between two pages."""
+        token = ""
+        while True:
+            before_page()
+            page = self.list_page(
+                resource,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                limit=page_size,
+                token=token,
+            )
+            yield from page.items
+            token = page.next_token
+            if not token:
+                return
 
     def create(self, resource: GroupResource, namespace: str, body: Mapping[str, Any]) -> JsonDict:
         """Raises Conflict with reason AlreadyExists if the name is taken."""

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.support.valkey import Valkey
 from tjworker.app import make_app
 from tjworker.base import KEYS_PER_TASK, JobKey, Transient
-from tjworker.publisher import RECONCILE, Publisher, shown
+from tjworker.publisher import RECONCILE, Publisher, describe_keys
 from tjworker.settings import Settings
 from tjworker.store.connect import client
 
@@ -73,7 +73,7 @@ SHOWN = {
 @pytest.mark.parametrize("sentence", SHOWN)
 def test_flower_shows_for_which_jobs_a_task_is(sentence: str) -> None:
     keys, want = SHOWN[sentence]
-    assert shown(keys) == want
+    assert describe_keys(keys) == want
 
 
 def test_a_redis_that_was_started_again_in_between_costs_no_error(own_valkey: Valkey) -> None:
@@ -122,7 +122,7 @@ def flat(message: Any) -> dict[str, Any]:
 def test_a_message_is_what_celery_sends(keys: list[JobKey], own_valkey: Valkey) -> None:
     settings = Settings(redis_url=own_valkey.url, key_prefix="blue")
     with make_app(settings) as app:
-        app.send_task(RECONCILE, (keys[0],), argsrepr=shown(keys))
+        app.send_task(RECONCILE, (keys[0],), argsrepr=describe_keys(keys))
         Publisher(settings).publish(keys)
         with client(own_valkey.url) as redis:
             ours, celerys = (flat(json.loads(message)) for message in redis.lrange("blue", 0, -1))
