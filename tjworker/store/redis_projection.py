@@ -46,6 +46,7 @@ class RedisProjection:
 
     def _apply(self, script: str, token: int, changes: Sequence[Change], progress: Mapping[str, int]) -> list[JobKey]:
         publish: dict[JobKey, None] = {}
+        # A call without changes still writes progress, and finds out whether this writer still leads.
         parts = list(batches(changes, CHANGES_PER_CALL)) or [[]]
         for part in parts:
             # Progress claims that everything up to it has been written, so it is written with the last part.
@@ -63,6 +64,7 @@ class RedisProjection:
     def apply_node_requests(self, token: int, requests: Mapping[str, bytes | None], *, whole: bool = False) -> None:
         parts = list(batches(list(requests.items()), CHANGES_PER_CALL)) or [[]]
         for part in parts:
+            # With `whole` the script first deletes all nodes. A later part must not delete what the first has written.
             self._write("apply_node_requests", token, [int(whole and part is parts[0]), *_triples(part)])
 
     def mark_children(self, token: int) -> None:
@@ -100,6 +102,7 @@ class RedisProjection:
     # -- read by the watcher -----------------------------------------------------------------------
     def checkpoint(self) -> Checkpoint:
         def read() -> list[Any]:
+            # In one transaction: progress from after a loss of `synced` would be resumed as if nothing were missing.
             pipe = self._redis.client.pipeline(transaction=True)
             pipe.hmget(self._redis.key("writer"), ["cluster", "synced", "form"])
             pipe.hgetall(self._redis.key("progress"))
@@ -148,6 +151,7 @@ class RedisProjection:
         def read() -> list[Any]:
             pipe = self._redis.client.pipeline(transaction=True)
             _ask_views(self._redis, pipe, keys)
+            # A stranger may have written a key of another type for one job. The others are read all the same.
             return pipe.execute(raise_on_error=False)
 
         return self.read_views(keys, self._redis.read(read))
@@ -238,6 +242,7 @@ def _ask_views(redis: RedisCommands, pipe: Any, keys: Sequence[JobKey]) -> None:
 
 def _read_view(key: JobKey, answer: Sequence[Any], progress: Mapping[bytes, bytes], *, synced: bool) -> View:
     fields, own_seen, min_observed = answer
+    # Padded: a foreign key may have fewer parts.
     job_resource, namespace, _ = (*key.split("/", 2), "", "")[:3]
     seen = _newest(own_seen, progress, namespace)
     job = None
@@ -245,6 +250,7 @@ def _read_view(key: JobKey, answer: Sequence[Any], progress: Mapping[bytes, byte
     for field, value in fields.items():
         if field == b"job":
             rv, job = _job(value)
+            # `seen` counts children. The job's own record says how far the watch has shown the job.
             of_job = GroupResource(job_resource)
             seen[of_job] = max(seen.get(of_job, 0), rv)
         else:
@@ -271,6 +277,7 @@ def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespa
     newest = {GroupResource(text(resource)): version(rv) for resource, rv in own.items()}
     for watch, rv in progress.items():
         resource, _, of_namespace = text(watch).partition("/")
+        # An operator for some namespaces has a watch for each. One of another namespace may be further.
         if of_namespace in ("", namespace):
             name = GroupResource(resource)
             newest[name] = max(newest.get(name, 0), version(rv))

@@ -69,6 +69,7 @@ class RedisWorkQueue:
         return None if answer is None else _claim(answer[1], owner)
 
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
+        # Leases and views in one script: a view that was read before the lease could lack the last holder's writes.
         answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), most, 1)
         if answer is None:
             return Taken()
@@ -78,7 +79,7 @@ class RedisWorkQueue:
         try:
             views = self._views(claims, shared, taken)
         except OperatorError:
-            # Release the keys. Otherwise they would wait until their leases lapse, and count as died.
+            # Release the keys. Otherwise they would wait until their leases lapse, and count as deaths.
             with suppress(OperatorError):
                 self.finish_all([PassEnding(claim, next_pass=WithBackoff()) for claim in claims])
             raise
@@ -138,6 +139,7 @@ class RedisWorkQueue:
         key = self._redis.key("once", name)
         with self._redis.mapped():
             period = milliseconds(period_seconds)
+            # Two beats may run at once, and their tasks may come late or twice. The first caller of a period wins.
             if self._redis.client.set(key, 1, nx=True, px=period):
                 return True
             # A key that expires later than a period, or never, was written by a stranger and would stop the task. Give

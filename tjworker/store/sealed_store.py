@@ -84,7 +84,7 @@ class SealedProjection:
         self._inner.reset(token)
 
     def _form(self, form: str) -> str:
-        """The form with the name of the key. A watcher with another key finds another form, and lists everything."""
+        # With the name of the key: a watcher with another key finds another form, and lists everything.
         return f"{self._seal.name}:{form}"
 
     def _sealed(self, change: Change) -> Change:
@@ -193,9 +193,12 @@ class SealedProjection:
         self.refused += len(entries)
         self._log(entries)
         try:
+            # Once for all workers: a list costs the API server a millisecond per object, and an attacker could ask for
+            # one with each forged record.
             if self._once("relist", ASK_SECONDS):
                 self._inner.distrust(entries)
         except Transient as error:
+            # The record stays, so the next read of it asks again.
             log.warning("cannot ask the watcher to list everything again", error=error.message)
 
     def _log(self, entries: Sequence[RecordPlace]) -> None:
@@ -242,7 +245,7 @@ def sealed(store: Store, seal: Seal) -> SealedStore:
 
 
 def _describe_form(form: str) -> str:
-    """For the log: what is known of a projection that no key of this process opens. `form`: of the checkpoint."""
+    """For the log: the likely writer of a projection that no key of this process opens. `form`: the checkpoint's."""
     name, sealed, _ = form.partition(":")
     if not form:
         return "no form: a watcher of another version wrote it, or none has listed everything"
