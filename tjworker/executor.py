@@ -158,6 +158,7 @@ class Executor:
             self.write_status(outcome, self._with_log_tails(job, plan.status, plan.log_tails), lease)
         elif plan.deferred_status is not None:
             if self._may_defer_status(plan, lease):
+                # The renewal proves by Redis' clock that this process did not sleep, as a status write would (ADR 30).
                 lease.renew_once()
                 outcome.deferred_status = plan.deferred_status
             else:
@@ -165,6 +166,7 @@ class Executor:
         elif plan.writes:
             self._prove_fresh(job)
         self._write_all(outcome, plan.writes, lease)
+        # Last: `outcome.job` has the version after the status write, to which the events refer.
         for event in plan.events:
             self._events.event(outcome.job, event.type, event.reason, event.message)
         return outcome
@@ -179,6 +181,8 @@ class Executor:
         """Write the status in the version of the job that `outcome` has, and put the written job into `outcome`."""
         job = outcome.job
         lease.ensure()
+        # A PUT with the version of the view: the API server refuses it with 409 if the job has changed since. The uid
+        # refuses a job that was created again under the same name.
         body = {
             "apiVersion": job.api_version,
             "kind": job.kind,
@@ -192,6 +196,7 @@ class Executor:
         }
         answer = self._kube.update_status(job.name.resource, job.name.namespace, job.name.name, body)
         version = _version(answer)
+        # Until the watch has shown this version, the view of the next pass is stale.
         lease.versions.append((job.name.resource, version))
         count_status(job, status)
         outcome.job = replace(job, status=status, resource_version=version)
@@ -235,8 +240,10 @@ class Executor:
         # One at a time after a refused create, so that a job over its quota costs one failing request per pass.
         conditions = {(c.type, c.reason) for c in outcome.job.status.conditions}
         width = 1 if ("Running", FAILED_CREATE) in conditions else self._width
+        # What failed in the last pass comes last: a webhook that does not answer takes up a whole pass.
         ordered = self._stragglers.last(writes, lambda write: _straggler(lease, write))
         ordered = self._stragglers.last(ordered, lambda write: _refused_child(lease, write))
+        # First of all the objects that pods name, such as a Secret: without it their containers would not start.
         waiting = deque(sorted(ordered, key=lambda write: not _is_needed(write)))
         begun = outcome.status_writes > 0
         while waiting:
@@ -264,6 +271,7 @@ class Executor:
 
         def try_write(write: Write) -> _Result:
             try:
+                # In this thread, right before the request: the lease may have lapsed since the batch began.
                 lease.check()
                 return self._write(job, write)
             except OperatorError as error:
@@ -301,6 +309,7 @@ class Executor:
         try:
             return delete(version=write.rv)
         except Conflict:
+            # Most conflicts are a status of the kubelet's, which changes a pod's version many times in its life.
             if not write.rv:
                 raise
             live = self._kube.get(write.resource, namespace, write.name)
@@ -322,6 +331,7 @@ class Executor:
             if conflict.reason != "AlreadyExists":
                 raise
             live = self._kube.get(write.resource, job.name.namespace, write.name)
+            # A user may have made the object, such as a claim, before the job. Pods use it as it is.
             if live is not None and write.needed and (_have_common_owner(write.body, live) or not _owners(live)):
                 return _Result(write)
             if live is not None and not write.needed and _was_made_here(write.body, live):
@@ -331,13 +341,14 @@ class Executor:
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
     def _create_secret(self, job: Job, write: Create) -> _Result:
-        """Create a Secret with a new key, unless there is one. The result has no answer: no watch shows Secrets, so a
-        pass that waited for its version would wait for ever."""
+        """Create a Secret with a new key, unless there is one."""
         try:
             self._kube.create(write.resource, job.name.namespace, {**write.body, **secret_content(write.holds)})
         except Conflict as conflict:
+            # Its name contains the job's UID, so it is the job's own. The operator may not read Secrets to check.
             if conflict.reason != "AlreadyExists":
                 raise
+        # Without the answer: no watch shows Secrets, so a pass that waited for its version would wait for ever.
         return _Result(write)
 
     def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
@@ -372,6 +383,7 @@ class Executor:
         elif optional:
             outcome.optional_error = outcome.optional_error or error
         elif not isinstance(write, Create):
+            # A missing permission, or no answer, meets every other delete, too.
             if not is_about_the_object(error):
                 return error
             outcome.delete_error = outcome.delete_error or error

@@ -105,9 +105,11 @@ class Autoscaler:
         turn = turn_seconds(self._settings.autoscale_seconds)
         if not self._store.queue.once(NAME, turn):
             return "another run has this period"
+        # After the turn another run may begin. Two runs at once would give the same room to two jobs.
         ends = self._monotonic() + turn
         self._clock.see_redis(self._store.queue.time())
         cluster = self._store.projection.cluster()
+        # While nodes or pods are missing, the free room would be wrong.
         if not cluster.synced:
             return "the projection is not synced yet"
         self._isolation.begin()
@@ -135,7 +137,7 @@ class Autoscaler:
             if node not in observation.requests:
                 # The requests cannot be read, so the node's free room is unknown.
                 observation.nodes.pop(node, None)
-        jobs = self._jobs()
+        jobs = self._elastic_jobs()
         children = self._store.projection.children([job.key for job in jobs], _OBSERVED)
         policies = self._namespaces.policies() if jobs else {}
         for job in jobs:
@@ -144,9 +146,10 @@ class Autoscaler:
                 observation.states.append(_state(job, children.get(job.key, {}), named))
         return observation
 
-    def _jobs(self) -> list[TrainingJob]:
-        """The unfinished jobs with an autoscaled role. Each version of a job is parsed once."""
+    def _elastic_jobs(self) -> list[TrainingJob]:
+        """The unfinished jobs with an autoscaled role."""
         unfinished = self._store.projection.unfinished()
+        # Each version of a job is parsed once: runs come every few seconds, and most jobs have not changed.
         self._parsed = {key: parsed for key, parsed in self._parsed.items() if key in unfinished}
         for key, (version, record) in unfinished.items():
             known = self._parsed.get(key)
@@ -230,6 +233,7 @@ class Autoscaler:
         after = [job for job in jobs if job.key > self._explained_last]
         stops = min(ends, self._monotonic() + EXPLAINS_SECONDS)
         written, at = 0, to_rfc3339(self._clock())
+        # Only jobs that are still there, so that the memory is bounded.
         self._size_told_at = {job.key: t for job in jobs if (t := self._size_told_at.get(job.key)) is not None}
         for job in (*after, *jobs[: len(jobs) - len(after)]):
             if written >= MOST_SIZES_TOLD or self._monotonic() >= stops:
@@ -252,6 +256,8 @@ class Autoscaler:
         )
         if same_size and told_at is not None and now - told_at < SAME_SIZE_SECONDS:
             return False
+        # A merge patch replaces a list as a whole, so it names all conditions. The resourceVersion in the patch keeps
+        # it from undoing a condition that was written meanwhile.
         kept = [c for c in job.status.conditions if c.type != FULL_SIZE]
         conditions = [c.model_dump(mode="json", by_alias=True) for c in (*kept, new)]
         try:

@@ -179,7 +179,9 @@ class JobReconciler:
         if refusal:
             log.warning("refused a message", error=refusal)
         settings = self._settings
+        # A task may serve the keys whose turn it is, whatever its message names.
         named = JobKey("" if refusal else text)
+        # Before new keys are taken: this raises if Redis still takes no endings, and then no further key is leased.
         self._releases.send_unsent()
         taken = self._store.queue.acquire_views(named, self._owner, settings.lock_ttl_seconds, settings.keys_per_task)
         self._releases.publish(taken.publish)
@@ -216,6 +218,7 @@ class JobReconciler:
             # After deaths the pass may kill this process, so its deaths must be reported before it decides.
             if job_pass.found and job_pass.lease.claim.deaths < REPORTED_DEATHS:
                 self._run_step(job_pass, self._decide_from_view)
+        # A single one renews its lease in the executor, in as many round trips.
         deferring = [p.lease for p in passes if p.end is None and p.plan and p.plan.deferred_status]
         if len(deferring) > 1:
             Lease.renew_together(deferring)
@@ -280,6 +283,7 @@ class JobReconciler:
         died = lease.claim.deaths >= REPORTED_DEATHS
         if found is None:
             lease.ensure()
+            # Not after deaths: those must be reported first, and the condition Stalled be taken back later.
             if not died and self._observer.rests(lease.key, job_pass.view):
                 job_pass.end = Done("the job is suspended: nothing to do")
                 return
@@ -295,6 +299,7 @@ class JobReconciler:
         if died:
             job_pass.end = _return_after_deaths(end)
         else:
+            # Only after the plan was applied: a pass that fails half-way has something left to do.
             self._observer.note_rest(lease.key, job_pass.view, found, plan)
             job_pass.end = end
 

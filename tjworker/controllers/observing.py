@@ -147,10 +147,13 @@ class Observer:
             if raw is not None and UNREADABLE in kept:
                 raw = {**raw, "spec": readable(raw.get("spec")) or {}, UNREADABLE: kept[UNREADABLE]}
         if raw is None:
+            # Kubernetes' garbage collector deletes its objects; the orphan collector finds what that leaves.
             return Done("the job is gone")
+        # A key that a version with more kinds, or a stranger, has queued.
         if name.resource not in kinds.KNOWN_KINDS:
             raise Terminal(f"{name.resource} is no job kind of this operator")
         job = take_up(_parse(name.resource, raw, sources, view.seen), observed)
+        # An ended job makes no pods, so its class is not looked up.
         if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
             job = replace(job, priority_class=sources.find_priority_class(job.priority))
         return JobObservation(job, observed)
@@ -177,6 +180,7 @@ class Observer:
         """The observations with the nodes of their pods, read in one round trip."""
         jobs = list(observations)
         names = sorted(set().union(*(job.nodes for job in jobs)))
+        # No pod has a node yet, as for every new job: saves the round trip.
         if not names:
             return jobs
         nodes = decode_nodes(self._projection.nodes(names))
@@ -229,6 +233,7 @@ def _resting_version(key: JobKey, view: View) -> str | None:
     """The resourceVersion of the job if the view shows it suspended or refused, without spec and without objects; else
     None."""
     kind = kinds.KNOWN_KINDS.get(parse_key(key).resource)
+    # Children must be gone: a job that has objects left is never at rest.
     if kind is None or view.job is None or view.fault or not view.synced or view.stale or any(view.children.values()):
         return None
     raw = orjson.loads(view.job)

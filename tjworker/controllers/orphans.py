@@ -95,6 +95,7 @@ class OrphanCollector:
             for where in self._settings.scope.selections():
                 with self._isolation.item("list", f"{resource} in {where.namespace or 'all namespaces'}"):
                     observation.candidates += self._candidates(resource, where)
+        # Owners after candidates: a job that was created in between is found, and its new objects are no orphans.
         self._observe_owners(observation)
         # A workload among the candidates is the operator's own. Each other workload, foreign or gone, costs one GET.
         ours = {

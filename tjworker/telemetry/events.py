@@ -67,6 +67,7 @@ class Correlator:
 
     def message(self, uid: str, kind: str, reason: str, message: str, now: float) -> str | None:
         """The message to send; None if the object has used up its limit. `now`: Unix seconds."""
+        # The least recently used object is forgotten. It only gets its burst again.
         spam = self._objects.setdefault(uid, _Spam(refilled_at=now))
         self._objects.move_to_end(uid)
         if len(self._objects) > OBJECTS_REMEMBERED:
@@ -77,6 +78,7 @@ class Correlator:
         if message in recent or len(recent) < SIMILAR_MESSAGES:
             recent[message] = now
         else:
+            # Each further message would make another Event object in etcd.
             message = COMBINED + message
         spam.tokens = min(BURST, spam.tokens + (now - spam.refilled_at) / REFILL_SECONDS)
         spam.refilled_at = now
@@ -151,6 +153,7 @@ class EventRecorder:
             try:
                 self._send(namespace, body)
             finally:
+                # `flush` counts on it, also for an event that was lost.
                 self._queue.task_done()
 
     def _send(self, namespace: str, body: dict[str, Any]) -> None:
@@ -158,8 +161,10 @@ class EventRecorder:
             try:
                 self._api.create(EVENTS, namespace, body)
             except Conflict:
+                # The name is made from job and message: another worker, or an earlier process, has reported the same.
                 self._repeat(namespace, body)
         except OperatorError as error:
+            # Not tried again: while the API server is away, retries would hold up the queue until it is full.
             self.dropped += 1
             log.debug("cannot record an event", reason=body["reason"], error=error.message)
 

@@ -78,6 +78,7 @@ def share_with_children(settings: Settings) -> None:
     """Count into files from now on. Call it before the first value is counted and the first child is forked."""
     if not settings.metrics_port:
         return
+    # A new folder for each start: a killed worker leaves its files, and their counts would be added to the new ones.
     folder = os.environ[FOLDER] = tempfile.mkdtemp(prefix="tj-metrics-")
     atexit.register(_remove, folder, os.getpid())
     # A child's file is named by its place in the pool, not by its pid: the child's successor continues the file, so
@@ -98,6 +99,7 @@ def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Ser
     try:
         return Server(settings.metrics_port, settings.metrics_host, registry)
     except OSError as error:
+        # Unlike a port for probes: no one kills a process that shows no metrics, so it does its work.
         log.error(
             f"TJ_METRICS_HOST={settings.metrics_host} TJ_METRICS_PORT={settings.metrics_port} cannot be opened: "
             f"{error.strerror}; this process shows no metrics; choose others"
@@ -107,6 +109,7 @@ def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Ser
 
 def _place_in_pool() -> str:
     """The place of this process in the pool of its worker."""
+    # Only a worker has billiard loaded; the watcher imports this module, too.
     from billiard.process import current_process
 
     index = getattr(current_process(), "index", None)

@@ -50,7 +50,7 @@ class Desk:
         return self.served.get(name)
 
     def found(self) -> dict[str, int]:
-        return {job.name.name: job.role("trainer").replicas for job in self.autoscaler._jobs()}
+        return {job.name.name: job.role("trainer").replicas for job in self.autoscaler._elastic_jobs()}
 
 
 @pytest.mark.parametrize("by", [1, 2, 1000])
@@ -74,8 +74,8 @@ def test_an_older_version_is_believed_too() -> None:
 def test_a_version_is_parsed_once() -> None:
     desk = Desk()
     desk.put("a", 100, 2)
-    first = desk.autoscaler._jobs()
-    assert desk.autoscaler._jobs()[0] is first[0]
+    first = desk.autoscaler._elastic_jobs()
+    assert desk.autoscaler._elastic_jobs()[0] is first[0]
 
 
 def test_what_is_gone_or_no_more_autoscaled_is_not_planned_with() -> None:
