@@ -84,6 +84,7 @@ class Jobs:
 
     def _put(self, key: JobKey, phase: str | None, restarts: int = 0) -> None:
         was = self._jobs.get(key)
+        # The deletion of a job that this term has not shown.
         if was is None and phase is None:
             return
         resource = parse_key(key).resource
@@ -93,6 +94,7 @@ class Jobs:
             self._waits.pop(key, None)
             self._jobs.pop(key, None)
         else:
+            # Interned: JSON brings a new string for each of ten thousand jobs.
             self._jobs[key] = sys.intern(phase), restarts
             self._counts[resource, phase] = self._counts.get((resource, phase), 0) + 1
 
@@ -133,5 +135,6 @@ class Overlap:
         if batch.position:
             self._paged.pop(batch.source, None)
         shown = self._shown.get(batch.source)
+        # From here on the source's own watch shows only newer versions.
         if shown is not None and all(rv <= batch.position for rv in shown.values()):
             del self._shown[batch.source]

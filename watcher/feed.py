@@ -131,6 +131,7 @@ class Feed:
         """Start the early watch of jobs during their first list, from the version of the list, or from the version that
         was projected before Redis was emptied. A later list needs none: until it, the source's watch has shown every
         job."""
+        # Without an id of the cluster, a watch could begin in another cluster than the list.
         if source in self._in or source in self.resumed or source in self.early or not cluster:
             return
         since = min(version, self.since.get(source, version))
@@ -161,6 +162,7 @@ class Feed:
 
     def _listed(self, source: str) -> None:
         self._in.add(source)
+        # The list is in, and the source's own watch begins at its version: a second watch would show all of it twice.
         for concurrent in (self.resumed, self.early):
             if source in concurrent:
                 concurrent[source].stop()

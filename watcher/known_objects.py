@@ -79,6 +79,7 @@ class KnownObjects:
         try:
             self._put(identity, obj, meta, out)
         except Exception:
+            # It exists although it cannot be read: the sweep must not delete its last readable state.
             if self._serves(identity[0]) and (it := identify(self._resource, obj)) is not None:
                 self._unread.add((it.key, it.name))
             raise
@@ -125,9 +126,11 @@ class KnownObjects:
 
     def _put(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
         rv = int(meta["resourceVersion"])
+        # Before the look at the owner: pods of strangers take room on nodes, too.
         if self._requests is not None:
             self._requests.put(identity, obj, rv)
         known = self._known.get(identity)
+        # A list shows most objects as the watch has shown them.
         if known is not None and rv <= known.rv:
             return
         projected = project(self._resource, obj, self._deletions.get(identity)) if self._serves(identity[0]) else None
@@ -141,6 +144,7 @@ class KnownObjects:
         if known is not None and projected.decisive and projected.decisive == known.decisive:
             projected = replace(projected, change=replace(projected.change, quiet=True))
         change = projected.change
+        # Without the record, which only the store keeps; and shared between versions, to save memory.
         slim = (
             known.change
             if known is not None and known.change.key == change.key

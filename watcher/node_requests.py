@@ -63,6 +63,7 @@ class RequestBook:
         waiting = waiting_pod("/".join(identity), pod, requests) if node == WAITING else None
         waits_as = waiting_name(waiting) if waiting is not None else ""
         self._entries[identity] = _Entry(rv, node, requests, waits_as)
+        # Most changes of a pod are of its status. They must not make the writer write the sum of its node.
         if known is not None and (known.node, known.requests, known.waits_as) == (node, requests, waits_as):
             return
         if known is not None:
@@ -118,6 +119,7 @@ def _node(pod: Json) -> str | None:
         return None
     if node := spec.get("nodeName"):
         return str(node)
+    # The scheduler does not look at a pod with gates, and will not place one that is being deleted.
     return None if spec.get("schedulingGates") or pod["metadata"].get("deletionTimestamp") else WAITING
 
 

@@ -134,7 +134,8 @@ class ProjectionWriter:
         token in Redis, because no watcher wrote it."""
         self._redis(lambda: self._projection.lead(self._token, self._form or "unknown", outright=outright))
         if reset:
-            with suppress(Lost):  # the projection is gone already
+            # Lost: the projection is gone already.
+            with suppress(Lost):
                 self._redis(lambda: self._projection.reset(self._token))
             return Start()
         checkpoint = self._redis(self._projection.checkpoint)
@@ -147,6 +148,7 @@ class ProjectionWriter:
         """Wait up to `timeout_seconds` for batches and write them, then queue the keys whose delay is over."""
         self._stepped_at = self._now()
         gather_seconds = self._gather_seconds()
+        # A sweep is work enough: it must not wait for events.
         if self._sweeps:
             timeout_seconds = gather_seconds = 0
         gather_seconds = gather_seconds if timeout_seconds else 0.0
@@ -159,6 +161,7 @@ class ProjectionWriter:
             self._sweep_on()
             self._write_periodically()
         except (Lost, BeganAnew):
+            # Keys that are queued in Redis would otherwise wait for the resync.
             self._publish_queued()
             raise
         self._publish_queued()
@@ -197,6 +200,7 @@ class ProjectionWriter:
             if isinstance(batch, ListEnd | WatchEvents):
                 self._requests.update(batch.source, batch.requests)
             if isinstance(batch, ListEnd) and batch.existing is not None:
+                # The first list of a term: it alone shows what went away while no watcher ran.
                 self.jobs.keep(batch.source, {key for key, _ in batch.existing})
                 self._sweeps.append(self._sweep(batch))
             self._note(batch)
@@ -285,6 +289,7 @@ class ProjectionWriter:
         self._queued += self._delays.drain()
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_SECONDS
+            # Even without progress: `apply` raises Lost if Redis was emptied.
             self._apply(())
         if self.synced and now >= self._requests_at:
             # Not before every pod has been listed: half a list would look like an empty cluster.
@@ -300,6 +305,7 @@ class ProjectionWriter:
     def _apply(self, changes: Sequence[Change]) -> None:
         """Write changes, and the progress with them."""
         # While the call waits for a full Redis, `_make_room` writes the deletions among them.
+        # Progress that is taken and not written is lost only with the term: `_redis` repeats the call until it works.
         progress, self._refused = self._progress.take(), changes
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
         self._refused = ()

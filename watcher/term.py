@@ -146,6 +146,7 @@ class Term:
         if has_new_history and self._historian is not None:
             self._historian.begin_anew()
         written = self.writer.written
+        # New reflectors and a new queue: nothing that was read before the loss may be written after it (ADR 13).
         self._make_parts()
         if not has_new_history:
             self.feed.since = written
@@ -154,6 +155,7 @@ class Term:
 
     def _start_feed(self, start: Start) -> None:
         self.feed.resume(start)
+        # `stop` may have run before these watches existed, and then has not stopped them.
         if self._stopped.is_set():
             self.feed.stop()
         for source, resumed in self.feed.resumed.items():

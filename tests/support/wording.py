@@ -275,6 +275,8 @@ ROOMS = (
     "tjworker/telemetry/scrape.py",
     "tjworker/telemetry/worker_health.py",
     "tjworker/threads.py",
+    "watcher/__main__.py",
+    "watcher/app.py",
     "watcher/books.py",
     "watcher/cluster_id.py",
     "watcher/delay_queue.py",

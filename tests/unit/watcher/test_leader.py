@@ -239,7 +239,7 @@ def test_a_holder_whose_token_the_store_refuses_leaps_past_the_newer_one_within_
         terms += 1
         if bid.token > newer:
             break
-        election.fenced(bid.token)
+        election.leap_ahead(bid.token)
         held = bid.lease
     assert terms <= 20
     assert bid.token < 2**53, "Lua counts in doubles"
@@ -318,8 +318,8 @@ def test_a_lease_tells_what_its_leader_serves(scope: Scope, want: str) -> None:
     bid = leader.bid(None, 0, WALL)
     assert bid is not None
     standby = Election("two", "ns", "tj-watcher", lease_duration_seconds=15, scope=scope)
-    assert standby.served(bid.lease) == want
+    assert standby.describe_other_scope(bid.lease) == want
 
 
 def test_the_lease_of_an_earlier_version_tells_nothing() -> None:
-    assert candidate().served(lease("other")) == ""
+    assert candidate().describe_other_scope(lease("other")) == ""

@@ -244,13 +244,13 @@ def test_each_refusal_of_the_store_leaps_twice_as_far_up_to_a_day() -> None:
     one, last = election(), 10**15
     leaps = []
     for _ in range(14):
-        one.fenced(last)
+        one.leap_ahead(last)
         bid = one.bid(None, 0.0, WALL)
         assert bid is not None
         leaps.append(bid.token - last)
         last = bid.token
     assert leaps == [min(LONGEST_LEAP, FIRST_LEAP * 2**n) for n in range(14)]
-    one.fenced(5)
+    one.leap_ahead(5)
     again = one.bid(None, 0.0, WALL)
     assert again is not None
     assert again.token > last, "never back"
