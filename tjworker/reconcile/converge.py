@@ -76,7 +76,10 @@ def converge(p: Pass) -> Plan:
 
 
 def shape_workloads(c: Convergence) -> Convergence:
+    """Find the writes that each role, addon and gang needs."""
     p = c.p
+    # Some pods stay for now: those that rest, as a crashing program must not restart in a busy loop, and those whose
+    # role cannot create pods until its spec is corrected.
     staying = c.resting.pods | find_kept(p)
     due = (w for w in _writes(p, c.gang) if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch)))
     # One more than the pass makes: so `Pass.to_plan` sees that there are more.
@@ -111,6 +114,7 @@ def set_conditions(c: Convergence) -> Convergence:
 
 
 def write_plan(c: Convergence) -> Convergence:
+    """Make the plan of the writes and the status."""
     p = c.p
     message = _phase_message(p, c.phase, c.scales)
     plan = outcome.finish_plan(p.job, p.status, c.phase, p.at, writes=c.writes, message=message)
@@ -121,6 +125,7 @@ def write_plan(c: Convergence) -> Convergence:
 
 
 def set_timers(c: Convergence) -> Convergence:
+    """Ask for the next pass when the first timer of the job is due."""
     p = c.p
     # The echo of an own write begins no pass, so the next pass must be asked for if only it can decide: about pods that
     # got their ordinal in this pass, or whether all pods run again because a controller already replaced them.
@@ -135,6 +140,7 @@ def set_timers(c: Convergence) -> Convergence:
 
 
 def defer_first_status(c: Convergence) -> Convergence:
+    """Leave the first status of a new job to the pass that sees its pods. That saves one write per job (ADR 30)."""
     if not may_wait_for_pods(c.p, c.plan):
         return c
     plan = replace(c.plan, status=None, deferred_status=c.plan.status)
@@ -143,6 +149,7 @@ def defer_first_status(c: Convergence) -> Convergence:
 
 def gather_numbers(c: Convergence) -> Convergence:
     """Leave a status that differs in numbers only to a later pass, which then writes several changes at once."""
+    # Writes need the proof of a recent view, which the status write gives at no further cost.
     if c.plan.writes:
         return c
     seconds = outcome.gather_seconds(c.p.job.status, c.plan.status, c.p.roles, c.p.now)
@@ -150,7 +157,7 @@ def gather_numbers(c: Convergence) -> Convergence:
 
 
 def add_addon_events(c: Convergence) -> Convergence:
-    """Only with a status write: without one, the next pass sends the same events."""
+    # Only with a status write: without one, the next pass would send the same events again.
     if c.plan.status is None:
         return c
     return replace(c, plan=replace(c.plan, events=c.plan.events + c.addon_events))
@@ -172,6 +179,7 @@ def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
     # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not
     # connect to an old parameter server.
     old_attempt_lives = any(is_of_old_attempt(r, v) for v in p.roles.values() if v.role.makes_pods for r in v.replicas)
+    # A spec with errors may lack a role by mistake. Its pods stay until the user corrects it.
     if not p.job.errors:
         yield from strays(p)
     yield from gang.writes
@@ -189,6 +197,7 @@ def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
 def _held(p: Pass, gang: GangPass) -> dict[str, str]:
     """Role -> what it waits for: roles whose pods are not created yet, because their PodGroup does not exist or their
     framework starts them after others."""
+    # Some gang schedulers place a pod alone if it exists before its group.
     if gang.waits:
         return dict.fromkeys(p.roles, gang.waits)
     framework, held = find_framework(p.job), {}

@@ -158,6 +158,7 @@ class _Look:
     def mark(self, pod: PodRecord) -> PodRecord:
         trouble = self._trouble(pod.node)
         if trouble is not None:
+            # The taint manager deletes pods of an unhealthy node by itself, maybe before the grace period is over.
             if pod.disruption == TAINTED and self._is_confirmed(pod.node):
                 pod = replace(pod, node_ill=trouble.why)
             # A pod that tolerates the unhealthy node and was placed there has its own grace period. Otherwise it would
@@ -243,11 +244,12 @@ def _may_hang(pod: PodRecord) -> bool:
 
 
 def _forced_out(pod: PodRecord) -> bool:
-    """With grace 0 already: what still holds it is a finalizer, whatever its node does."""
+    """True if the pod was deleted with grace period 0 already: only a finalizer still holds it, whatever its node
+    does."""
     return bool(pod.deleted_at) and not pod.deletion_grace_seconds
 
 
 def _unhealthy_device(pod: PodRecord) -> str:
-    """What the kubelet says of the pod's own devices."""
+    """The kubelet's report about unhealthy devices of the pod; '' if there are none."""
     sick = [d for c in pod.containers for d in c.unhealthy_devices]
     return f"node {pod.node}: device {', '.join(sick)} of the pod is Unhealthy" if sick else ""

@@ -157,8 +157,9 @@ def _restart(p: Pass, failed: FailedReplica, draft: Draft) -> set[str]:
     else:
         draft.raise_roles(sorted(reached), whole_job=scope == "All")
     if failed.diagnosis.cause == "application" and failed.replica.pod is not None:
+        # Only crashes wait longer with each one: a lost node or a deletion says nothing about the next try.
         forget = ran_long(failed.replica.pod, p.job.main_container)
-        crashes = draft.crash(failed.replica, sorted(reached), anew=forget)
+        crashes = draft.crash(failed.replica, sorted(reached), forget=forget)
         if until := after_crash(crashes, p.now):
             draft.rest(failed.replica, until, p.at)
     return reached
@@ -170,6 +171,7 @@ def _scope(failed: FailedReplica) -> RestartScope:
 
 
 def _ends_the_job(p: Pass, final: Sequence[FailedReplica]) -> bool:
+    # As if they were marked already: a job that ends by them must not first replace the other failed pods.
     if not final:
         return False
     marked = {failed.replica.name for failed in final}

@@ -95,19 +95,19 @@ CASES: dict[str, Case] = {
         lambda d: d.turn_away(FIRST), {**RAISED, "rejections": {"2": "0", "3": "1"}}, told=1
     ),
     "its program has failed: one more in a row": Case(
-        lambda d: d.crash(FIRST, (), anew=False), {"crashes": {"2": "0-1"}}, told=1
+        lambda d: d.crash(FIRST, (), forget=False), {"crashes": {"2": "0-1"}}, told=1
     ),
     "its program has failed after it had run for long": Case(
-        lambda d: d.crash(FIRST, (), anew=True), {"crashes": {"1": "0", "2": "1"}}, told=0
+        lambda d: d.crash(FIRST, (), forget=True), {"crashes": {"1": "0", "2": "1"}}, told=0
     ),
     "its program has failed, and its role begins anew with it: the role's failures count": Case(
-        lambda d: d.crash(FIRST, ["trainer"], anew=False), {"crashes": {"2": "0-1"}}, told=3
+        lambda d: d.crash(FIRST, ["trainer"], forget=False), {"crashes": {"2": "0-1"}}, told=3
     ),
     "likewise with both roles": Case(
-        lambda d: d.crash(FIRST, ["ps", "trainer"], anew=False), {"crashes": {"2": "0-1"}}, told=6
+        lambda d: d.crash(FIRST, ["ps", "trainer"], forget=False), {"crashes": {"2": "0-1"}}, told=6
     ),
     "with both roles, after it had run for long: none of them counts": Case(
-        lambda d: d.crash(FIRST, ["ps", "trainer"], anew=True), {"crashes": {"1": "0"}}, {"crashes": {}}, told=0
+        lambda d: d.crash(FIRST, ["ps", "trainer"], forget=True), {"crashes": {"1": "0"}}, {"crashes": {}}, told=0
     ),
     "it has gone before it started: one more in a row": Case(
         lambda d: d.vanish(FIRST), {"vanished": {"3": "0-1"}, "made": "3"}, told=2
