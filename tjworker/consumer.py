@@ -304,9 +304,9 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     def register_with_event_loop(self, hub: Any) -> None:
         """Celery calls this at each connection. The timer ends with the connection."""
         super().register_with_event_loop(hub)
-        hub.call_repeatedly(SIGN_SECONDS, self._turn)
+        hub.call_repeatedly(SIGN_SECONDS, self._note_turn)
 
-    def _turn(self) -> None:
+    def _note_turn(self) -> None:
         """Note that the loop turns."""
         # The first call comes a second after connecting. A Redis that accepts connections may still refuse to be read,
         # for example a read-only one: then the outage goes on, and this is not called.
@@ -411,14 +411,14 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         return super().ensure_connected(conn)
 
     def on_connection_error_before_connected(self, exc: Exception) -> None:
-        self._lose(exc)
+        self._note_loss(exc)
         super().on_connection_error_before_connected(exc)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        self._lose(exc)
+        self._note_loss(exc)
         super().on_connection_error_after_connected(exc)
 
-    def _lose(self, error: Exception) -> None:
+    def _note_loss(self, error: Exception) -> None:
         self._reaching = True
         self._give_sign()
         self._outage.fails(error)
@@ -426,18 +426,18 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     # -- messages that are refused: one line each ----------------------------------------------------
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
-        self._refuse(message, str(exc))
+        self._refuse_message(message, str(exc))
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
-        self._refuse(message, describe_refusal(exc))
+        self._refuse_message(message, describe_refusal(exc))
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
-        self._refuse(message, "it names a task that this operator does not have")
+        self._refuse_message(message, "it names a task that this operator does not have")
 
     def on_unknown_message(self, body: Any, message: Any) -> None:
-        self._refuse(message, "it is no task")
+        self._refuse_message(message, "it is no task")
 
-    def _refuse(self, message: Any, why: str) -> None:
+    def _refuse_message(self, message: Any, why: str) -> None:
         log_refusal(why)
         message.reject_log_error(get_logger(__name__), self.connection_errors)
 

@@ -68,7 +68,7 @@ class Jobs:
             self._waits.pop(job.change.key, None)
         else:
             self._waits[job.change.key] = job.named
-        self._put(job.change.key, None if job.change.record is None else job.phase, job.restarts)
+        self._put_job(job.change.key, None if job.change.record is None else job.phase, job.restarts)
 
     def waiting_for(self, named: Set[Named]) -> list[JobKey]:
         """The jobs that wait for one of these objects."""
@@ -80,9 +80,9 @@ class Jobs:
         for key in [key for key in self._jobs if key not in keys]:
             name = parse_key(key)
             if name.resource == resource and namespace in ("", name.namespace):
-                self._put(key, None)
+                self._put_job(key, None)
 
-    def _put(self, key: JobKey, phase: str | None, restarts: int = 0) -> None:
+    def _put_job(self, key: JobKey, phase: str | None, restarts: int = 0) -> None:
         was = self._jobs.get(key)
         # The deletion of a job that this term has not shown.
         if was is None and phase is None:

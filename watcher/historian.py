@@ -323,10 +323,10 @@ class Historian:
             terms = self._terms
         try:
             entries = [_try(self._make_entry, where, changes) for where, changes in news.items()]
-            self._put([entry for entry in entries if entry is not None])
-            # If `_compare` fails, these entries must not wait for another write.
+            self._put_entries([entry for entry in entries if entry is not None])
+            # If `_compare_with_lists` fails, these entries must not wait for another write.
             news = {}
-            self._compare(listed, terms)
+            self._compare_with_lists(listed, terms)
         except OperatorError as error:
             if not self._failures:
                 log.warning("the history cannot be written; it waits, and reconciling goes on", error=error.message)
@@ -344,7 +344,7 @@ class Historian:
                 log.info("the history is written again")
             self._failures = 0
 
-    def _put(self, entries: list[Entry]) -> None:
+    def _put_entries(self, entries: list[Entry]) -> None:
         try:
             left = self._store.put(entries, self._now())
         except OperatorError:
@@ -397,11 +397,11 @@ class Historian:
                 if newer is None and len(self._news) >= MOST_WAITING_JOBS:
                     HISTORY_ENTRIES.inc(result="lost")
                     continue
-                self._news[where] = old if newer is None else _merge(old, newer)
+                self._news[where] = old if newer is None else _merge_news(old, newer)
             self._pods_waiting = sum(len(changes.pods) for changes in self._news.values())
             self._moments_waiting = sum(len(changes.moments) for changes in self._news.values())
 
-    def _compare(self, listed: list[str], terms: int) -> None:
+    def _compare_with_lists(self, listed: list[str], terms: int) -> None:
         """Compare the history with the lists that have ended, and correct its summaries. `terms`: `_terms` when the
         lists were taken."""
         if not listed:
@@ -413,14 +413,14 @@ class Historian:
             if terms != self._terms:
                 return
             corrected = [
-                self._corrected(summary, at)
+                self._correct_summary(summary, at)
                 for summary in summaries
                 if {(summary.resource, ""), (summary.resource, summary.namespace)} & sources
             ]
         entries = [Entry(s.namespace, s.uid, s, self._keep_until(s)) for s in corrected if s is not None]
         self._store.put(entries, self._now())
 
-    def _corrected(self, summary: Summary, at: str) -> Summary | None:
+    def _correct_summary(self, summary: Summary, at: str) -> Summary | None:
         """The summary as the list of its resource has it; None if it is right."""
         where = summary.namespace, summary.uid
         live = self._live.get(where)
@@ -434,7 +434,7 @@ class Historian:
         return replace(summary, phase=live.phase, ended_at=ended_at, deleted_at="")
 
 
-def _merge(old: _News, new: _News) -> _News:
+def _merge_news(old: _News, new: _News) -> _News:
     return _News(
         new.resource,
         new.raw if new.raw is not None else old.raw,

@@ -91,8 +91,8 @@ class Election:
         """The Lease that makes this candidate the leader; None while another one may lead."""
         if lease is None:
             token = max(self._floor, _milliseconds(wall))
-            return Bid(self._lease({}, token, transitions=0, acquired=wall, renewed=wall), token, create=True)
-        self._observe(lease, now)
+            return Bid(self._build_lease({}, token, transitions=0, acquired=wall, renewed=wall), token, create=True)
+        self._note_change(lease, now)
         spec = lease.get("spec") or {}
         holder = self.holder(lease)
         # From when this candidate first saw the Lease as it is, not from `renewTime`: that is the holder's clock.
@@ -100,9 +100,11 @@ class Election:
         if holder not in ("", self.identity) and now < self._free_at:
             return None
         # Larger than the last token also if this clock is behind the last holder's.
-        token = max(_token(lease) + 1, self._floor, _milliseconds(wall))
+        token = max(_token_of(lease) + 1, self._floor, _milliseconds(wall))
         transitions = int(spec.get("leaseTransitions") or 0) + (holder != self.identity)
-        return Bid(self._lease(lease["metadata"], token, transitions=transitions, acquired=wall, renewed=wall), token)
+        return Bid(
+            self._build_lease(lease["metadata"], token, transitions=transitions, acquired=wall, renewed=wall), token
+        )
 
     def wait_seconds(self, now: float, most: float) -> float:
         """How long a standby waits before it looks again: at most until the Lease that it has seen runs out."""
@@ -114,7 +116,7 @@ class Election:
         renewed = self._same_term(lease, wall, token)
         if lease is None or renewed is None:
             return None
-        self._observe(lease, now)
+        self._note_change(lease, now)
         renewed["spec"]["acquireTime"] = lease["spec"].get("acquireTime")
         return Bid(renewed, token)
 
@@ -128,12 +130,12 @@ class Election:
 
     def _same_term(self, lease: JsonDict | None, wall: datetime, token: int) -> JsonDict | None:
         # The token, too: the same process may have lost the Lease and won it again.
-        if lease is None or self.holder(lease) != self.identity or _token(lease) != token:
+        if lease is None or self.holder(lease) != self.identity or _token_of(lease) != token:
             return None
         transitions = int(lease["spec"].get("leaseTransitions") or 0)
-        return self._lease(lease["metadata"], token, transitions=transitions, renewed=wall)
+        return self._build_lease(lease["metadata"], token, transitions=transitions, renewed=wall)
 
-    def _observe(self, lease: JsonDict, now: float) -> None:
+    def _note_change(self, lease: JsonDict, now: float) -> None:
         spec = lease.get("spec") or {}
         seen = (
             spec.get("holderIdentity"),
@@ -148,7 +150,7 @@ class Election:
         """The longer one of the holder's lease duration and this candidate's: their settings may differ."""
         return max(self.duration_seconds, float(spec.get("leaseDurationSeconds") or 0))
 
-    def _lease(
+    def _build_lease(
         self, meta: JsonDict, token: int, *, transitions: int, renewed: datetime, acquired: datetime | None = None
     ) -> JsonDict:
         metadata: JsonDict = {
@@ -162,11 +164,11 @@ class Election:
         spec: JsonDict = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": max(1, round(self.duration_seconds)),
-            "renewTime": _micro(renewed),
+            "renewTime": _format_time(renewed),
             "leaseTransitions": transitions,
         }
         if acquired is not None:
-            spec["acquireTime"] = _micro(acquired)
+            spec["acquireTime"] = _format_time(acquired)
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
@@ -308,7 +310,7 @@ class Elector:
             log.info("leader election: " + state)
 
 
-def _token(lease: JsonDict) -> int:
+def _token_of(lease: JsonDict) -> int:
     text = str(((lease.get("metadata") or {}).get("annotations") or {}).get(TOKEN) or "0")
     # A user may have edited the annotation. A longer number is no time in milliseconds.
     return int(text) if text.isdigit() and len(text) <= 16 else 0
@@ -318,5 +320,5 @@ def _milliseconds(wall: datetime) -> int:
     return int(wall.timestamp() * 1000)
 
 
-def _micro(wall: datetime) -> str:
+def _format_time(wall: datetime) -> str:
     return wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -49,7 +49,7 @@ class RequestBook:
         # Lists and watches may show an older state, or the same state twice.
         if known is not None and rv <= known.rv:
             return
-        node = _node(pod)
+        node = _node_of(pod)
         if node is None:
             self.remove(identity)
             return
@@ -68,7 +68,7 @@ class RequestBook:
             return
         if known is not None:
             self._forget(identity, known)
-        self._count(self._entries[identity], 1)
+        self._add_to_sum(self._entries[identity], 1)
         if waiting is not None:
             self._waiting.setdefault(waits_as, {})[identity] = waiting
             self._touched.add(waits_as)
@@ -95,7 +95,7 @@ class RequestBook:
         return replace(next(iter(alike.values())), pods=len(alike)) if alike else NOTHING
 
     def _forget(self, identity: Identity, known: _Entry) -> None:
-        self._count(known, -1)
+        self._add_to_sum(known, -1)
         if known.waits_as:
             alike = self._waiting[known.waits_as]
             del alike[identity]
@@ -103,7 +103,7 @@ class RequestBook:
                 del self._waiting[known.waits_as]
             self._touched.add(known.waits_as)
 
-    def _count(self, entry: _Entry, times: int) -> None:
+    def _add_to_sum(self, entry: _Entry, times: int) -> None:
         total = self._sums.get(entry.node, NOTHING).plus(entry.requests, times)
         if total.pods:
             self._sums[entry.node] = total
@@ -112,7 +112,7 @@ class RequestBook:
         self._touched.add(entry.node)
 
 
-def _node(pod: Json) -> str | None:
+def _node_of(pod: Json) -> str | None:
     """The node that the pod counts on, or WAITING; None if the pod does not count."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     if status.get("phase") in ENDED_PHASES:

@@ -64,12 +64,12 @@ class RedisRetry:
                 continue
             except BaseException:
                 # Lost and Fenced are answers, too, often the first ones of a Redis that comes back.
-                self._answers(since)
+                self._note_answer(since)
                 raise
-            self._answers(since)
+            self._note_answer(since)
             return answer
 
-    def _answers(self, since: float | None) -> None:
+    def _note_answer(self, since: float | None) -> None:
         if since is not None:
             self.away = self.full = False
             log.info("Redis answers again", away_seconds=round(self._now() - since, 1))

@@ -90,7 +90,7 @@ class Term:
             ),
             cluster_id=ClusterId(api, now).read,
             outage=Outage(now),
-            start=self._run,
+            start=self._start_thread,
             scope=settings.scope,
             counts_outside=settings.autoscale_policy != OFF,
             kinds=served(settings.kind_list),
@@ -113,9 +113,9 @@ class Term:
     # -- threads -----------------------------------------------------------------------------------
 
     def start(self) -> None:
-        self._run("writer", self._write)
+        self._start_thread("writer", self._run_writer)
 
-    def _write(self) -> None:
+    def _run_writer(self) -> None:
         """Run the writer's thread. Lists and watches begin after the writer has led."""
         try:
             start = self.writer.take_over(outright=self.outright)
@@ -159,10 +159,10 @@ class Term:
         if self._stopped.is_set():
             self.feed.stop()
         for source, resumed in self.feed.resumed.items():
-            self._run(f"resumed watch {source}", resumed.run)
-        self._run("lists", partial(self._list, self.feed))
+            self._start_thread(f"resumed watch {source}", resumed.run)
+        self._start_thread("lists", partial(self._start_lists, self.feed))
 
-    def _list(self, feed: Feed) -> None:
+    def _start_lists(self, feed: Feed) -> None:
         """Start the reflectors, which list. They wait for the resumed watches: lists are a load on the API server and
         on this process, and no event waits for them once the watches are open."""
         latest = self._now() + LISTS_WAIT_SECONDS
@@ -171,10 +171,10 @@ class Term:
         if feed.resumed:
             self._stopped.wait(LISTS_AFTER_SECONDS)
         for reflector in feed.reflectors:
-            self._run(f"reflector {reflector.source}", reflector.run)
+            self._start_thread(f"reflector {reflector.source}", reflector.run)
 
-    def _run(self, name: str, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=self._guard, args=(target,), name=name, daemon=True)
+    def _start_thread(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._run_guarded, args=(target,), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -189,7 +189,7 @@ class Term:
         if self._historian is not None:
             self._historian.end_term()
 
-    def _guard(self, target: Callable[[], None]) -> None:
+    def _run_guarded(self, target: Callable[[], None]) -> None:
         """Run a thread's target. An error ends the term, and the next term starts from nothing: the watcher is never
         half alive, and the process goes on."""
         try:

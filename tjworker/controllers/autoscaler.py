@@ -143,7 +143,7 @@ class Autoscaler:
         for job in jobs:
             with self._isolation.item("read pods of", job.key):
                 named = policies.get(job.name.namespace, "")
-                observation.states.append(_state(job, children.get(job.key, {}), named))
+                observation.states.append(_observe_state(job, children.get(job.key, {}), named))
         return observation
 
     def _elastic_jobs(self) -> list[TrainingJob]:
@@ -213,7 +213,7 @@ class Autoscaler:
             # If the run is cut off during this write, the note stays, and the job comes last in the next run.
             self._stragglers.note(key, failed=True)
             with self._isolation.item("write the targets of", key):
-                counts["jobs moved" if self._move(moves) else "changed meanwhile"] += 1
+                counts["jobs moved" if self._write_move(moves) else "changed meanwhile"] += 1
                 self._stragglers.note(key, failed=False)
         counts["failed"] = self.failed = self._isolation.failed
         summary = [f"{decision.roles} roles", decision.load] if decision.roles else [decision.load]
@@ -268,7 +268,7 @@ class Autoscaler:
         self._size_told_at[job.key] = now
         return True
 
-    def _move(self, moves: list[Move]) -> bool:
+    def _write_move(self, moves: list[Move]) -> bool:
         """Write the targets of one job. False if the job has changed or is gone: the next run decides again."""
         job = moves[0].state.job
         try:
@@ -312,7 +312,9 @@ def autoscale_rules(settings: Settings) -> AutoscaleRules:
     )
 
 
-def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]], namespace_policy: str) -> JobState:
+def _observe_state(
+    job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]], namespace_policy: str
+) -> JobState:
     return JobState.observe(job, own_pods(job, decode_view(None, children)[1]), namespace_policy)
 
 

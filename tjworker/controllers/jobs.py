@@ -203,7 +203,7 @@ class JobReconciler:
 
         self._observe_and_decide(passes)
         ended = [(p.lease, p.end) for p in passes if p.end]
-        self._passes.run([partial(self._complete, p) for p in passes if not p.end], release, ended)
+        self._passes.run([partial(self._complete_pass, p) for p in passes if not p.end], release, ended)
         return list(by_key.values())
 
     def _observe_and_decide(self, passes: Sequence[JobPass]) -> None:
@@ -252,7 +252,7 @@ class JobReconciler:
         assert job_pass.found is not None  # noqa: S101  the caller has checked
         job_pass.plan = self._decide(job_pass.found)
 
-    def _complete(self, job_pass: JobPass) -> tuple[Lease, PassEnd]:
+    def _complete_pass(self, job_pass: JobPass) -> tuple[Lease, PassEnd]:
         """Second phase: ask the API server and apply. Runs in its own thread if the task has several keys."""
         self._run_step(job_pass, self._ask_and_apply)
         assert job_pass.end is not None  # noqa: S101  every branch of the step sets it
@@ -295,7 +295,7 @@ class JobReconciler:
         if died:
             found = self._report_deaths(lease, found)
         found, plan = self._read_and_decide(lease, found, plan or self._decide(found))
-        end = self._apply(lease, found, plan)
+        end = self._apply_plan(lease, found, plan)
         if died:
             job_pass.end = _return_after_deaths(end)
         else:
@@ -337,9 +337,9 @@ class JobReconciler:
         return found, plan
 
     # -- apply -------------------------------------------------------------------------------------
-    def _apply(self, lease: Lease, found: JobObservation, plan: Plan) -> ReleasedEnd:
+    def _apply_plan(self, lease: Lease, found: JobObservation, plan: Plan) -> ReleasedEnd:
         plan = self._optional.hold_back(lease.key, plan)
-        outcome = self._execute(lease, found.job, plan)
+        outcome = self._execute_plan(lease, found.job, plan)
         if outcome.made_pods and found.is_new:
             count_first_pod(found.job, self._clock())
         wait = plan.requeue_after_seconds
@@ -369,7 +369,7 @@ class JobReconciler:
         if outcome.invalid_child is not None:
             plan, goes_on = refuse_child(job, observed, self._clock(), message, made_pods=outcome.made_pods)
             if not goes_on:
-                self._execute(lease, job, plan)
+                self._execute_plan(lease, job, plan)
                 # The next pass deletes what this pass has created.
                 return Done(f"refused: {message}", STALE_RETRY_SECONDS)
             # Retry with backoff: a change in the cluster may mend what the API server refuses, and no event says so.
@@ -409,7 +409,7 @@ class JobReconciler:
             error = Transient(error.message, status=error.status, reason=error.reason)
         return after_error(error, latest_seconds)
 
-    def _execute(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
+    def _execute_plan(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
         outcome = self._executor.apply(job, plan, lease)
         for decision in plan.decisions:
             log.info(decision, key=lease.key, token=lease.claim.token)

@@ -70,7 +70,7 @@ class _Reader:
         for name in sorted(names):
             self._lease.ensure()
             raw = self._kube.get(resource, self._job.namespace, name)
-            record = None if raw is None else self._record(resource, raw, records.get(name))
+            record = None if raw is None else self._make_record(resource, raw, records.get(name))
             if record is None:
                 records.pop(name, None)
             else:
@@ -89,13 +89,13 @@ class _Reader:
             before_page=self._lease.ensure,
         )
         for raw in labelled:
-            if (record := self._record(PODS, raw, views.get(raw["metadata"]["name"]))) is not None:
+            if (record := self._make_record(PODS, raw, views.get(raw["metadata"]["name"]))) is not None:
                 found[record.name] = record
         unlabelled = [pod for pod in known if pod.labels.get(labels.JOB_UID) != uid and pod.name not in found]
         rest = self.each(PODS, [pod.name for pod in unlabelled], tuple(unlabelled))
         return tuple(sorted((*found.values(), *rest), key=lambda pod: pod.name))
 
-    def _record(self, resource: GroupResource, raw: Mapping[str, Any], view: Record | None) -> Any:
+    def _make_record(self, resource: GroupResource, raw: Mapping[str, Any], view: Record | None) -> Any:
         """The record that the watcher would make of the object; None if it does not belong to the job. What the
         watcher has seen of a pod's deletion is in `view`: the API server does not say it again."""
         meta = raw["metadata"]

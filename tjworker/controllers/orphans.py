@@ -80,7 +80,7 @@ class OrphanCollector:
         for resource in collected(self._settings.gang_scheduler):
             for where in self._settings.scope.selections():
                 with self._isolation.item("list", f"{resource} in {where.namespace or 'all namespaces'}"):
-                    candidates += self._candidates(resource, where)
+                    candidates += self._list_candidates(resource, where)
         # Owners after candidates: a job that was created in between is found, and its new objects are no orphans.
         self._observe_owners(candidates, scan)
         # A workload among the candidates is the operator's own. Each other workload, foreign or gone, costs one GET.
@@ -88,17 +88,17 @@ class OrphanCollector:
         workloads = {c.workload for c in candidates if c.workload is not None}
         for workload in sorted(workloads, key=lambda k: (k.resource, k.namespace, k.name, k.uid)):
             with self._isolation.item("read", f"{workload.resource} {workload.namespace}/{workload.name}"):
-                scan.workloads[workload] = "ours" if workload.uid in ours else self._workload(workload)
+                scan.workloads[workload] = "ours" if workload.uid in ours else self._read_workload(workload)
         with self._isolation.item("list", "nodes"):
-            scan.nodes = self._nodes()
+            scan.nodes = self._read_node_names()
         return candidates, scan
 
-    def _candidates(self, resource: GroupResource, where: Selection) -> list[Candidate]:
+    def _list_candidates(self, resource: GroupResource, where: Selection) -> list[Candidate]:
         candidates: list[Candidate] = []
         try:
             for selector in (SELECTOR, *(EARLIER_SELECTORS if self._settings.collect_earlier_orphans else ())):
-                for obj in self._list(resource, where, selector):
-                    with self._isolation.item("read", f"{resource} {_name(obj)}"):
+                for obj in self._list_objects(resource, where, selector):
+                    with self._isolation.item("read", f"{resource} {_name_of(obj)}"):
                         if (read := candidate(resource, obj)) is not None:
                             candidates.append(read)
         except Conflict:
@@ -136,19 +136,19 @@ class OrphanCollector:
                 scan.boards[name] = until
         scan.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
 
-    def _workload(self, name: WorkloadName) -> WorkloadOf:
+    def _read_workload(self, name: WorkloadName) -> WorkloadOf:
         live = self._kube.get(name.resource, name.namespace, name.name)
         return "gone" if live is None or live["metadata"]["uid"] != name.uid else "foreign"
 
-    def _nodes(self) -> frozenset[str] | None:
+    def _read_node_names(self) -> frozenset[str] | None:
         """The names of all nodes; None if the operator may not list them or the list is incomplete. A node that is
         missing in an incomplete list is not gone."""
         try:
-            return frozenset(n["metadata"]["name"] for n in self._list(NODES, Selection(), ""))
+            return frozenset(n["metadata"]["name"] for n in self._list_objects(NODES, Selection(), ""))
         except (Terminal, Conflict):
             return None
 
-    def _list(self, resource: GroupResource, where: Selection, selector: str) -> Iterator[dict[str, Any]]:
+    def _list_objects(self, resource: GroupResource, where: Selection, selector: str) -> Iterator[dict[str, Any]]:
         """The objects, page by page. Raises Conflict if the list expires between two pages."""
         try:
             yield from self._kube.list_all(
@@ -204,6 +204,6 @@ def _live_uid(name: JobName, alive: Mapping[JobKey, tuple[int, bytes]]) -> Uid |
     return Uid(meta["uid"]) if meta.get("uid") and status.get("phase") not in END_PHASES else None
 
 
-def _name(obj: dict[str, Any]) -> str:
+def _name_of(obj: dict[str, Any]) -> str:
     meta = obj.get("metadata") or {}
     return f"{meta.get('namespace', '')}/{meta.get('name', '')}"

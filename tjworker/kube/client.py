@@ -53,7 +53,7 @@ class KubeClient:
         token: str = "",
     ) -> ListPage:
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        query = _query(**selectors, limit=str(limit) if limit else "", **{"continue": token})
+        query = _without_empty(**selectors, limit=str(limit) if limit else "", **{"continue": token})
         answer = self._request_json(
             "GET", RESOURCES[resource].path(namespace), query=query, what=f"list {resource} {namespace or '*'}"
         )
@@ -156,7 +156,7 @@ class KubeClient:
     ) -> str:
         """The last lines of a container's log. The caller gives a time-out, since the API server passes the request on
         to the pod's kubelet, which may be silent."""
-        query = _query(container=container, tailLines=str(lines), limitBytes=str(limit_bytes))
+        query = _without_empty(container=container, tailLines=str(lines), limitBytes=str(limit_bytes))
         path = RESOURCES[PODS].path(namespace, pod, "log")
         answer = self._request(
             "GET", path, query=query, what=f"log of {namespace}/{pod}", timeout_seconds=timeout_seconds
@@ -175,7 +175,7 @@ class KubeClient:
         field_selector: str = "",
     ) -> Stream:
         """An open watch with bookmarks. Raises Conflict with reason Expired if the version is too old (410)."""
-        query = _query(
+        query = _without_empty(
             watch="1",
             allowWatchBookmarks="true",
             resourceVersion=str(resource_version),
@@ -278,5 +278,5 @@ class KubeClient:
         raise to_error(answer, what)
 
 
-def _query(**parts: str) -> dict[str, str]:
+def _without_empty(**parts: str) -> dict[str, str]:
     return {name: value for name, value in parts.items() if value}

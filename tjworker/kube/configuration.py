@@ -32,13 +32,13 @@ def load_configuration(kubeconfig: Path | None = None) -> Configuration:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     except (config.ConfigException, OSError, ValueError, TypeError, yaml.YAMLError) as error:
         raise Terminal(
-            f"the Kubernetes configuration ({named or 'of the pod'}) cannot be used: {_why(named, error)}. Correct it, "
-            "or choose another with KUBECONFIG"
+            f"the Kubernetes configuration ({named or 'of the pod'}) cannot be used: {_describe_fault(named, error)}."
+            " Correct it, or choose another with KUBECONFIG"
         ) from error
     return configuration
 
 
-def _why(named: str, error: Exception) -> str:
+def _describe_fault(named: str, error: Exception) -> str:
     """The fault of the file; in the package's words if they are clear."""
     # KUBECONFIG may name several files. The package skips missing ones and complains of an empty configuration.
     if named and not any(Path(part).exists() for part in named.split(os.pathsep) if part):

@@ -54,14 +54,14 @@ class Tls:
         """Raises OSError if a file cannot be read, or if the server cannot prove its identity."""
         # Under the lock, so that of many threads that connect at the same time only one reads the files.
         with self._lock:
-            files = [_file_version(file) for file in self._files()]
+            files = [_file_version(file) for file in self._certificate_files()]
             if self._context is None or files != self._read:
                 self._context, self._read = self._make_context(), files
             context = self._context
         # Outside: the handshake waits for the server.
         return context.wrap_socket(connected, server_hostname=server_name)
 
-    def _files(self) -> list[str]:
+    def _certificate_files(self) -> list[str]:
         given = self._configuration
         authority = given.ssl_ca_cert or ssl.get_default_verify_paths().cafile
         return [file for file in (authority, given.cert_file, given.key_file) if file]
@@ -132,10 +132,10 @@ class ConnectionPool:
         self._idle: deque[Connection] = deque()
         self._closed = False
         host = str(configuration.host).rstrip("/")
-        self._server = _address("server", host if "://" in host else f"http://{host}", _PORTS)
+        self._server = _parse_address("server", host if "://" in host else f"http://{host}", _PORTS)
         self._proxy = None
         if configuration.proxy and not should_bypass_proxies(host, configuration.no_proxy or ""):
-            self._proxy = _address("proxy", configuration.proxy, ["http"])
+            self._proxy = _parse_address("proxy", configuration.proxy, ["http"])
         self._host = self._server.netloc.rpartition("@")[2]
         # A proxy needs the whole URL. Inside a tunnel the server itself reads the request, and needs the path.
         whole_url = self._proxy is not None and self._server.scheme == "http"
@@ -145,7 +145,7 @@ class ConnectionPool:
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout_seconds: float | None
     ) -> Exchange:
         """`timeout_seconds`: for each wait for the server. The caller gives the connection back or closes it."""
-        connection = self._take(min(CONNECT_TIMEOUT_SECONDS, timeout_seconds or CONNECT_TIMEOUT_SECONDS))
+        connection = self._take_connection(min(CONNECT_TIMEOUT_SECONDS, timeout_seconds or CONNECT_TIMEOUT_SECONDS))
         try:
             connection.sock.settimeout(timeout_seconds)
             request = http1.build_request(method, self._prefix + path, {"host": self._host} | headers, body)
@@ -167,11 +167,11 @@ class ConnectionPool:
     def close(self) -> None:
         """Close the idle connections. Those in use are closed when they are given back."""
         self._closed = True
-        while idle := self._pop():
+        while idle := self._pop_idle():
             idle.close()
 
-    def _take(self, connect_seconds: float) -> Connection:
-        while idle := self._pop():
+    def _take_connection(self, connect_seconds: float) -> Connection:
+        while idle := self._pop_idle():
             if idle.is_reusable():
                 return idle
             idle.close()
@@ -183,7 +183,7 @@ class ConnectionPool:
             raise
         return fresh
 
-    def _pop(self) -> Connection | None:
+    def _pop_idle(self) -> Connection | None:
         # The one that was used last, which the server is the least likely to have closed. No look at the length first:
         # another thread may take the last connection in between.
         try:
@@ -192,7 +192,7 @@ class ConnectionPool:
             return None
 
 
-def _address(what: str, url: str, schemes: Iterable[str]) -> SplitResult:
+def _parse_address(what: str, url: str, schemes: Iterable[str]) -> SplitResult:
     address = urlsplit(url)
     try:
         usable = address.scheme in schemes and address.hostname and address.port != 0

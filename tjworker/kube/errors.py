@@ -94,9 +94,9 @@ def _classify(code: int, status: dict[str, Any], message: str, what: str, wait_s
     elif _WEBHOOK.search(message):
         kind, reason = Transient, ADMISSION_DENIED
     elif code == 403:
-        kind, reason = _forbidden(reason, message, details)
+        kind, reason = _classify_forbidden(reason, message, details)
     elif code == 404:
-        kind, reason = _not_found(details)
+        kind, reason = _classify_not_found(details)
     elif code in (400, 413, 422):
         kind, reason = Invalid, reason or "Invalid"
     else:
@@ -104,7 +104,7 @@ def _classify(code: int, status: dict[str, Any], message: str, what: str, wait_s
     return kind(f"{what}: {code} {reason}: {message}", status=code, reason=reason, retry_after_seconds=wait_seconds)
 
 
-def _forbidden(reason: str, message: str, details: dict[str, Any]) -> tuple[type[OperatorError], str]:
+def _classify_forbidden(reason: str, message: str, details: dict[str, Any]) -> tuple[type[OperatorError], str]:
     """A 403 has four meanings. Three of them are cured from outside."""
     causes = {cause.get("reason") for cause in details.get("causes") or ()}
     if "NamespaceTerminating" in causes or "because it is being terminated" in message:
@@ -120,7 +120,7 @@ def _forbidden(reason: str, message: str, details: dict[str, Any]) -> tuple[type
     return Transient, ADMISSION_DENIED
 
 
-def _not_found(details: dict[str, Any]) -> tuple[type[OperatorError], str]:
+def _classify_not_found(details: dict[str, Any]) -> tuple[type[OperatorError], str]:
     if details.get("kind") == "namespaces":
         return Transient, NAMESPACE_GONE
     # A 404 without a name is about the path: the CRD is not installed.

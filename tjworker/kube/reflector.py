@@ -320,13 +320,13 @@ class Reflector:
         events: list[Event] = []
         try:
             for line in lines:
-                self._parse(line, events)
+                self._parse_event(line, events)
         finally:
             # Also after an erroneous line: the position has moved with the events before it, and the next watch begins
             # behind them.
             self._handler.events(events, self.position)
 
-    def _parse(self, line: bytes, events: list[Event]) -> None:
+    def _parse_event(self, line: bytes, events: list[Event]) -> None:
         try:
             event: dict[str, Any] = loads(line)
             kind, obj = event["type"], event["object"]

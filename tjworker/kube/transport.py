@@ -66,9 +66,9 @@ class KubeTransport:
         self._loaded_at = monotonic()
         self._loads = 0
         """How often the configuration has been read again."""
-        self._use(configuration or load_configuration())
+        self._use_configuration(configuration or load_configuration())
 
-    def _use(self, configuration: Configuration) -> None:
+    def _use_configuration(self, configuration: Configuration) -> None:
         self._pool = ConnectionPool(configuration, self._pool_size)
         self._configuration = configuration
         self._credentials: dict[str, str] = {}
@@ -84,11 +84,11 @@ class KubeTransport:
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
     ) -> HttpResponse:
-        answer = self._send(method, _target(path, query), body, content_type, timeout_seconds)
+        answer = self._send(method, _build_target(path, query), body, content_type, timeout_seconds)
         return HttpResponse(answer.status, answer.body(), answer.headers)
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> HttpStream:
-        return self._send("GET", _target(path, query), None, "", read_timeout_seconds, verb="WATCH")
+        return self._send("GET", _build_target(path, query), None, "", read_timeout_seconds, verb="WATCH")
 
     def close(self) -> None:
         self._pool.close()
@@ -107,7 +107,7 @@ class KubeTransport:
             status, began = 0, monotonic()
             try:
                 with _as_transient():
-                    pool, headers = self._pool, self._headers(content_type if body is not None else "")
+                    pool, headers = self._pool, self._build_headers(content_type if body is not None else "")
                     read = DISCOVERY if target == DISCOVERY_PATH else JSON
                     headers["accept"] = read if method == "GET" else self._written_accept
                     answer = HttpStream(pool, pool.send(method, target, body, headers, timeout_seconds))
@@ -121,12 +121,12 @@ class KubeTransport:
         answer = send()
         # Only a 401 shows that a token was rotated in a kubeconfig. A request that was refused this way had no effect,
         # so a second one does no harm.
-        if answer.status == 401 and self._reload(loads):
+        if answer.status == 401 and self._reload_configuration(loads):
             answer.close()
             answer = send()
         return answer
 
-    def _headers(self, content_type: str) -> dict[str, str]:
+    def _build_headers(self, content_type: str) -> dict[str, str]:
         if monotonic() >= self._credentials_until:
             self._renew_credentials()
         # A client that does not name a coding accepts any. A proxy may ask for gzip and pass it on.
@@ -135,7 +135,7 @@ class KubeTransport:
 
     def _renew_credentials(self) -> None:
         headers: dict[str, str] = {}
-        # Under the lock: the package's refresh hook changes the configuration, and `_reload` may replace it.
+        # Under the lock: the package's refresh hook changes the configuration, and a reload may replace it.
         with self._lock:
             settings: Mapping[str, Any] = self._configuration.auth_settings()
             for auth in settings.values():
@@ -144,7 +144,7 @@ class KubeTransport:
             self._credentials = headers
             self._credentials_until = monotonic() + _CREDENTIALS_SECONDS
 
-    def _reload(self, loads: int) -> bool:
+    def _reload_configuration(self, loads: int) -> bool:
         """Read the configuration again. Returns True if there are new credentials. `loads`: `self._loads` before the
         request that was refused."""
         with self._lock:
@@ -157,7 +157,7 @@ class KubeTransport:
             self._loaded_at = monotonic()
             old = self._pool
             try:
-                self._use(load_configuration())
+                self._use_configuration(load_configuration())
             except Terminal:
                 # The file may be half written. The old credentials stay, and the caller gets the 401.
                 return False
@@ -195,7 +195,7 @@ class HttpStream:
         splitter = LineSplitter()
         self._reading = True
         try:
-            while chunk := self._read():
+            while chunk := self._read_piece():
                 if lines := splitter.feed(chunk):
                     yield lines
         finally:
@@ -215,7 +215,7 @@ class HttpStream:
         else:
             self._release()
 
-    def _read(self) -> bytes:
+    def _read_piece(self) -> bytes:
         try:
             with _as_transient("watch broke off: "):
                 return b"" if self._closed else next(self._pieces, b"")
@@ -250,7 +250,7 @@ class LineSplitter:
         return [line for line in lines if line.strip()]
 
 
-def _target(path: str, query: Mapping[str, str] | None) -> str:
+def _build_target(path: str, query: Mapping[str, str] | None) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 

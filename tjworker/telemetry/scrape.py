@@ -80,7 +80,7 @@ def share_with_children(settings: Settings) -> None:
         return
     # A new folder for each start: a killed worker leaves its files, and their counts would be added to the new ones.
     folder = os.environ[FOLDER] = tempfile.mkdtemp(prefix="tj-metrics-")
-    atexit.register(_remove, folder, os.getpid())
+    atexit.register(_remove_folder, folder, os.getpid())
     # A child's file is named by its place in the pool, not by its pid: the child's successor continues the file, so
     # files do not pile up and no total falls.
     values.ValueClass = values.MultiProcessValue(_place_in_pool)  # type: ignore[no-untyped-call]
@@ -116,7 +116,7 @@ def _place_in_pool() -> str:
     return "main" if index is None else f"child-{index}"
 
 
-def _remove(folder: str, owner: int) -> None:
+def _remove_folder(folder: str, owner: int) -> None:
     # A forked child inherits the exit handler, and must not remove the files.
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

@@ -90,8 +90,8 @@ def test_the_threads_of_earlier_lists_are_not_remembered() -> None:
     bench = with_two_pods()
 
     class Threaded(InProcessWatcher):
-        def _run(self, name: str, target: Callable[[], None]) -> None:
-            Term._run(self, name, lambda: None)
+        def _start_thread(self, name: str, target: Callable[[], None]) -> None:
+            Term._start_thread(self, name, lambda: None)
             self._threads[-1].join()
 
     term = Threaded(bench.cluster.apiserver.handle, bench.store, bench.published.extend, now=bench.cluster.clock)

@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from tjworker.settings import Settings
-from tjworker.telemetry.logging import _renderers, configure_logging
+from tjworker.telemetry.logging import _make_renderers, configure_logging
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ FACTS: tuple[dict[str, Any], ...] = (
 def test_a_line_for_people_is_that_of_structlog(level: str, facts: dict[str, Any]) -> None:
     event = {"timestamp": "2026-01-01T00:00:00Z", "level": level, "event": "pod deleted", "logger": "tjworker", **facts}
     theirs = structlog.dev.ConsoleRenderer(colors=False, pad_event_to=0)
-    *_, ours = _renderers("console", io.StringIO())
+    *_, ours = _make_renderers("console", io.StringIO())
     assert ours(None, level, dict(event)) == theirs(None, level, dict(event))
 
 
