@@ -81,7 +81,11 @@ def shape_workloads(c: Convergence) -> Convergence:
     # Some pods stay for now: those that rest, as a crashing program must not restart in a busy loop, and those whose
     # role cannot create pods until its spec is corrected.
     staying = c.resting.pods | find_kept(p)
-    due = (w for w in _writes(p, c.gang) if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch)))
+    due = (
+        w
+        for w in _list_writes(p, c.gang)
+        if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch))
+    )
     # One more than the pass makes: so `Pass.to_plan` sees that there are more.
     return replace(c, writes=tuple(islice(due, p.rules.writes_per_pass + 1)))
 
@@ -89,7 +93,7 @@ def shape_workloads(c: Convergence) -> Convergence:
 def count_running(c: Convergence) -> Convergence:
     """Record which pods are made and run, and the numbers of each role."""
     p = c.p
-    made = _made(c.writes[: p.rules.writes_per_pass])
+    made = _created_indices(c.writes[: p.rules.writes_per_pass])
     if not p.job.status.start_time:
         # An earlier pass has made pods and deferred the first status to this one.
         made |= {n: made.get(n, set()) | v.indices("pending") | v.indices("scheduled") for n, v in p.roles.items()}
@@ -175,7 +179,7 @@ STEPS: tuple[Callable[[Convergence], Convergence], ...] = (
 )
 
 
-def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
+def _list_writes(p: Pass, gang: GangPass) -> Iterator[Write]:
     # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not
     # connect to an old parameter server.
     old_attempt_lives = any(is_of_old_attempt(r, v) for v in p.roles.values() if v.role.makes_pods for r in v.replicas)
@@ -183,7 +187,7 @@ def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
     if not p.job.errors:
         yield from strays(p)
     yield from gang.writes
-    held = _held(p, gang)
+    held = _find_held(p, gang)
     if not old_attempt_lives and not gang.waits:
         yield from jobwide.creates(p, held)
     for name in find_framework(p.job).order(p.job):
@@ -194,7 +198,7 @@ def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
         yield from (w for w in addon.shape(p) if not (gang.waits and is_withheld(w)))
 
 
-def _held(p: Pass, gang: GangPass) -> dict[str, str]:
+def _find_held(p: Pass, gang: GangPass) -> dict[str, str]:
     """Role -> what it waits for: roles whose pods are not created yet, because their PodGroup does not exist or their
     framework starts them after others."""
     # Some gang schedulers place a pod alone if it exists before its group.
@@ -233,7 +237,7 @@ def _has_ended(replica: Replica) -> bool:
     return replica.state == "succeeded" or (replica.state == "failed" and replica.final)
 
 
-def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
+def _created_indices(writes: Iterable[Write]) -> dict[str, set[int]]:
     """Role -> indices whose pod these writes create."""
     found: dict[str, set[int]] = {}
     for write in writes:
@@ -290,7 +294,7 @@ def _with_condition_of_all(c: Convergence) -> JobStatus:
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         # The API server's refusal of a child stays in the condition until the child exists.
         return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)
-    waiting = phase.waiting_for(p.roles, _held(p, c.gang), c.gang.message, c.gang.too_large)
+    waiting = phase.waiting_for(p.roles, _find_held(p, c.gang), c.gang.message, c.gang.too_large)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         # The kubelet alternates between the two reasons. The first one says why.
         return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)

@@ -65,10 +65,10 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     if job.status.refused or job.status.condition("Waiting") is not None:
         # The spec is mended, or the object that it names exists now: the job starts from the beginning.
         job = replace(job, status=JobStatus(snapshot=job.status.snapshot))
-    return _pass(job, observed, now, rules)
+    return _reconcile_valid(job, observed, now, rules)
 
 
-def _pass(job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Plan:
+def _reconcile_valid(job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Plan:
     begun = Pass.begin(job, observed, now, rules)
     return tell_large_spec(job, observed, tell_errors(job, need_confirmation(begun, _decide(begun))))
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile("[0-9]+")
 
 # Phases that a job enters with an event. Not Pending, Creating and Terminating: a job passes through them within
 # seconds, and three more events would be three more requests in the life of a short job. For a job that stays in one of
-# them, `_stuck` sends an event with the reason: no node, a missing image, a refused child, a pod that is not deleted.
+# them, `_report_stuck` sends an event with the reason: no node, a missing image, a refused child, a pod that stays.
 _EVENTS: Mapping[str, EventType] = {
     "Running": "Normal",
     "Restarting": "Warning",
@@ -59,7 +59,7 @@ def finish_plan(
     if event_type is not None:
         events = (Event(event_type, new, message[:1024]),)
     elif changed:
-        events = _stuck(job.status, status)
+        events = _report_stuck(job.status, status)
     decisions = (f"phase {job.status.phase or 'none'} -> {new}: {message}",) if moved else ()
     return Plan(status=status if changed else None, writes=tuple(writes), events=events, decisions=decisions)
 
@@ -120,7 +120,7 @@ def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
     )
 
 
-def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
+def _report_stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
     """An event when a new reason blocks the job: the scheduler finds no node, an image is missing."""
     was, now = old.condition("Running"), new.condition("Running")
     if now is None or now.reason == new.phase:
