@@ -127,7 +127,7 @@ class Historian:
             # `write` may hold such lists at this moment, in its own thread.
             self._terms += 1
 
-    def begin_anew(self) -> None:
+    def begin_new_history(self) -> None:
         """Begin a new history of the cluster, which was restored from a backup. Older versions than before are news
         then, and deleted jobs may be back."""
         with self._lock:

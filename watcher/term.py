@@ -144,7 +144,7 @@ class Term:
         log.warning(f"{problem}, everything is listed again", reason=str(error))
         self.feed.stop()
         if has_new_history and self._historian is not None:
-            self._historian.begin_anew()
+            self._historian.begin_new_history()
         written = self.writer.written
         # New reflectors and a new queue: nothing that was read before the loss may be written after it (ADR 13).
         self._make_parts()

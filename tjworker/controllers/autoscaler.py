@@ -31,7 +31,7 @@ from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiti
 from tjworker.autoscale import POLICIES, AutoscaleRules, Decision, JobState, Move, PlanRejected, decide
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.decide import Posed
-from tjworker.autoscale.size_words import full_size_condition, says_the_same
+from tjworker.autoscale.size_words import full_size_condition, is_same_size
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
@@ -47,7 +47,7 @@ log = structlog.get_logger(__name__)
 NAME = "autoscale"
 EXPLAINS_SECONDS = 0.2
 """The time that one run may spend on explanations for the conditions FullSize."""
-MOST_SIZES_TOLD = 20
+MOST_SIZES_WRITTEN = 20
 """The number of conditions FullSize that one run may write."""
 SAME_SIZE_SECONDS = 60.0
 """The least time between two writes of a job's condition FullSize while its size is unchanged: a changing load may
@@ -93,7 +93,7 @@ class Autoscaler:
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
         self._explained_last = JobKey("")
-        self._size_told_at: dict[JobKey, float] = {}
+        self._size_written_at: dict[JobKey, float] = {}
         self.failed = 0
         """The number of objects that the last run could not read, decide on or write."""
 
@@ -234,9 +234,9 @@ class Autoscaler:
         stops = min(ends, self._monotonic() + EXPLAINS_SECONDS)
         written, at = 0, to_rfc3339(self._clock())
         # Only jobs that are still there, so that the memory is bounded.
-        self._size_told_at = {job.key: t for job in jobs if (t := self._size_told_at.get(job.key)) is not None}
+        self._size_written_at = {job.key: t for job in jobs if (t := self._size_written_at.get(job.key)) is not None}
         for job in (*after, *jobs[: len(jobs) - len(after)]):
-            if written >= MOST_SIZES_TOLD or self._monotonic() >= stops:
+            if written >= MOST_SIZES_WRITTEN or self._monotonic() >= stops:
                 return
             self._explained_last = job.key
             with self._isolation.item("explain the size of", job.key):
@@ -246,15 +246,15 @@ class Autoscaler:
         """Write the job's condition FullSize if it is worth a write. Returns True if it was written."""
         old = job.status.condition(FULL_SIZE)
         new = full_size_condition(posed, self._rules, job, old, at)
-        if new is None or says_the_same(old, new):
+        if new is None or is_same_size(old, new):
             return False
         now = self._monotonic()
-        told_at = self._size_told_at.get(job.key)
+        written_at = self._size_written_at.get(job.key)
         same_size = old is not None and (old.status, old.message.partition(":")[0]) == (
             new.status,
             new.message.partition(":")[0],
         )
-        if same_size and told_at is not None and now - told_at < SAME_SIZE_SECONDS:
+        if same_size and written_at is not None and now - written_at < SAME_SIZE_SECONDS:
             return False
         # A merge patch replaces a list as a whole, so it names all conditions. The resourceVersion in the patch keeps
         # it from undoing a condition that was written meanwhile.
@@ -265,7 +265,7 @@ class Autoscaler:
         except (Conflict, Invalid) as error:
             log.debug("a job has changed meanwhile", key=job.key, error=error.message)
             return False
-        self._size_told_at[job.key] = now
+        self._size_written_at[job.key] = now
         return True
 
     def _write_move(self, moves: list[Move]) -> bool:

@@ -51,13 +51,13 @@ from tjworker.publisher import KeyPublisher
 from tjworker.reconcile import (
     Plan,
     Rules,
+    describe_missing_scheduler,
     reconcile,
     refuse_child,
     report_addon_failure,
     report_create_failure,
     report_delete_failure,
     report_died_passes,
-    tell_what_is_missing,
 )
 from tjworker.settings import Settings
 from tjworker.store.port import Store
@@ -365,7 +365,7 @@ class JobReconciler:
         error = outcome.invalid_child or outcome.create_error or Transient("refused")
         message = error.message
         if error.reason == NOT_INSTALLED:
-            message += tell_what_is_missing(self._rules)
+            message += describe_missing_scheduler(self._rules)
         if outcome.invalid_child is not None:
             plan, goes_on = refuse_child(job, observed, self._clock(), message, made_pods=outcome.made_pods)
             if not goes_on:

@@ -285,7 +285,7 @@ def _with_condition_of_all(c: Convergence) -> JobStatus:
     p, status, new = c.p, c.p.status, c.phase
     generation, old = p.job.generation, status.condition("Running")
     if new == "Running":
-        reason, message = ALL_RUN, phase.tell_all_run(p.roles)
+        reason, message = ALL_RUN, phase.describe_all_run(p.roles)
         # A running job may still lack an object, such as the service of a pod.
         missing = any(isinstance(w, Create) and not w.optional for w in c.writes)
         if missing and old is not None and old.reason == FAILED_CREATE:
@@ -309,7 +309,7 @@ def _with_condition_of_all(c: Convergence) -> JobStatus:
 def _phase_message(p: Pass, new: Phase, scales: tuple[ScaleRecord, ...]) -> str:
     counts = ", ".join(f"{n} {v.count('running', 'succeeded')}/{v.role.replicas}" for n, v in p.roles.items())
     if new == "Running":
-        return f"{phase.tell_all_run(p.roles)} ({counts})"
+        return f"{phase.describe_all_run(p.roles)} ({counts})"
     if new == "Restarting":
         return p.restarted or f"pods are being replaced ({counts})"
     if new == "Scaling":

@@ -17,7 +17,7 @@ from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import see_generation, set_condition
 from tjworker.reconcile.failures import ended_at
 from tjworker.reconcile.gangs import not_acted_on
-from tjworker.reconcile.peers import tell_left_out
+from tjworker.reconcile.peers import describe_left_out
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
 from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.rules import Rules
@@ -163,7 +163,7 @@ def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = 
         # The first status may have been deferred until the first pod was seen: the job started with that pod.
         began = min((pod.created_at for pod in pods if pod.created_at), default=at)
         status = status.model_copy(update={"start_time": min(began, at)})
-    parts = ("the job is accepted", tell_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
+    parts = ("the job is accepted", describe_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
     message = "; ".join(text for text in parts if text)
     status = set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
     return note_errors(job, status, at)

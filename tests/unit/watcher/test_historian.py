@@ -250,7 +250,7 @@ def test_a_job_that_a_restore_of_etcd_brings_back_lives_in_the_history(sentence:
     if RESTORED[sentence]:
         world.new_historian()
         world.page(job_object("Running"), rv="3")
-    world.historian.begin_anew()
+    world.historian.begin_new_history()
     world.page(job_object("Running"), rv="3")
     summary = world.story.summary
     assert (summary.phase, summary.ended_at, summary.deleted_at) == ("Running", "", "")

@@ -110,7 +110,7 @@ def test_the_history_of_jobs_hears_of_a_restored_cluster_and_of_no_loss_of_redis
     heard: list[str] = []
 
     class Heard(Historian):
-        def begin_anew(self) -> None:
+        def begin_new_history(self) -> None:
             heard.append("anew")
 
     def restored(_: float) -> None:
