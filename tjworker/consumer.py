@@ -158,7 +158,7 @@ KEPT_CONTROLS = frozenset({"enable_events", "disable_events", "heartbeat", "elec
 stop every worker while it still answers pings. Kubernetes stops and scales workers."""
 
 
-def only_asking(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) -> None:
+def keep_safe_commands(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) -> None:
     """Remove the commands that neither ask nor are in KEPT_CONTROLS."""
     # `commands` also has aliases, as further names of a function; `kinds` has none.
     kept = [commands[name] for name, kind in kinds.items() if kind.type == "inspect" or name in KEPT_CONTROLS]
@@ -166,10 +166,10 @@ def only_asking(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) ->
         del commands[name]
 
 
-only_asking(Panel.data, Panel.meta)
+keep_safe_commands(Panel.data, Panel.meta)
 
 
-def hello(consumer: Any) -> Any:
+def ask_other_workers(consumer: Any) -> Any:
     """Worker -> its answer, with the logical clock by which Flower orders events; {} while Redis is away. Called at
     each start. Gossip adds the clocks of workers that answer too late."""
     # Celery's own step waits for a full second, and takes no task meanwhile. It also asks for revoked tasks, which do
@@ -298,7 +298,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         for step in self.steps:
             # Other steps refer to the class Mingle, so a subclass cannot replace it.
             if isinstance(step, Mingle):
-                step.send_hello = hello
+                step.send_hello = ask_other_workers
         super().start()
 
     def register_with_event_loop(self, hub: Any) -> None:

@@ -241,8 +241,8 @@ class Executor:
         conditions = {(c.type, c.reason) for c in outcome.job.status.conditions}
         width = 1 if ("Running", FAILED_CREATE) in conditions else self._width
         # What failed in the last pass comes last: a webhook that does not answer takes up a whole pass.
-        ordered = self._stragglers.last(writes, lambda write: _straggler(lease, write))
-        ordered = self._stragglers.last(ordered, lambda write: _refused_child(lease, write))
+        ordered = self._stragglers.put_failed_last(writes, lambda write: _straggler(lease, write))
+        ordered = self._stragglers.put_failed_last(ordered, lambda write: _refused_child(lease, write))
         # First of all the objects that pods name, such as a Secret: without it their containers would not start.
         waiting = deque(sorted(ordered, key=lambda write: not _is_needed(write)))
         begun = outcome.status_writes > 0

@@ -17,7 +17,7 @@ from celery.signals import worker_init, worker_process_init, worker_process_shut
 
 from tjworker.app import app
 from tjworker.base import Terminal, Transient
-from tjworker.child import BoundedTask, Failed, again, register
+from tjworker.child import BoundedTask, Failed, end_as_retried, register_limits
 from tjworker.collector import settle
 from tjworker.controllers.pass_end import describe_passes, worst_state
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
@@ -27,7 +27,7 @@ from tjworker.telemetry import scrape
 from tjworker.telemetry.metrics import PASSES, PERIODIC_RUNS
 
 _runtime = ProcessRuntime(lambda: connect(load_settings()))
-register()
+register_limits()
 
 
 # Expected errors are logged where they occur; `throws` keeps Celery from adding a traceback.
@@ -74,7 +74,7 @@ def reconcile(key: str) -> str:
     if state == "failed":
         raise Failed(text)
     if state == "retried":
-        again(text)
+        end_as_retried(text)
     return text
 
 

@@ -34,7 +34,7 @@ class FinishedJobs:
         else:
             self._uids.pop(job.change.key, None)
 
-    def own(self, child: Projected) -> bool:
+    def has_child(self, child: Projected) -> bool:
         """True if this is a child of a finished job. A child with another UID belongs to an earlier or a later job of
         that name."""
         # A deletion does not say whose child it was. The store knows.

@@ -32,11 +32,11 @@ class Skipped:
         """namespace/name -> error, for each remembered object."""
         return dict(self._errors)
 
-    def each(self, objects: Iterable[Any], take: Callable[[Any], None]) -> None:
+    def take_each(self, objects: Iterable[Any], take: Callable[[Any], None]) -> None:
         for obj in objects:
-            self.one(obj, take)
+            self.take_one(obj, take)
 
-    def one(self, obj: Any, take: Callable[[Any], None]) -> None:
+    def take_one(self, obj: Any, take: Callable[[Any], None]) -> None:
         try:
             take(obj)
         except Exception as error:

@@ -67,7 +67,7 @@ class KnownObjects:
 
     def page(self, objects: Sequence[Json]) -> list[Projected]:
         out: list[Projected] = []
-        self._skipped.each(objects, lambda obj: self._put_listed(obj, out))
+        self._skipped.take_each(objects, lambda obj: self._put_listed(obj, out))
         return out
 
     def _put_listed(self, obj: Json, out: list[Projected]) -> None:
@@ -101,7 +101,7 @@ class KnownObjects:
     def event(self, kind: str, obj: Json) -> list[Projected]:
         """`kind` is ADDED, MODIFIED or DELETED."""
         out: list[Projected] = []
-        self._skipped.one(obj, lambda obj: self._apply_event(kind, obj, out))
+        self._skipped.take_one(obj, lambda obj: self._apply_event(kind, obj, out))
         if kind == "DELETED":
             self._skipped.forget(obj)
         return out

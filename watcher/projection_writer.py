@@ -242,7 +242,7 @@ class ProjectionWriter:
             self.jobs.take(projected)
             self._delays.note(projected)
             return True
-        wanted = not self._finished.own(projected)
+        wanted = not self._finished.has_child(projected)
         if projected.change.resource == PODS:
             self._nodes.take_pod(projected, counts=wanted)
         return wanted
@@ -277,7 +277,7 @@ class ProjectionWriter:
         sweep = self._sweeps.popleft()
         self._queued += sweep.keys
         self._nodes.touch(sweep.gone_nodes)
-        self._progress.swept(sweep.source)
+        self._progress.note_sweep(sweep.source)
         self._apply_changes(())
         self._mark_complete()
 
@@ -306,7 +306,7 @@ class ProjectionWriter:
         """Write changes, and the progress with them."""
         # While the call waits for a full Redis, `_make_room` writes the deletions among them.
         # Progress that is taken and not written is lost only with the term: `_redis` repeats the call until it works.
-        progress, self._refused = self._progress.take(), changes
+        progress, self._refused = self._progress.take_unwritten(), changes
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
         self._refused = ()
         self.written |= {source: max(rv, self.written.get(source, 0)) for source, rv in progress.items()}

@@ -42,7 +42,7 @@ class Repairs:
             self._next_whole = now + self._every[1]
         return whole
 
-    def refused(self) -> None:
+    def repair_all(self) -> None:
         """Repair everything, because Redis has refused a command: any key may have another type."""
         # It scans all of Redis, and the writer retries every second.
         if self._now() - self._refused_at < self._every[0]:

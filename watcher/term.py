@@ -75,7 +75,7 @@ class Term:
         self._sign_limit_seconds = settings.watch_timeout_seconds + 2 * settings.request_timeout_seconds
         self._redis = RedisRetry(self._stopped, now, self.make_rng())
         self._repairs = Repairs(store.queue, settings, now)
-        self._redis.refused = self._repairs.refused
+        self._redis.on_refused = self._repairs.repair_all
         # `_make_parts` makes both again if Redis was emptied during the term: then everything is listed again.
         self._make_feed = partial(
             Feed,

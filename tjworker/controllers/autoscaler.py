@@ -205,7 +205,7 @@ class Autoscaler:
     def _apply(self, decision: Decision, ends: float) -> str:
         """Write the targets of each moved job. Returns the result of the run in words. `ends`: monotonic seconds."""
         counts = {"jobs moved": 0, "changed meanwhile": 0, "failed": 0, "left to the next run": 0}
-        for moves in self._stragglers.last(_by_job(decision.moves), lambda moves: moves[0].state.job.key):
+        for moves in self._stragglers.put_failed_last(_by_job(decision.moves), lambda moves: moves[0].state.job.key):
             if self._monotonic() >= ends:
                 counts["left to the next run"] += 1
                 continue

@@ -160,7 +160,7 @@ class JobReconciler:
         self._monotonic = monotonic
         self._releases = Releases(store.queue, publisher)
         self._observer = Observer(store, kube, PriorityClasses(kube, monotonic), monotonic)
-        self._facts = Facts(kube, self._observer.every_node, settings.list_page_size)
+        self._facts = Facts(kube, self._observer.read_every_node, settings.list_page_size)
         self._optional = OptionalRetries(monotonic)
         width = settings.keys_per_task if threads else 1
         self._passes: ConcurrentPasses[tuple[Lease, PassEnd]] = ConcurrentPasses(width, monotonic)
@@ -284,7 +284,7 @@ class JobReconciler:
         if found is None:
             lease.ensure()
             # Not after deaths: those must be reported first, and the condition Stalled be taken back later.
-            if not died and self._observer.rests(lease.key, job_pass.view):
+            if not died and self._observer.is_resting(lease.key, job_pass.view):
                 job_pass.end = Done("the job is suspended: nothing to do")
                 return
             observed = self._observer.observe(lease.key, job_pass.view)

@@ -158,7 +158,7 @@ class Observer:
             job = replace(job, priority_class=sources.find_priority_class(job.priority))
         return JobObservation(job, observed)
 
-    def rests(self, key: JobKey, view: View) -> bool:
+    def is_resting(self, key: JobKey, view: View) -> bool:
         """True if a pass over this version of the job had nothing to do, as `note_rest` noted. An edit, a deletion or
         an annotation makes another version."""
         version = _resting_version(key, view)
@@ -191,7 +191,7 @@ class Observer:
             for job in jobs
         ]
 
-    def every_node(self) -> dict[str, NodeRecord]:
+    def read_every_node(self) -> dict[str, NodeRecord]:
         """Every node of the projection; empty while the list of nodes is incomplete."""
         cluster = self._projection.cluster()
         return decode_nodes(cluster.nodes) if cluster.nodes_whole else {}

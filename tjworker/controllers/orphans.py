@@ -176,7 +176,7 @@ class OrphanCollector:
     def _apply(self, orphans: Iterable[Orphan]) -> int:
         """Delete the orphans. Returns how many were deleted."""
         deleted = 0
-        for orphan in self._stragglers.last(orphans, lambda orphan: orphan.delete.uid):
+        for orphan in self._stragglers.put_failed_last(orphans, lambda orphan: orphan.delete.uid):
             gone = orphan.delete
             # Before the request: if the deletion hangs until the task's time limit, this orphan comes last next time.
             self._stragglers.note(gone.uid, failed=True)

@@ -114,9 +114,9 @@ class SealedProjection:
 
     # -- read by workers ---------------------------------------------------------------------------
     def view(self, key: JobKey, node_names: Sequence[str] = ()) -> View:
-        return self.opened(key, self._inner.view(key, node_names))
+        return self.open_view(key, self._inner.view(key, node_names))
 
-    def opened(self, key: JobKey, view: View) -> View:
+    def open_view(self, key: JobKey, view: View) -> View:
         refused: list[RecordPlace] = []
         job = None if view.job is None else self._open_record(view.job, refused, RecordPlace(key, "job"))
         children = {
@@ -229,7 +229,9 @@ class SealedWorkQueue:
 
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
         taken = self._inner.acquire_views(key, owner, ttl_seconds, most)
-        return replace(taken, views=[(claim, self._projection.opened(claim.key, view)) for claim, view in taken.views])
+        return replace(
+            taken, views=[(claim, self._projection.open_view(claim.key, view)) for claim, view in taken.views]
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -20,7 +20,7 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from tjworker import child, tasks
 from tjworker.app import make_app
 from tjworker.base import Terminal, Transient
-from tjworker.child import PIPE_BYTES, BoundedTask, Crashed, Failed, TriedAgain, again, time_limit
+from tjworker.child import PIPE_BYTES, BoundedTask, Crashed, Failed, TriedAgain, end_as_retried, time_limit
 from tjworker.settings import Settings
 
 assert tasks, "importing it registers how errors are sent"
@@ -99,7 +99,7 @@ def test_an_error_fits_a_pipe_and_is_a_line_however_deep_it_was(sentence: str, t
 
 
 def test_a_pass_that_is_tried_again_keeps_its_words() -> None:
-    _, info, _ = traced(lambda: again("the API server refuses"))
+    _, info, _ = traced(lambda: end_as_retried("the API server refuses"))
     assert (type(info.exception.exc), str(info.exception.exc)) == (TriedAgain, "the API server refuses")
 
 

@@ -84,7 +84,7 @@ def test_the_next_outage_begins_with_the_shortest_wait_again() -> None:
 def test_only_a_redis_that_answers_and_refuses_is_told_to_who_repairs() -> None:
     clock, told = Clock(), list[str]()
     redis = retry(clock)
-    redis.refused = lambda: told.append("refused")
+    redis.on_refused = lambda: told.append("refused")
     redis(failing(clock, [Transient("away"), Terminal("WRONGTYPE"), Transient("away")], [], redis))
     assert told == ["refused"]
 
@@ -151,7 +151,7 @@ def test_a_refusal_is_looked_into_at_once_and_not_more_often_than_a_resync() -> 
     one, made = repairs(clock)
     for seconds in (0, 29, 1, 29, 1):
         clock.seconds += seconds
-        one.refused()
+        one.repair_all()
     assert [(at + 995, everything) for at, everything in made] == [(0, True), (30, True), (60, True)]
 
 
