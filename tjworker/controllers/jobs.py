@@ -218,7 +218,7 @@ class JobReconciler:
             # After deaths the pass may kill this process, so its deaths must be reported before it decides.
             if job_pass.found and job_pass.lease.claim.deaths < REPORTED_DEATHS:
                 self._run_step(job_pass, self._decide_from_view)
-        # A single one renews its lease in the executor, in as many round trips.
+        # A lease alone is renewed in the executor, which takes one round trip as well.
         deferring = [p.lease for p in passes if p.end is None and p.plan and p.plan.deferred_status]
         if len(deferring) > 1:
             Lease.renew_together(deferring)

@@ -73,7 +73,7 @@ class ListBackoff:
         if failed is not None and failed[1] is not None:
             return max(0.0, self._asked_until - now)
         if failed is not None and failed[0] == 0:
-            # No answer: the server was away, and the list cost it nothing. Once it is back, a list may begin at once.
+            # The server was away. Once it answers a probe, a list may begin at once.
             return 0.0 if answers else self.backoff()
         # The server answered with an error, or the list broke off: each try costs it the whole list.
         return self._last_list_at + self._longest_seconds - now

@@ -104,7 +104,7 @@ class RedisProjection:
     # -- read by the watcher -----------------------------------------------------------------------
     def checkpoint(self) -> Checkpoint:
         def read() -> list[Any]:
-            # In one transaction: progress from after a loss of `synced` would be resumed as if nothing were missing.
+            # In one transaction: progress of a later moment than `synced` could belong to an incomplete projection.
             pipe = self._redis.client.pipeline(transaction=True)
             pipe.hmget(self._redis.key("writer"), ["cluster", "synced", "form"])
             pipe.hgetall(self._redis.key("progress"))
