@@ -200,7 +200,7 @@ def _roles() -> dict[str, str]:
             + f"{{{{- else }}}}\n{_text(everywhere)}{{{{- end }}}}\n"
         )
 
-    apart = _text([_in_namespace(document, operator) for document in rbac.apart()])
+    apart = _text([_in_namespace(document, operator) for document in rbac.own_namespace()])
     reads = _when(".Values.clusterReads", _text([*rbac.nodes(operator), *rbac.pods(operator)]))
     files = {
         "templates/rbac.yaml": choose(rbac.cluster_wide(), rbac.served([served], operator), apart + reads),

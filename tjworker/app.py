@@ -1,11 +1,10 @@
-"""The Celery app: `celery -A tjworker.app worker | beat | flower`. Settings only; it decides nothing and connects to
-nothing.
+"""The Celery app: `celery -A tjworker.app worker | beat | flower`. It only has settings, and connects to nothing.
 
-Importing it reads the environment (a wrong `TJ_*` ends the process with one line) but no code that decides: tasks are
-named as text, and only a worker imports them.
+Importing it reads the environment (a wrong `TJ_*` ends the process with one line). Tasks are named as text, so only a
+worker imports the code that decides.
 
-A task is a hint. Every message may be lost, doubled or late: the work queue in `store/` knows what is to be done, and
-the resync publishes what was lost (docs/adr/0004-work-queue-over-celery.md).
+A task is a hint. Every message may be lost, doubled or late: the work queue in `store/` knows which jobs are due, and
+the resync publishes lost keys again (docs/adr/0004-work-queue-over-celery.md).
 """
 
 from __future__ import annotations
@@ -22,32 +21,34 @@ from tjworker.telemetry.logging import configure_logging
 
 
 def transport_options() -> dict[str, Any]:
-    """How kombu talks to Redis. Every wait is bounded, so that a silent Redis is noticed like one that is gone."""
+    """The options of kombu's Redis transport. Every wait is bounded, so that a silent Redis counts as gone."""
     return {
-        # Saves two Redis calls a task. kombu's record of fetched messages restores those of a dead worker after
-        # minutes; the resync does so in seconds, and finds messages that were lost on the way as well (ADR 4).
+        # Saves two Redis calls per task. kombu's record of fetched messages restores those of a dead worker after
+        # minutes. The resync takes seconds, and also finds messages that were lost on their way (ADR 4).
         "ack_emulation": False,
         "socket_timeout": 8,
         "socket_connect_timeout": 3,
         "socket_keepalive": True,
         "health_check_interval": 10,
-        # Where kombu makes a lost connection again by itself, its waits would grow to 30 s.
+        # kombu makes some lost connections again by itself, with waits that would grow to 30 s.
         "interval_start": 1,
         "interval_max": 1,
     }
 
 
 def broker_url(redis_url: str) -> str:
-    """The same Redis for kombu. kombu does not verify certificates for a bare `rediss://`, which exposes the password
-    to a man in the middle; redis-py, which the store uses, does. A URL with `ssl_cert_reqs=` is left as it is."""
+    """The URL of Redis for kombu. A URL with `ssl_cert_reqs=` stays as it is."""
     if not redis_url.startswith("rediss://") or "ssl_cert_reqs=" in redis_url:
         return redis_url
+    # Unlike redis-py, kombu does not verify certificates for a bare `rediss://`: a man in the middle would get the
+    # password.
     return f"{redis_url}{'&' if '?' in redis_url else '?'}ssl_cert_reqs=required"
 
 
 def periodic_queue(prefix: str) -> str:
-    """Of beat's tasks. Those of the keys may be thousands, and what comes round every few seconds (the resync that
-    finds lost ones, the autoscaler) would be late by as much. A worker asks its queues in turn, whatever each holds."""
+    """The name of the queue for beat's tasks."""
+    # A queue of their own: thousands of keys may wait, and the resync and the autoscaler would come as much too late. A
+    # worker asks its queues in turn, however many messages each holds.
     return f"{prefix}.periodic"
 
 
@@ -66,16 +67,18 @@ def queue_options(prefix: str) -> dict[str, Any]:
 
 def worker_options() -> dict[str, Any]:
     return {
-        "worker_consumer": "tjworker.consumer:Consumer",  # as text: only a worker loads it
+        # As text, so that only a worker loads it.
+        "worker_consumer": "tjworker.consumer:Consumer",
         "worker_prefetch_multiplier": 1,
-        # A busy worker fetches no task at all: it would wait for that pass, even one that creates 500 pods, while other
-        # workers are free.
+        # A busy worker fetches no task. A fetched one would wait for the running pass, which may create 500 pods, while
+        # other workers are free.
         "worker_disable_prefetch": True,
         "worker_max_memory_per_child": 400_000,  # KiB
         "worker_proc_alive_timeout": 60,
+        # structlog formats the lines of every logger (`telemetry/logging.py`).
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
-        # Concerns late acks only; False logs a warning at each loss of the connection.
+        # It has an effect only on late acknowledgements, but False logs a warning at each loss of the connection.
         "worker_cancel_long_running_tasks_on_connection_loss": True,
     }
 
@@ -114,28 +117,28 @@ def make_app(settings: Settings) -> Celery:
         broker_connection_max_retries=None,
         broker_channel_error_retry=True,
         broker_transport_options=transport_options(),
-        # kombu reads the URL; Flower's page "Broker" knows nothing but this.
+        # kombu reads the URL. Flower's page "Broker" reads only this.
         broker_use_ssl=parse_url(broker).get("ssl"),
-        # -- beat keeps no file: beat_schedule.py says what is due, and each task makes sure itself that it runs once.
-        beat_scheduler="tjworker.beat:Scheduler",  # as text: only beat loads it
+        # -- beat keeps no file: beat_schedule.py has the periods, and each task makes sure itself that it runs once.
+        beat_scheduler="tjworker.beat:Scheduler",
         beat_max_loop_interval=5,
     )
     # As text, loaded when it is needed: the schedule is above this module in the layers.
     app.config_from_object("beat_schedule", force=False)
-    app.on_after_finalize.connect(_without_built_in_tasks, weak=False)
+    app.on_after_finalize.connect(_remove_built_in_tasks, weak=False)
     return app
 
 
-def _without_built_in_tasks(sender: Celery, **_: Any) -> None:
-    """Those of Celery itself (`celery.chain`, `celery.accumulate` ...), which nothing here sends. Whoever may write to
-    Redis could have a worker run them."""
+def _remove_built_in_tasks(sender: Celery, **_: Any) -> None:
+    # `celery.chain`, `celery.accumulate` and others. No process here sends them, but a client that can write to Redis
+    # could make a worker run them.
     for name in [name for name in sender._tasks if name.startswith("celery.")]:
         del sender._tasks[name]
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]
 def _configure_logging(**_: Any) -> None:
-    """Celery does not set up logging itself when this signal has a receiver."""
+    """Configure logging in place of Celery, which leaves it alone if this signal has a receiver."""
     configure_logging(settings_or_exit())
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, NewType
 
 GroupResource = NewType("GroupResource", str)
-"""`<plural>.<group>`, the plural alone in the core group: what Kubernetes' GroupResource prints."""
+"""`<plural>.<group>`, or the plural alone for the core group: the form of Kubernetes' GroupResource."""
 JobKey = NewType("JobKey", str)
-"""`<plural>.<group>/<namespace>/<name>`, for example `aitrainingjobs.elasticdeeplearning.ai/default/digits`: what is
-queued, locked and logged. Two kinds of the same plural never share a key."""
+"""`<plural>.<group>/<namespace>/<name>`, for example `aitrainingjobs.elasticdeeplearning.ai/default/digits`. It names a
+job in the queue, in locks and in logs. With the group, two kinds of the same plural never share a key."""
 Uid = NewType("Uid", str)
 
 Json = Mapping[str, Any]
@@ -24,18 +24,18 @@ JsonDict = dict[str, Any]
 """A JSON object that its holder builds or may change, such as the body of a request."""
 
 DEATH_RETRY_SECONDS = 10
-"""How long a key waits once two passes over it in a row have died with their process; doubled with each further one."""
+"""How long a key waits after two passes in a row died with their process. Each further death doubles it."""
 DEATH_RETRY_MOST_SECONDS = 300
 KEYS_PER_TASK = 16
-"""So many keys of the line one Celery task serves at most. Who sends tasks and who counts those that are missing both
-go by it."""
+"""The most keys that one Celery task serves. The publisher and the resync, which counts missing tasks, both use it."""
 RECORDS_PER_TASK = 500
-"""So many records of objects, those of its first key among them, one task reads at most where it serves more than one
-key: a child's memory is bounded, and a big job keeps no small ones waiting."""
+"""The most records that a task with several keys reads. It bounds the memory of a child, and a small job does not wait
+for a big one in its task."""
 
 
 def death_wait_seconds(deaths: int) -> int:
-    """How long a key waits after so many deaths in a row. `scripts/common.lua` computes the same."""
+    """How long a key waits after this number of deaths in a row. `scripts/common.lua` computes the same."""
+    # The first death is forgiven: it is usually a deploy or a lost node.
     return 0 if deaths < 2 else min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ** min(deaths - 2, 40))
 
 
@@ -60,8 +60,8 @@ class JobName:
 
 
 def parse_key(text: str) -> JobName:
-    """The parts of `<plural>.<group>/<namespace>/<name>`. Raises Invalid for anything else: keys come from a message
-    queue and are not trusted."""
+    """The parts of `<plural>.<group>/<namespace>/<name>`. Raises Invalid for anything else."""
+    # Keys come from a message queue and are not trusted: neither their type nor their length, which the error quotes.
     match = _KEY.fullmatch(text) if isinstance(text, str) and len(text) <= 640 else None
     if match is None:
         raise Invalid(f"job key {str(text)[:80]!r} is not of the form <plural>.<group>/<namespace>/<name>")
@@ -69,19 +69,20 @@ def parse_key(text: str) -> JobName:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Without what a terminal obeys, of words that others wrote: escape sequences, other control characters, marks
-    that turn the direction of text. A blank stands for each; `keep`: those that may stay, such as newlines."""
+    """Foreign text with a blank for each character that a terminal obeys: escapes, other control characters, marks that
+    turn the direction of text. `keep`: characters that stay, such as newlines."""
     return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else " " for c in text)
 
 
 def with_article(noun: str) -> str:
-    """`an MPIJob`, `a TFJob`: capitals before another capital are read letter by letter."""
+    """The noun with its article: `an MPIJob`, `a TFJob`."""
+    # Two capitals are read letter by letter: "em pee", "tee ef".
     spelt = noun[:2].isupper()
     return f"{'an' if noun[0] in ('AEFHILMNORSX' if spelt else 'AEIOaeio') else 'a'} {noun}"
 
 
 def shortened(parts: Sequence[str], most_chars: int, between: str) -> str:
-    """As many of them as there is room for, the first in any case; of the others the number."""
+    """The parts that fit into `most_chars`, at least the first, and the number of the others."""
     shown, chars = [parts[0][:most_chars]], len(parts[0])
     for part in parts[1:]:
         chars += len(between) + len(part)
@@ -93,7 +94,7 @@ def shortened(parts: Sequence[str], most_chars: int, between: str) -> str:
 
 
 class OperatorError(Exception):
-    """The base of all. `retry_after_seconds` is the wait that the server asked for, None without one."""
+    """The base of all errors. `retry_after_seconds`: the wait that the server asked for, or None."""
 
     def __init__(
         self, message: str, *, status: int = 0, reason: str = "", retry_after_seconds: float | None = None
@@ -110,8 +111,8 @@ class Transient(OperatorError):
 
 
 class Conflict(OperatorError):
-    """Another writer was first (409, a failed precondition, 404 of an object that was there). Retried with a fresh
-    view."""
+    """Another writer was first: 409, a failed precondition, or 404 for an object that the view shows. Retried with a
+    fresh view."""
 
 
 class Invalid(OperatorError):
@@ -119,7 +120,7 @@ class Invalid(OperatorError):
 
 
 class Terminal(OperatorError):
-    """A bug (405, ...), or a missing permission (401, 403). A retry within the same call is no use."""
+    """A bug (405, ...), or a missing permission (401, 403). Retrying within the same call cannot help."""
 
 
 class Fenced(OperatorError):
@@ -127,10 +128,10 @@ class Fenced(OperatorError):
 
 
 MOST_KEPT_OF_A_JOB = 64 << 10
-"""Bytes of a job's spec, labels and annotations that the projection keeps. Manifests of all operators in the tests have
-1 to 10 KiB; one at this limit still leaves Redis (700 MB as shipped) room for ten thousand. A job above it is read from
-the API server in each pass."""
+"""Bytes of a job's spec, labels and annotations that the projection keeps. The manifests in the tests, of all
+operators, have 1 to 10 KiB. Redis as shipped (700 MB) has room for ten thousand jobs of this size. A larger job is read
+from the API server in each pass."""
 REDIS_FULL = "RedisFull"
-"""Reason of the Transient while Redis refuses writes because it has reached maxmemory."""
+"""The reason of a Transient while Redis refuses writes because it has reached maxmemory."""
 REDIS_AWAY = "RedisAway"
-"""Reason of the Transient while Redis cannot be reached, or takes no writes for another reason."""
+"""The reason of a Transient while Redis cannot be reached, or takes no writes for another reason."""

@@ -6,12 +6,11 @@ there: the child writes its next message into the first, and the main process re
 child has a timer of its own.
 
 A message of at most PIPE_BUF bytes is written completely or not at all, whatever signal comes (POSIX, `write`), and is
-read completely. `register` bounds errors, `BoundedTask` bounds results. Celery's hard limit remains as a watchdog.
+read completely. `register_limits` bounds errors, and `BoundedTask` results. Celery's hard limit remains as a watchdog.
 """
 
 from __future__ import annotations
 
-import select
 import signal
 import threading
 from collections.abc import Iterator
@@ -27,7 +26,6 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from tjworker.base import OperatorError, Transient, printable
 from tjworker.settings import load_settings
 
-PIPE_BYTES = select.PIPE_BUF
 RESULT_BYTES = 2_800
 """Limit of a task's text, in UTF-8. Celery sends its `repr`, in which quotes and backslashes may double, cut to 1,024
 characters (`Task.resultrepr_maxsize`), with some 100 bytes around it."""
@@ -64,15 +62,15 @@ class BoundedTask(Task):  # type: ignore[misc,unused-ignore]
         seconds = load_settings().task_soft_time_limit_seconds
         try:
             with time_limit(seconds):
-                return cut(self.run(*args, **named), RESULT_BYTES)
+                return cut_text(self.run(*args, **named), RESULT_BYTES)
         except Transient as error:
             # Redis is away. Without the chain of errors: the client library's two errors only repeat it at length.
-            again(error.message)
+            end_as_retried(error.message)
         except SoftTimeLimitExceeded:
             raise Failed(f"took longer than TJ_TASK_SOFT_TIME_LIMIT_SECONDS={seconds:g}") from None
 
 
-def again(words: str) -> NoReturn:
+def end_as_retried(words: str) -> NoReturn:
     """End the task as one that is retried. Raises Retry."""
     # Not Task.retry, which would send a message: the work queue decides when the next pass begins.
     raise Retry(words, TriedAgain(words)) from None
@@ -101,12 +99,12 @@ def time_limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def cut(text: str, most_bytes: int) -> str:
+def cut_text(text: str, most_bytes: int) -> str:
     """The beginning of `text`, at most `most_bytes` of UTF-8, in one line without control characters."""
     return printable(text).encode(errors="replace")[:most_bytes].decode(errors="ignore")
 
 
-def register() -> None:
+def register_limits() -> None:
     """Shorten errors that cross billiard's pipes, and the wait of a child before its end, in this process and its
     children."""
     # Billiard sends the error itself with every frame of its traceback, and of the errors behind it: 31 KB for the
@@ -135,7 +133,7 @@ def _shorten(info: ExceptionInfo) -> tuple[Any, ...]:
     # The traceback of an End only leads to the line that raises it.
     if made is Crashed:
         lines = str(info.traceback or "").encode(errors="replace")[-TRACEBACK_BYTES:].decode(errors="ignore")
-    return _restore, (made, cut(words, ERROR_BYTES), lines)
+    return _restore, (made, cut_text(words, ERROR_BYTES), lines)
 
 
 def _restore(made: type[End], words: str, lines: str) -> Any:

@@ -89,8 +89,6 @@ CELERYS_LOGGERS = (
 
 MINGLE_SECONDS = 0.1
 SIGN_SECONDS = 1.0
-REQUEST = "tjworker.consumer:TaskRequest"
-"""The option `Request` of a task. It is text, so that only a worker loads the class."""
 ENDED_BADLY = frozenset({"task-failed", "task-retried"})
 _TEXTS = ("shadow", "root_id", "parent_id", "argsrepr", "kwargsrepr", "expires", "group", "lang", "origin")
 _NUMBERS = ("retries", "replaced_task_nesting", "group_index", "ignore_result")
@@ -158,7 +156,7 @@ KEPT_CONTROLS = frozenset({"enable_events", "disable_events", "heartbeat", "elec
 stop every worker while it still answers pings. Kubernetes stops and scales workers."""
 
 
-def only_asking(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) -> None:
+def keep_safe_commands(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) -> None:
     """Remove the commands that neither ask nor are in KEPT_CONTROLS."""
     # `commands` also has aliases, as further names of a function; `kinds` has none.
     kept = [commands[name] for name, kind in kinds.items() if kind.type == "inspect" or name in KEPT_CONTROLS]
@@ -166,10 +164,10 @@ def only_asking(commands: MutableMapping[str, Any], kinds: Mapping[str, Any]) ->
         del commands[name]
 
 
-only_asking(Panel.data, Panel.meta)
+keep_safe_commands(Panel.data, Panel.meta)
 
 
-def hello(consumer: Any) -> Any:
+def ask_other_workers(consumer: Any) -> Any:
     """Worker -> its answer, with the logical clock by which Flower orders events; {} while Redis is away. Called at
     each start. Gossip adds the clocks of workers that answer too late."""
     # Celery's own step waits for a full second, and takes no task meanwhile. It also asks for revoked tasks, which do
@@ -282,12 +280,14 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         give_slots_back(self.controller)
 
     def start(self) -> None:
-        """Start threads and the loop. Celery calls this after the pool has forked: a thread would not survive that."""
+        """Start threads and the loop."""
+        # Celery calls this after the pool has forked: a thread would not survive the fork.
         self._sign_at, self._ignored, self._answers = monotonic(), IgnoredMessages(), Lasting(STALE_SECONDS)
         settings = load_settings()
         try:
             open_health(settings, self.report)
         except OSError:
+            # The cause is in the log. A traceback would hide it.
             raise SystemExit(2) from None
         metrics.begin("worker")
         scrape.serve(settings, self.samples, shared=True)
@@ -296,15 +296,15 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         for step in self.steps:
             # Other steps refer to the class Mingle, so a subclass cannot replace it.
             if isinstance(step, Mingle):
-                step.send_hello = hello
+                step.send_hello = ask_other_workers
         super().start()
 
     def register_with_event_loop(self, hub: Any) -> None:
         """Celery calls this at each connection. The timer ends with the connection."""
         super().register_with_event_loop(hub)
-        hub.call_repeatedly(SIGN_SECONDS, self._turn)
+        hub.call_repeatedly(SIGN_SECONDS, self._note_turn)
 
-    def _turn(self) -> None:
+    def _note_turn(self) -> None:
         """Note that the loop turns."""
         # The first call comes a second after connecting. A Redis that accepts connections may still refuse to be read,
         # for example a read-only one: then the outage goes on, and this is not called.
@@ -357,15 +357,16 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         stop; else None."""
         hangs_seconds = 2 * soft_limit_seconds + STOP_SECONDS
         if stopping_seconds > hangs_seconds:
-            return 1, f"it was told to stop and has not within {hangs_seconds:.0f} s"
+            return 1, f"it was asked to stop and has not within {hangs_seconds:.0f} s"
         # A pass that still runs ends at the soft limit. Celery does not notice its end: it reads nothing meanwhile.
         most_seconds = STOP_WITHOUT_REDIS_SECONDS + (soft_limit_seconds if state.active_requests else 0)
         if stopping_seconds > most_seconds and not self._answers.seconds(monotonic()):
-            return 0, "it was told to stop, and Redis does not answer; its keys are worked on once their leases lapse"
+            return 0, "it was asked to stop, and Redis does not answer; its keys are worked on once their leases lapse"
         return None
 
     def _end(self, exit_code: int, why: str) -> None:
         log.log(logging.ERROR if exit_code else logging.INFO, f"this worker ends itself: {why}")
+        # None in a worker that does not own its process, such as a test's.
         if self.leave is not None:
             self.leave(exit_code)
 
@@ -377,7 +378,9 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
             self._answers.look(now, False)
             waiting = 0
         else:
+            # The time after the call: Redis has just answered, however long that took.
             self._answers.look(monotonic(), True)
+        # A full pool takes nothing, and should not.
         free = not self._reaching and len(state.active_requests) < self.pool.num_processes
         self._ignoring_seconds = self._ignored.look(now, waiting, free, sum(state.total_count.values()))
 
@@ -406,14 +409,14 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
         return super().ensure_connected(conn)
 
     def on_connection_error_before_connected(self, exc: Exception) -> None:
-        self._lose(exc)
+        self._note_loss(exc)
         super().on_connection_error_before_connected(exc)
 
     def on_connection_error_after_connected(self, exc: Exception) -> None:
-        self._lose(exc)
+        self._note_loss(exc)
         super().on_connection_error_after_connected(exc)
 
-    def _lose(self, error: Exception) -> None:
+    def _note_loss(self, error: Exception) -> None:
         self._reaching = True
         self._give_sign()
         self._outage.fails(error)
@@ -421,18 +424,18 @@ class Consumer(CeleryConsumer):  # type: ignore[misc,unused-ignore]
     # -- messages that are refused: one line each ----------------------------------------------------
 
     def on_invalid_task(self, body: Any, message: Any, exc: Exception) -> None:
-        self._refuse(message, str(exc))
+        self._refuse_message(message, str(exc))
 
     def on_decode_error(self, message: Any, exc: Exception) -> None:
-        self._refuse(message, describe_refusal(exc))
+        self._refuse_message(message, describe_refusal(exc))
 
     def on_unknown_task(self, body: Any, message: Any, exc: Exception) -> None:
-        self._refuse(message, "it names a task that this operator does not have")
+        self._refuse_message(message, "it names a task that this operator does not have")
 
     def on_unknown_message(self, body: Any, message: Any) -> None:
-        self._refuse(message, "it is no task")
+        self._refuse_message(message, "it is no task")
 
-    def _refuse(self, message: Any, why: str) -> None:
+    def _refuse_message(self, message: Any, why: str) -> None:
         log_refusal(why)
         message.reject_log_error(get_logger(__name__), self.connection_errors)
 

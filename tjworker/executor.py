@@ -158,6 +158,7 @@ class Executor:
             self.write_status(outcome, self._with_log_tails(job, plan.status, plan.log_tails), lease)
         elif plan.deferred_status is not None:
             if self._may_defer_status(plan, lease):
+                # The renewal proves by Redis' clock that this process did not sleep, as a status write would (ADR 30).
                 lease.renew_once()
                 outcome.deferred_status = plan.deferred_status
             else:
@@ -165,6 +166,7 @@ class Executor:
         elif plan.writes:
             self._prove_fresh(job)
         self._write_all(outcome, plan.writes, lease)
+        # Last: `outcome.job` has the version after the status write, to which the events refer.
         for event in plan.events:
             self._events.event(outcome.job, event.type, event.reason, event.message)
         return outcome
@@ -179,6 +181,8 @@ class Executor:
         """Write the status in the version of the job that `outcome` has, and put the written job into `outcome`."""
         job = outcome.job
         lease.ensure()
+        # A PUT with the version of the view: the API server refuses it with 409 if the job has changed since. The uid
+        # refuses a job that was created again under the same name.
         body = {
             "apiVersion": job.api_version,
             "kind": job.kind,
@@ -191,7 +195,8 @@ class Executor:
             "status": written_status(job, status),
         }
         answer = self._kube.update_status(job.name.resource, job.name.namespace, job.name.name, body)
-        version = _version(answer)
+        version = _version_of(answer)
+        # Until the watch has shown this version, the view of the next pass is stale.
         lease.versions.append((job.name.resource, version))
         count_status(job, status)
         outcome.job = replace(job, status=status, resource_version=version)
@@ -201,7 +206,7 @@ class Executor:
         """Raise Conflict if the job has changed since the view. A status write would prove that; this pass has none, so
         it needs one GET. Rare: the pass resumes one that was cut off, or continues a big job."""
         live = self._kube.get(job.name.resource, job.name.namespace, job.name.name)
-        if live is None or live["metadata"]["uid"] != job.uid or _version(live) != job.resource_version:
+        if live is None or live["metadata"]["uid"] != job.uid or _version_of(live) != job.resource_version:
             raise Conflict(f"{job.name.key} has changed since this view", reason="StaleView")
 
     def _with_log_tails(self, job: Job, status: JobStatus, wanted: Sequence[LogTail]) -> JobStatus:
@@ -235,8 +240,10 @@ class Executor:
         # One at a time after a refused create, so that a job over its quota costs one failing request per pass.
         conditions = {(c.type, c.reason) for c in outcome.job.status.conditions}
         width = 1 if ("Running", FAILED_CREATE) in conditions else self._width
-        ordered = self._stragglers.last(writes, lambda write: _straggler(lease, write))
-        ordered = self._stragglers.last(ordered, lambda write: _refused_child(lease, write))
+        # What failed in the last pass comes last: a webhook that does not answer takes up a whole pass.
+        ordered = self._stragglers.put_failed_last(writes, lambda write: _straggler(lease, write))
+        ordered = self._stragglers.put_failed_last(ordered, lambda write: _refused_child(lease, write))
+        # First of all the objects that pods name, such as a Secret: without it their containers would not start.
         waiting = deque(sorted(ordered, key=lambda write: not _is_needed(write)))
         begun = outcome.status_writes > 0
         while waiting:
@@ -250,7 +257,7 @@ class Executor:
                 waiting = deque(w for w in waiting if not isinstance(w, Create))
             failed: OperatorError | None = None
             for result in self._write_batch(outcome.job, waiting, width, lease):
-                failed = self._account(outcome, result, lease) or failed
+                failed = self._note_result(outcome, result, lease) or failed
             # Not earlier: the other writes of the batch have happened and must be accounted for.
             if failed and (isinstance(failed, Conflict | Fenced) or failed.retry_after_seconds is not None):
                 raise failed
@@ -264,8 +271,9 @@ class Executor:
 
         def try_write(write: Write) -> _Result:
             try:
+                # In this thread, right before the request: the lease may have lapsed since the batch began.
                 lease.check()
-                return self._write(job, write)
+                return self._make_write(job, write)
             except OperatorError as error:
                 return _Result(write, error=error)
 
@@ -284,7 +292,7 @@ class Executor:
             others.append(begun)
         return [try_write(own), *(other.result() for other in others)]
 
-    def _write(self, job: Job, write: Write) -> _Result:
+    def _make_write(self, job: Job, write: Write) -> _Result:
         namespace = job.name.namespace
         if isinstance(write, Create):
             return self._create(job, write)
@@ -301,6 +309,7 @@ class Executor:
         try:
             return delete(version=write.rv)
         except Conflict:
+            # Most conflicts are a status of the kubelet's, which changes a pod's version many times in its life.
             if not write.rv:
                 raise
             live = self._kube.get(write.resource, namespace, write.name)
@@ -310,7 +319,7 @@ class Executor:
             if live["metadata"]["uid"] != write.uid or write.owner_uid not in owners:
                 # Another object of that name, or its owner reference was removed: it is not the job's any more.
                 raise
-            return delete(version=_version(live))
+            return delete(version=_version_of(live))
 
     def _create(self, job: Job, write: Create) -> _Result:
         if write.holds:
@@ -322,7 +331,8 @@ class Executor:
             if conflict.reason != "AlreadyExists":
                 raise
             live = self._kube.get(write.resource, job.name.namespace, write.name)
-            if live is not None and write.needed and (_have_common_owner(write.body, live) or not _owners(live)):
+            # A user may have made the object, such as a claim, before the job. Pods use it as it is.
+            if live is not None and write.needed and (_have_common_owner(write.body, live) or not _owner_uids(live)):
                 return _Result(write)
             if live is not None and not write.needed and _was_made_here(write.body, live):
                 # An earlier pass was cut off after this create.
@@ -331,16 +341,17 @@ class Executor:
             raise Transient(message, status=409, reason="AlreadyExists") from conflict
 
     def _create_secret(self, job: Job, write: Create) -> _Result:
-        """Create a Secret with a new key, unless there is one. The result has no answer: no watch shows Secrets, so a
-        pass that waited for its version would wait for ever."""
+        """Create a Secret with a new key, unless there is one."""
         try:
             self._kube.create(write.resource, job.name.namespace, {**write.body, **secret_content(write.holds)})
         except Conflict as conflict:
+            # Its name contains the job's UID, so it is the job's own. The operator may not read Secrets to check.
             if conflict.reason != "AlreadyExists":
                 raise
+        # Without the answer: no watch shows Secrets, so a pass that waited for its version would wait for ever.
         return _Result(write)
 
-    def _account(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
+    def _note_result(self, outcome: Outcome, result: _Result, lease: Lease) -> OperatorError | None:
         """Put the result of a write into `outcome`. Returns the error if it ends the pass. A refused create does not
         end it, nor does an error that concerns one object alone: a protected pod must not hold back the others."""
         write, error = result.write, result.error
@@ -359,7 +370,7 @@ class Executor:
             # The event of an own write is an echo and begins no pass. Not so if others may have written since, or if
             # the object is gone: the next pass waits for that event.
             is_news = result.is_news or (isinstance(write, Delete) and _left_nothing(result.answer))
-            if version := _version(result.answer):
+            if version := _version_of(result.answer):
                 (lease.gone if is_news else lease.versions).append((write.resource, version))
             outcome.written[_VERBS[type(write)], write.resource.partition(".")[0]] += 1
             if isinstance(write, Create):
@@ -372,6 +383,7 @@ class Executor:
         elif optional:
             outcome.optional_error = outcome.optional_error or error
         elif not isinstance(write, Create):
+            # A missing permission, or no answer, meets every other delete, too.
             if not is_about_the_object(error):
                 return error
             outcome.delete_error = outcome.delete_error or error
@@ -407,10 +419,10 @@ def _was_made_here(wanted: Mapping[str, Any], live: JsonDict) -> bool:
 
 
 def _have_common_owner(wanted: Mapping[str, Any], live: JsonDict | None) -> bool:
-    return bool(_owners(wanted) & _owners(live))
+    return bool(_owner_uids(wanted) & _owner_uids(live))
 
 
-def _owners(body: Mapping[str, Any] | None) -> set[str]:
+def _owner_uids(body: Mapping[str, Any] | None) -> set[str]:
     """The UIDs of its owners."""
     return {owner.get("uid", "") for owner in (body or {}).get("metadata", {}).get("ownerReferences", ())}
 
@@ -426,7 +438,7 @@ def _describe_owner(wanted: Mapping[str, Any], live: JsonDict | None) -> str:
     return f"belongs to {owner.get('kind')} {owner.get('name')}: rename this job or its role, or delete that one"
 
 
-def _version(answer: JsonDict | None) -> int:
+def _version_of(answer: JsonDict | None) -> int:
     """The resourceVersion of an answer; 0 if it has none, like the Status that a deletion may return."""
     return int((answer or {}).get("metadata", {}).get("resourceVersion") or 0)
 

@@ -1,7 +1,6 @@
-"""Which autoscaling policies the labels of namespaces name: listed by that label, cached for a minute. Changes nothing.
+"""Reads which autoscaling policies the labels of namespaces name, and caches them for a minute. Changes nothing.
 
-Not watched: few namespaces have the label, and it changes rarely. A stale answer costs one minute under the policy
-before.
+No watch: few namespaces have the label, and it changes rarely. A stale answer costs one minute under the former policy.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ from tjworker.kube.client import KubeClient
 log = structlog.get_logger(__name__)
 
 CACHED_SECONDS = 60.0
-PAGE = 500
 
 
 class NamespacePolicies:
-    """One a process."""
+    """One per process."""
 
     def __init__(self, kube: KubeClient, monotonic: Callable[[], float]) -> None:
         self._kube = kube
@@ -32,7 +30,7 @@ class NamespacePolicies:
         self._forbidden = False
 
     def policies(self) -> Mapping[str, str]:
-        """Namespace -> the value of its label; empty where namespaces may not be listed. Raises Transient."""
+        """Namespace -> the value of its label; empty if the operator may not list namespaces. Raises Transient."""
         now = self._monotonic()
         if self._listed_at is None or now - self._listed_at >= CACHED_SECONDS:
             self._known = self._list()
@@ -43,7 +41,7 @@ class NamespacePolicies:
         try:
             return list_policies(self._kube)
         except Terminal as error:
-            # An installation for some namespaces may list nothing of the cluster; the setting then holds for all jobs.
+            # An installation for some namespaces may not list namespaces. Then the setting holds for all jobs.
             if not self._forbidden:
                 log.info("labels of namespaces choose no policy: namespaces cannot be listed", error=error.message)
             self._forbidden = True
@@ -51,13 +49,6 @@ class NamespacePolicies:
 
 
 def list_policies(kube: KubeClient) -> dict[str, str]:
-    """Namespace -> the value of its label. Raises what the API server answers."""
-    found: dict[str, str] = {}
-    token = ""
-    while True:
-        page = kube.list_page(NAMESPACES, label_selector=AUTOSCALE_POLICY, limit=PAGE, token=token)
-        for namespace in page.items:
-            meta = namespace["metadata"]
-            found[meta["name"]] = str((meta.get("labels") or {}).get(AUTOSCALE_POLICY, ""))
-        if not (token := page.next_token):
-            return found
+    """Namespace -> the value of its label. Raises the error that the API server answers."""
+    listed = [namespace["metadata"] for namespace in kube.list_all(NAMESPACES, label_selector=AUTOSCALE_POLICY)]
+    return {meta["name"]: str((meta.get("labels") or {}).get(AUTOSCALE_POLICY, "")) for meta in listed}

@@ -1,6 +1,7 @@
-"""Which PriorityClasses the cluster has: read by name, cached for a minute. Changes nothing.
+"""Finds out which PriorityClasses the cluster has: reads them by name, and caches each answer for a minute. Changes
+nothing.
 
-Not watched: only jobs with a `spec.priority` need them, and classes live for years. A stale answer costs little: a pod
+No watch: only jobs with a `spec.priority` need them, and classes live for years. A stale answer costs little: a pod
 without its class, or a create that the API server refuses until the minute is over.
 """
 
@@ -22,7 +23,7 @@ MOST_CACHED = 1_000
 
 
 class PriorityClasses:
-    """One a process."""
+    """One per process."""
 
     def __init__(self, kube: KubeClient, monotonic: Callable[[], float]) -> None:
         self._kube = kube
@@ -45,6 +46,6 @@ class PriorityClasses:
         try:
             return name if self._kube.get(PRIORITYCLASSES, "", name) is not None else ""
         except Terminal as error:
-            # A namespaced install may read nothing cluster-wide; its pods then get the label alone.
+            # An installation for some namespaces may not read it. Its pods get the label without the class.
             log.info("cannot read PriorityClass", name=name, error=error.message)
             return ""

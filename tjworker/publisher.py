@@ -1,10 +1,9 @@
-"""Publish Celery tasks for keys: one for a key that comes alone, one for many that come together. Used by the watcher,
-the workers and beat's tasks; decides nothing.
+"""Publishes Celery tasks for keys: one task for a key alone, or for many keys that come together. Decides nothing.
 
-The messages are Celery's own, written here: by Celery one costs ten times as much, and the watcher would load all of it
-(docs/adr/0029-a-task-serves-several-keys.md). A contract test compares them.
+It writes Celery's messages itself. Celery takes ten times as much CPU for one, and the watcher would have to load all
+of Celery (docs/adr/0029-a-task-serves-several-keys.md). A contract test compares the messages.
 
-A key that could not be published stays here and goes with the next call, so callers keep none themselves; the resync
+A key that could not be published stays here and goes with the next call, so callers keep none themselves. The resync
 finds a key that was lost with the process. Publishing a key twice does no harm: the second task finds nothing queued.
 """
 
@@ -28,26 +27,27 @@ from tjworker.store.connect import client
 from tjworker.store.errors import describe
 
 RECONCILE = "tjworker.reconcile"
-"""The task's name; its only argument is a key, a hint. It serves up to KEYS_PER_TASK keys, those whose turn it is."""
+"""The task's name. Its only argument is a key, as a hint: the task serves the keys whose turn it is, up to
+KEYS_PER_TASK."""
 RESYNC = "tjworker.resync"
 COLLECT_ORPHANS = "tjworker.collect_orphans"
 AUTOSCALE = "tjworker.autoscale"
 TASKS_PER_BATCH = 200
 SHOWN_CHARS = 1_000
 _AWAY = (redis.RedisError, OSError)
-_CALLS_NOBODY = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
-_json = json.JSONEncoder(separators=(",", ":")).encode
-"""Without blanks: each message goes over the network twice. Made once: `json.dumps` would make one each time."""
+_NO_FURTHER_TASKS = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+"""Without blanks, since each message goes over the network twice. `json.dumps` would build an encoder for each call."""
 
 
 class KeyPublisher(Protocol):
-    """What controllers need of a Publisher."""
+    """The part of a Publisher that controllers use."""
 
     def publish(self, keys: Iterable[JobKey]) -> int: ...
 
 
 class Publisher:
-    """Thread-safe. Connects at the first call; make it after the fork."""
+    """Thread-safe. Connects at the first call. Create it after the fork."""
 
     def __init__(self, settings: Settings) -> None:
         self._redis = client(settings.redis_url)
@@ -60,11 +60,11 @@ class Publisher:
 
     @property
     def waiting(self) -> int:
-        """Keys that wait because Redis was away."""
+        """The number of keys that wait because Redis was away."""
         return len(self._waiting)
 
     def publish(self, keys: Iterable[JobKey]) -> int:
-        """Publish the keys that wait, then these, in order. Returns how many. Raises Transient when Redis is away; then
+        """Publish the waiting keys, then these, in order. Returns how many. Raises Transient if Redis is away: then
         call again, with new keys or none."""
         with self._mutex:
             self._waiting.update(dict.fromkeys(keys))
@@ -73,6 +73,7 @@ class Publisher:
                 while self._waiting:
                     part = list(islice(self._waiting, TASKS_PER_BATCH * KEYS_PER_TASK))
                     self._send(part)
+                    # Only now: a key that was not sent stays.
                     for key in part:
                         del self._waiting[key]
                     sent += len(part)
@@ -85,19 +86,19 @@ class Publisher:
             return sent
 
     def _send(self, keys: Sequence[JobKey]) -> None:
-        """All in one command; once more over a new connection where the server had closed an idle one. Doubles do no
-        harm."""
+        """Send all tasks in one command."""
         tasks = [keys[start : start + KEYS_PER_TASK] for start in range(0, len(keys), KEYS_PER_TASK)]
-        messages = [self._message(of_task) for of_task in tasks]
+        messages = [self._build_message(of_task) for of_task in tasks]
         try:
             self._redis.lpush(self._queue, *messages)
         except redis.ConnectionError:
+            # The server had closed the idle connection. If it took the messages all the same, doubles do no harm.
             self._redis.lpush(self._queue, *messages)
 
-    def _message(self, keys: Sequence[JobKey]) -> str:
-        """As kombu's Redis transport and Celery's protocol 2 have it."""
-        task_id, args = str(uuid.uuid4()), shown(keys)
-        body = _json([[keys[0]], {}, _CALLS_NOBODY])
+    def _build_message(self, keys: Sequence[JobKey]) -> str:
+        """A message in the format of kombu's Redis transport and Celery's protocol 2."""
+        task_id, args = str(uuid.uuid4()), describe_keys(keys)
+        body = _encode([[keys[0]], {}, _NO_FURTHER_TASKS])
         headers: dict[str, Any] = {
             "lang": "py",
             "task": RECONCILE,
@@ -129,7 +130,7 @@ class Publisher:
             "body_encoding": "base64",
             "delivery_tag": str(uuid.uuid4()),
         }
-        return _json(
+        return _encode(
             {
                 "body": b64encode(body.encode()).decode(),
                 "content-encoding": "utf-8",
@@ -140,7 +141,8 @@ class Publisher:
         )
 
 
-def shown(keys: Sequence[JobKey]) -> str:
-    """As Flower shows a task's arguments: its list cuts them, and a key ends with what one looks for."""
+def describe_keys(keys: Sequence[JobKey]) -> str:
+    """The arguments of a task as Flower shows them."""
+    # Flower's list cuts long arguments. A key ends with namespace and name, so these come first.
     names = [key.partition("/")[2] for key in keys]
     return f"{names[0]} ({keys[0]})" if len(keys) == 1 else shortened(names, SHOWN_CHARS, ", ")

@@ -1,7 +1,7 @@
-"""The namespaces that an operator serves, and how the API server is asked for what is in them. PURE.
+"""The namespaces that an operator serves, and the lists that show their objects. Pure.
 
-Two operators divide a cluster between them: one excludes the namespaces that the other one names. The API server
-filters (field selectors), so objects of an excluded namespace reach neither the watcher nor the orphan collector.
+Two operators can share a cluster: one excludes the namespaces that the other names. The API server filters by field
+selectors, so objects of an excluded namespace reach neither the watcher nor the orphan collector.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 PART_OF = {"app.kubernetes.io/part-of": "trainingjob-operator"}
-"""Labels of a watcher's Lease, by which the Leases of all operators of a cluster are found."""
+"""The labels by which the Leases of all operators in a cluster are found."""
 SERVED, EXCLUDED = "elasticdeeplearning.ai/namespaces", "elasticdeeplearning.ai/namespaces-excluded"
 """Annotations of the Lease: names separated by commas."""
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that hold room on a node, or wait for it: what kube-scheduler watches, too."""
+"""Selects pods that use room on a node or wait for it. kube-scheduler watches with the same selector."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What one list or watch asks for. `namespace`: '' for all. `fields`: a field selector, '' for none."""
+    """The arguments of a list or watch. `namespace`: '' for all. `fields`: a field selector, '' for none."""
 
     namespace: str = ""
     fields: str = ""
@@ -27,8 +27,8 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The namespaces in `only`, or, where that is empty, every namespace that is not in `excluded`. Names are sorted.
-    At most one of the two has names."""
+    """The namespaces in `only`; if that is empty, every namespace that is not in `excluded`. Names are sorted. At most
+    one of the two has names."""
 
     only: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
@@ -50,7 +50,8 @@ class Scope:
         return tuple(Selection(namespace, UNFINISHED) for namespace in self.excluded)
 
     def common(self, other: Scope) -> Scope | None:
-        """The namespaces that both serve; None when there are none."""
+        """The namespaces that both serve; None if there are none."""
+        # Two operators that each exclude some namespaces both serve all others, whatever their names.
         if not self.only and not other.only:
             return Scope(excluded=tuple(sorted({*self.excluded, *other.excluded})))
         named = self.only or other.only
@@ -58,7 +59,7 @@ class Scope:
         return Scope(both) if both else None
 
     def annotations(self) -> Mapping[str, str]:
-        """Of the watcher's Lease: what the operator serves, for `tj doctor`."""
+        """The annotations of the watcher's Lease. `tj doctor` reads from them what the operator serves."""
         return {SERVED: ",".join(self.only), EXCLUDED: ",".join(self.excluded)}
 
     def __str__(self) -> str:
@@ -67,8 +68,8 @@ class Scope:
         return f"every namespace but {', '.join(self.excluded)}" if self.excluded else "every namespace"
 
 
-def told_by(annotations: Mapping[str, str]) -> Scope | None:
-    """The scope that a Lease tells; None where it tells none, as that of an earlier version."""
+def scope_of_lease(annotations: Mapping[str, str]) -> Scope | None:
+    """The scope that a Lease announces; None if it announces none, as a Lease of an earlier version."""
     if SERVED not in annotations:
         return None
     only, excluded = (annotations.get(name, "") for name in (SERVED, EXCLUDED))

@@ -1,4 +1,4 @@
-"""What is in the Secrets that the operator makes: keys of one job, made here, sent to the API server and forgotten."""
+"""Generates the content of the Secrets that the operator creates: keys of one job, which no process keeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ AGENT_KEY_BYTES = 32
 
 
 def secret_content(holds: Literal["", "ssh-key", "agent-key"]) -> dict[str, Any]:
-    """`type` and `data`."""
+    """The fields `type` and `data` of a Secret with a new key."""
     if holds == "ssh-key":
         private, public = _ssh_key()
         data = {SSH_PRIVATE_KEY: private, SSH_PUBLIC_KEY: public}
@@ -21,8 +21,9 @@ def secret_content(holds: Literal["", "ssh-key", "agent-key"]) -> dict[str, Any]
 
 
 def _ssh_key() -> tuple[bytes, bytes]:
-    """As the MPI operator makes it: P-521, which every OpenSSH takes, that of FIPS mode too."""
-    # Only workers that serve MPIJobs pay for these modules.
+    """A new private and public key."""
+    # P-521, as the MPI operator has it: every OpenSSH accepts it, in FIPS mode as well. Imported here, so that only
+    # workers that serve MPIJobs load the modules.
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 

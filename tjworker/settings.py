@@ -1,4 +1,4 @@
-"""One frozen object with every setting, read once from the environment (`TJ_*`). Units stand in the names.
+"""One frozen object with every setting, read once from the environment (`TJ_*`). Names include units.
 
 `python -m tjworker.settings` writes docs/settings.md from it, `--check` compares.
 """
@@ -24,17 +24,17 @@ OFF = "off"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 SECRET = ("redis_url", "record_keys", "history_url", "page_basic_auth")
-"""Settings whose value is shown nowhere as it is."""
+"""Settings whose values are never shown."""
 
 
 def turn_seconds(period: float) -> float:
-    """How long one run of a periodic task keeps the runs of other beats out. A little less than the period, because two
-    runs of one beat are never exactly a period apart."""
+    """How long one run of a periodic task excludes the runs of other beats."""
+    # Less than the period: two runs of one beat are never exactly a period apart, and every second one would be lost.
     return 0.8 * period
 
 
 class Settings(BaseSettings):
-    """Each is the environment variable `TJ_` and the name in upper case; `tj doctor` prints them all."""
+    """Each setting is the environment variable `TJ_` and its name in upper case. `tj doctor` prints them all."""
 
     model_config = SettingsConfigDict(env_prefix="TJ_", frozen=True, extra="ignore")
 
@@ -216,8 +216,8 @@ class Settings(BaseSettings):
     log_tails: bool = Field(
         True,
         description=(
-            "whether the end of a failed container's log is copied into its job's status, where whoever may "
-            "read the job may read it"
+            "whether the end of a failed container's log is copied into its job's status, where every reader of "
+            "the job sees it"
         ),
     )
 
@@ -318,7 +318,8 @@ class Settings(BaseSettings):
 
     @field_validator("redis_url", mode="before")
     @classmethod
-    def _of_the_primary_and_not_of_sentinel(cls, value: object) -> object:
+    def _reject_sentinel(cls, value: object) -> object:
+        # Before the pattern, whose message would only show a regular expression.
         if "sentinel" in str(value).partition("://")[0].lower():
             raise ValueError(
                 "the operator does not ask Sentinel; name an address that follows the primary, such as"
@@ -328,10 +329,11 @@ class Settings(BaseSettings):
 
     @field_validator("redis_url")
     @classmethod
-    def _that_can_be_shown_without_its_password(cls, value: str) -> str:
-        # Libraries name a URL in their errors without what stands before the @, and with its options.
+    def _reject_password_in_options(cls, value: str) -> str:
+        # Libraries quote a URL in their errors without the part before the @, but with its options.
         parts = urlsplit(value)
-        _ = parts.port  # raises for one that is none
+        # Raises if the port is not a number.
+        _ = parts.port
         named = {name for name, _ in parse_qsl(parts.query, keep_blank_values=True)} & {"password", "username"}
         if named:
             raise ValueError(
@@ -341,7 +343,7 @@ class Settings(BaseSettings):
 
     @field_validator("host_ports")
     @classmethod
-    def _from_the_lower_to_the_higher(cls, value: str) -> str:
+    def _check_order_of_ports(cls, value: str) -> str:
         first, _, last = value.partition("-")
         if value and not 1024 <= int(first) <= int(last) <= 65535:
             raise ValueError("it is first-last, and both are from 1024 to 65535, such as 20000-29999")
@@ -349,15 +351,15 @@ class Settings(BaseSettings):
 
     @field_validator("own_namespace")
     @classmethod
-    def _else_of_the_pod(cls, value: str) -> str:
-        # With a kubeconfig the cluster that is served may be another one, where that name says nothing.
+    def _default_to_pod_namespace(cls, value: str) -> str:
+        # With a kubeconfig the operator may serve another cluster, where the pod's namespace means nothing.
         if value or os.environ.get("KUBECONFIG") or not _POD_NAMESPACE.exists():
             return value
         return _POD_NAMESPACE.read_text(encoding="utf-8").strip()
 
     @field_validator("namespaces", "namespaces_excluded")
     @classmethod
-    def _names_of_namespaces(cls, value: str) -> str:
+    def _check_names(cls, value: str) -> str:
         if wrong := [name for name in _names(value) if not _DNS_LABEL.fullmatch(name)]:
             raise ValueError(
                 f"{wrong[0]!r} is no name of a namespace: that has lower-case letters, digits and '-', begins and ends"
@@ -367,7 +369,7 @@ class Settings(BaseSettings):
 
     @field_validator("namespaces_excluded")
     @classmethod
-    def _not_beside_a_list_of_those_to_serve(cls, value: str, others: ValidationInfo) -> str:
+    def _reject_both_lists(cls, value: str, others: ValidationInfo) -> str:
         if _names(value) and _names(others.data.get("namespaces", "")):
             raise ValueError(
                 f"TJ_NAMESPACES={others.data['namespaces']!r} is set, too, and an operator serves either the namespaces"
@@ -377,7 +379,7 @@ class Settings(BaseSettings):
 
     @field_validator("namespaces")
     @classmethod
-    def _without_its_own(cls, value: str, others: ValidationInfo) -> str:
+    def _reject_own_namespace(cls, value: str, others: ValidationInfo) -> str:
         own = others.data.get("own_namespace", "")
         if own and own in _names(value):
             raise ValueError(
@@ -389,7 +391,7 @@ class Settings(BaseSettings):
 
     @property
     def kind_list(self) -> tuple[str, ...]:
-        """Other operators' kinds to serve, as they were named: `api.kinds.served` knows which are meant."""
+        """The names of other operators' kinds, as the user wrote them. `api.kinds.served` finds the kinds."""
         return _names(self.kinds)
 
     @property
@@ -454,14 +456,14 @@ def settings_or_exit() -> Settings:
 _NO_SETTING = re.compile(
     r"TJ_(CACHE_DIR|REAL|REAL_\w+|(TEST|BENCH|HOSTILE)_\w+|PLOT|MUTANTS|FRAMEWORKS|SDK|SDK_\w+|COMPOSE|CLUSTER|CHART|ALERTS|ALERTS_ONLY|PEER_MANIFESTS|POLLUX_DATA|RECORD_REFUSALS)"
 )
-"""What this project's builds, tests and benchmarks read (a test holds it to be all)."""
+"""Variables of this project's builds, tests and benchmarks. A test checks that all are here."""
 _SERVICE_LINK = re.compile(r"(?P<service>TJ_\w+?)_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_\w+)?)?)")
-"""What Kubernetes puts into a pod's environment for each Service of its namespace, such as `tj-redis`."""
+"""Variables that Kubernetes puts into a pod for each Service of its namespace, such as `tj-redis`."""
 
 
 def unknown_variables(names: Iterable[str]) -> Mapping[str, str]:
-    """Those of these names that look like settings and are none, each with what to do about it: a misspelt setting
-    would go unnoticed, and its default be used."""
+    """Variable -> a message, for each name that looks like a setting and is none. A misspelt setting would otherwise go
+    unnoticed, and its default be used."""
     every = set(names)
     known = [f"TJ_{name.upper()}" for name in Settings.model_fields]
     unknown = {}
@@ -476,6 +478,7 @@ def unknown_variables(names: Iterable[str]) -> Mapping[str, str]:
 
 def _is_link(name: str, every: set[str]) -> bool:
     link = _SERVICE_LINK.fullmatch(name)
+    # Kubernetes sets all variables of a Service or none. Without the host it is a setting with an unlucky name.
     return link is not None and f"{link['service']}_SERVICE_HOST" in every
 
 

@@ -21,7 +21,7 @@ class Stragglers:
     def __init__(self) -> None:
         self._names: set[Hashable] = set()
 
-    def last(self, items: Iterable[T], name: Callable[[T], Hashable]) -> list[T]:
+    def put_failed_last(self, items: Iterable[T], name: Callable[[T], Hashable]) -> list[T]:
         """The items in their order, but failed ones at the end."""
         return sorted(items, key=lambda item: name(item) in self._names)
 

@@ -17,7 +17,7 @@ from celery.signals import worker_init, worker_process_init, worker_process_shut
 
 from tjworker.app import app
 from tjworker.base import Terminal, Transient
-from tjworker.child import BoundedTask, Failed, again, register
+from tjworker.child import BoundedTask, Failed, end_as_retried, register_limits
 from tjworker.collector import settle
 from tjworker.controllers.pass_end import describe_passes, worst_state
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
@@ -27,10 +27,11 @@ from tjworker.telemetry import scrape
 from tjworker.telemetry.metrics import PASSES, PERIODIC_RUNS
 
 _runtime = ProcessRuntime(lambda: connect(load_settings()))
-register()
+register_limits()
 
 
-# Expected errors are logged where they occur; `throws` keeps Celery from adding a traceback.
+# Expected errors are logged where they occur; `throws` keeps Celery from adding a traceback. The request is named as
+# text, so that only a worker loads it.
 _task = partial(app.task, base=BoundedTask, throws=(Terminal, Failed), Request="tjworker.consumer:TaskRequest")
 _periodic = partial(_task, send_events=False)
 
@@ -48,7 +49,7 @@ def _before_forks(**_: Any) -> None:
 
 
 @worker_process_init.connect  # type: ignore[untyped-decorator,unused-ignore]
-def _begin(**_: Any) -> None:
+def _begin_process(**_: Any) -> None:
     """Prefork sends this signal in each child, after the fork; solo sends it once. The pool `threads` does not send it:
     there the first task creates the Runtime."""
     # An error must not end the child, which would be forked again at once. Each task tries again.
@@ -59,7 +60,7 @@ def _begin(**_: Any) -> None:
 
 @worker_process_shutdown.connect  # type: ignore[untyped-decorator,unused-ignore]
 @worker_shutdown.connect  # type: ignore[untyped-decorator,unused-ignore]
-def _end(**_: Any) -> None:
+def _end_process(**_: Any) -> None:
     """The second signal is for solo and threads, whose tasks run in the main process."""
     _runtime.close()
 
@@ -74,31 +75,31 @@ def reconcile(key: str) -> str:
     if state == "failed":
         raise Failed(text)
     if state == "retried":
-        again(text)
+        end_as_retried(text)
     return text
 
 
 @_periodic(name=RESYNC)  # type: ignore[untyped-decorator,unused-ignore]
 def resync() -> str:
     """Publish the keys whose task was lost; from time to time, every unfinished job."""
-    return _counted("resync", _runtime.get().resync.run)
+    return _count_run("resync", _runtime.get().resync.run)
 
 
 @_periodic(name=COLLECT_ORPHANS)  # type: ignore[untyped-decorator,unused-ignore]
 def collect_orphans() -> str:
     """Delete what jobs that no longer exist left behind."""
     orphans = _runtime.get().orphans
-    return _counted("collect_orphans", orphans.run, lambda: orphans.failed)
+    return _count_run("collect_orphans", orphans.run, lambda: orphans.failed)
 
 
 @_periodic(name=AUTOSCALE)  # type: ignore[untyped-decorator,unused-ignore]
 def autoscale() -> str:
     """Give each elastic job with edlPolicy Auto as many replicas as there is room for."""
     autoscaler = _runtime.get().autoscaler
-    return _counted("autoscale", autoscaler.run, lambda: autoscaler.failed)
+    return _count_run("autoscale", autoscaler.run, lambda: autoscaler.failed)
 
 
-def _counted(task: str, run: Callable[[], str], failed_objects: Callable[[], int] = lambda: 0) -> str:
+def _count_run(task: str, run: Callable[[], str], failed_objects: Callable[[], int] = lambda: 0) -> str:
     """Run a periodic task, count how it ended, and return its text. Raises Failed if it could not serve some objects,
     and whatever the run raises."""
     try:

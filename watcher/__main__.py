@@ -1,8 +1,8 @@
-"""`python -m watcher`: reads the cluster, writes the projection, queues keys; takes no decision.
+"""`python -m watcher`: reads the cluster, writes the projection, queues keys. Decides nothing.
 
-Settings from the environment (`TJ_*`), the cluster from KUBECONFIG or the pod's service account. SIGTERM and SIGINT
-leave in order and give the lease back, so that a standby leads at once; a second signal leaves at once. Runs until
-then: an API server, a Redis or a CRD that is away is waited for. Any number of it may run; one leads.
+Settings come from the environment (`TJ_*`), the cluster from KUBECONFIG or the pod's service account. The process waits
+for an API server, a Redis or a CRD that is away, and runs until SIGTERM or SIGINT: then it gives the lease back, so
+that a standby leads at once. A second signal ends it immediately. Any number of watchers may run; one leads.
 """
 
 from __future__ import annotations
@@ -40,25 +40,26 @@ _SIGNALS = {signal.SIGTERM, signal.SIGINT}
 LEAVE_SECONDS = 10.0
 LOOK_SECONDS = 5.0
 HISTORY_SECONDS = 3.0
-"""For the last write of the history."""
+"""The time for the last write of the history."""
 
 
 def main() -> int:
     settings = settings_or_exit()
     configure_logging(settings)
-    # Signals are waited for below, not handled: a handler could interrupt the main thread while it holds a lock that
-    # `Watcher.stop` needs.
+    # No handlers: one could interrupt the main thread while it holds a lock that `Watcher.stop` needs. `wait_for_end`
+    # waits for the signals.
     signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGALRM})
     try:
         clock = ClusterClock()
-        historian = _historian(settings, clock)
-        watcher = _watcher(settings, historian, clock)
+        historian = _make_historian(settings, clock)
+        watcher = _make_watcher(settings, historian, clock)
     except Terminal as error:
         log.error(error.message)
         return 2
     try:
         health = open_health(settings, watcher.report)
     except OSError:
+        # `open_health` has logged why.
         return 2
     metrics.begin("watcher")
     scrape.serve(settings, watcher.samples)
@@ -67,11 +68,13 @@ def main() -> int:
         historian.start()
     running = threading.Thread(target=watcher.run, name="watcher", daemon=True)
     running.start()
-    until_told(running.is_alive)
+    wait_for_end(running.is_alive)
+    # From here on a second signal ends the process at once: it has no handler.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     log.info("leaving")
     watcher.stop()
     running.join(LEAVE_SECONDS)
+    # Last: until the term has ended, reflectors pass objects to it.
     if historian is not None:
         historian.stop(HISTORY_SECONDS)
     if health is not None:
@@ -79,26 +82,27 @@ def main() -> int:
     return 0
 
 
-def until_told(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) -> None:
-    """Returns at SIGTERM or SIGINT, or when it finds that it is no longer `alive`. These two and SIGALRM must be
-    blocked, and SIGALRM must stay so."""
-    # Not sigtimedwait: in a process that was stopped (SIGSTOP, Ctrl-Z) for longer than its time-out, CPython's returns
-    # a signal that was never sent.
+def wait_for_end(alive: Callable[[], bool], look_seconds: float = LOOK_SECONDS) -> None:
+    """Wait for SIGTERM or SIGINT, or until `alive` is False. The two signals and SIGALRM must be blocked, and SIGALRM
+    must stay blocked."""
+    # Not sigtimedwait: after a stop (SIGSTOP, Ctrl-Z) for longer than its time-out, CPython's returns a signal that was
+    # never sent.
     signal.setitimer(signal.ITIMER_REAL, look_seconds, look_seconds)
     while alive() and signal.sigwait({*_SIGNALS, signal.SIGALRM}) == signal.SIGALRM:
         pass
     signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _historian(settings: Settings, clock: ClusterClock) -> Historian | None:
-    """None where the history is off. Raises Terminal for a store that cannot be used."""
+def _make_historian(settings: Settings, clock: ClusterClock) -> Historian | None:
+    """The historian; None if the history is off. Raises Terminal if its store cannot be used."""
     store = open_history(settings)
     return None if store is None else Historian(store, settings.history_seconds, now=clock)
 
 
-def _watcher(settings: Settings, historian: Historian | None = None, clock: ClusterClock | None = None) -> Watcher:
-    """`clock` learns the API server's time from its answers. Raises Terminal for settings that no watcher can run
-    with."""
+def _make_watcher(settings: Settings, historian: Historian | None = None, clock: ClusterClock | None = None) -> Watcher:
+    """The watcher with its real ports. `clock` learns the API server's time from its answers. Raises Terminal if no
+    watcher can run with these settings."""
+    # Raises for an unknown kind, now and not in the first term.
     served(settings.kind_list)
     transport = KubeTransport(pool_size=32, answered=count_request, dated=(clock or ClusterClock()).see_date)
     api = KubeClient(
@@ -106,7 +110,7 @@ def _watcher(settings: Settings, historian: Historian | None = None, clock: Clus
         request_timeout_seconds=settings.request_timeout_seconds,
         watch_read_timeout_seconds=settings.watch_timeout_seconds,
     )
-    # A renewal that hangs for longer than the lease lasts is worth nothing.
+    # With a short time-out: a renewal that hangs for longer than the lease lasts is useless.
     lease_api = KubeClient(transport, request_timeout_seconds=settings.lease_renew_seconds)
     store = open_sealed_store(settings)
     publish = Publisher(settings).publish

@@ -109,12 +109,12 @@ class Watcher:
             term.stop()
         self._refused = self._refused + 1 if term.fenced and not term.led else 0
         if self._elector and term.fenced:
-            self._elector.fenced(token)
+            self._elector.leap_ahead(token)
         if self._elector and why in ("over", "stopped"):
             # A standby can then lead at once. After a failed renewal there is no Lease to release.
             self._elector.release(token)
         if not self.stopped.is_set():
-            log.warning("leadership ended, standing for it again", reason=term.why or why)
+            log.warning("leadership ended, trying to lead again", reason=term.why or why)
 
     def stop(self) -> None:
         """Ask `run` to end the term, release the Lease and return. Returns at once. Do not call it in a signal handler:

@@ -34,7 +34,7 @@ class FinishedJobs:
         else:
             self._uids.pop(job.change.key, None)
 
-    def own(self, child: Projected) -> bool:
+    def has_child(self, child: Projected) -> bool:
         """True if this is a child of a finished job. A child with another UID belongs to an earlier or a later job of
         that name."""
         # A deletion does not say whose child it was. The store knows.
@@ -68,7 +68,7 @@ class Jobs:
             self._waits.pop(job.change.key, None)
         else:
             self._waits[job.change.key] = job.named
-        self._put(job.change.key, None if job.change.record is None else job.phase, job.restarts)
+        self._put_job(job.change.key, None if job.change.record is None else job.phase, job.restarts)
 
     def waiting_for(self, named: Set[Named]) -> list[JobKey]:
         """The jobs that wait for one of these objects."""
@@ -80,10 +80,11 @@ class Jobs:
         for key in [key for key in self._jobs if key not in keys]:
             name = parse_key(key)
             if name.resource == resource and namespace in ("", name.namespace):
-                self._put(key, None)
+                self._put_job(key, None)
 
-    def _put(self, key: JobKey, phase: str | None, restarts: int = 0) -> None:
+    def _put_job(self, key: JobKey, phase: str | None, restarts: int = 0) -> None:
         was = self._jobs.get(key)
+        # The deletion of a job that this term has not shown.
         if was is None and phase is None:
             return
         resource = parse_key(key).resource
@@ -93,6 +94,7 @@ class Jobs:
             self._waits.pop(key, None)
             self._jobs.pop(key, None)
         else:
+            # Interned: JSON brings a new string for each of ten thousand jobs.
             self._jobs[key] = sys.intern(phase), restarts
             self._counts[resource, phase] = self._counts.get((resource, phase), 0) + 1
 
@@ -133,5 +135,6 @@ class Overlap:
         if batch.position:
             self._paged.pop(batch.source, None)
         shown = self._shown.get(batch.source)
+        # From here on the source's own watch shows only newer versions.
         if shown is not None and all(rv <= batch.position for rv in shown.values()):
             del self._shown[batch.source]

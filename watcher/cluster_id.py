@@ -28,6 +28,7 @@ class ClusterId:
     def read(self) -> str:
         """The id; '' if the operator may not read the namespace, as in an install for one namespace. Raises Transient
         when the API server does not answer."""
+        # Under the lock: the reflectors of a term ask at the same time, and one request serves them all.
         with self._lock:
             if self._read_at is None or self._now() >= self._read_at + FRESH_SECONDS:
                 self._known = self._read_uid()
@@ -38,6 +39,7 @@ class ClusterId:
         try:
             namespace = self._api.get(NAMESPACES, "", "kube-system")
         except OperatorError as error:
+            # Without an id a restored cluster is only recognised by its versions, and no watch is resumed.
             if error.status in NO_PERMISSION or error.reason == NAMESPACE_GONE:
                 return ""
             raise

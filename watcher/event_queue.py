@@ -125,6 +125,7 @@ class EventQueue:
     def put(self, batch: Batch) -> None:
         """Add a batch; wait while the queue is full. Raises Closed."""
         with self._lock:
+            # The reflector stops reading, and TCP holds the API server back: memory is bounded while Redis is away.
             while self._size >= self._capacity and not self._closed:
                 self._drained.wait()
             if self._closed:
@@ -138,6 +139,7 @@ class EventQueue:
             self._filled.notify()
 
     def _put_quietly(self, batch: WatchEvents) -> None:
+        # Joined with the last batch if that is of the same source: while Redis is away a busy cluster sends thousands.
         last = self._batches[-1] if self._batches else None
         if last and _is_quiet(last) and (last.source, last.resumed) == (batch.source, batch.resumed):
             self._batches[-1] = last.with_later(batch)

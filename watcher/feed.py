@@ -75,35 +75,35 @@ class Feed:
         self._selections: dict[str, Selection] = {}
         """Source -> what its reflector selects."""
         self.reflectors = [
-            self._reflector(row.name, selection)
+            self._make_reflector_of(row.name, selection)
             for row in rows
             for selection in (scope.selections() if row.namespaced else (Selection(),))
         ]
         if counts_outside:
-            self.reflectors += [self._counting(selection) for selection in scope.outside()]
+            self.reflectors += [self._make_counting_reflector(selection) for selection in scope.outside()]
 
-    def _counting(self, selection: Selection) -> Reflector:
+    def _make_counting_reflector(self, selection: Selection) -> Reflector:
         """The reflector of pods that take room on nodes but belong to no job of this operator."""
         source = counting_source(PODS, selection.namespace)
-        handler = self._projector(source)
+        handler = self._make_projector(source)
         self.skipped[source] = handler.skipped
         self._projectors[source] = handler
         return self._make_reflector(
             PODS, handler, namespace=selection.namespace, field_selector=selection.fields, source=source, optional=True
         )
 
-    def _reflector(self, resource: GroupResource, selection: Selection) -> Reflector:
+    def _make_reflector_of(self, resource: GroupResource, selection: Selection) -> Reflector:
         namespace = selection.namespace
         where = {"namespace": namespace, "field_selector": selection.fields}
         source = f"{resource}/{namespace}" if namespace else resource
         self._selections[source] = selection
-        on_listed = partial(self._listed, source)
+        on_listed = partial(self._end_concurrent_watches, source)
         if not RESOURCES[resource].is_job:
-            handler = self._projector(source, on_listed=on_listed)
+            handler = self._make_projector(source, on_listed=on_listed)
             reflector = self._make_reflector(resource, handler, **where)
         else:
             early = partial(self._watch_early, source)
-            handler = self._projector(source, on_listed=on_listed, on_second_page=early)
+            handler = self._make_projector(source, on_listed=on_listed, on_second_page=early)
             may_list = partial(self._children_are_in, namespace)
             reflector = self._make_reflector(resource, handler, **where, may_list=may_list)
         self.skipped[source] = handler.skipped
@@ -131,6 +131,7 @@ class Feed:
         """Start the early watch of jobs during their first list, from the version of the list, or from the version that
         was projected before Redis was emptied. A later list needs none: until it, the source's watch has shown every
         job."""
+        # Without an id of the cluster, a watch could begin in another cluster than the list.
         if source in self._in or source in self.resumed or source in self.early or not cluster:
             return
         since = min(version, self.since.get(source, version))
@@ -138,7 +139,7 @@ class Feed:
         self._start(f"early watch {source}", watch.run)
 
     def _watch_from(self, source: str, version: int, cluster: str) -> Reflector:
-        handler = self._projector(source, resumes=cluster)
+        handler = self._make_projector(source, resumes=cluster)
         selection = self._selections[source]
         return self._make_reflector(
             resource_of(source),
@@ -148,7 +149,7 @@ class Feed:
             start_version=version,
         )
 
-    def _projector(self, source: str, **options: Any) -> Projector:
+    def _make_projector(self, source: str, **options: Any) -> Projector:
         return Projector(
             source,
             self.queue,
@@ -159,8 +160,9 @@ class Feed:
             **options,
         )
 
-    def _listed(self, source: str) -> None:
+    def _end_concurrent_watches(self, source: str) -> None:
         self._in.add(source)
+        # The list is in, and the source's own watch begins at its version: a second watch would show all of it twice.
         for concurrent in (self.resumed, self.early):
             if source in concurrent:
                 concurrent[source].stop()
@@ -177,9 +179,9 @@ class Feed:
         """True if the last term's projection is kept up to date: each of its watches is resumed, or its list is
         complete."""
         kinds = {one.resource for one in self.resumed.values()}
-        return bool(kinds) and all(self._follows(one, kinds) for one in self.reflectors)
+        return bool(kinds) and all(self._is_followed(one, kinds) for one in self.reflectors)
 
-    def _follows(self, reflector: Reflector, kinds: set[GroupResource]) -> bool:
+    def _is_followed(self, reflector: Reflector, kinds: set[GroupResource]) -> bool:
         if reflector.vitals.synced or is_counting(reflector.source) or RESOURCES[reflector.resource].is_named:
             return True
         resumed = self.resumed.get(reflector.source)

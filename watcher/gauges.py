@@ -124,12 +124,12 @@ def _read_cluster(cluster: ClusterView) -> Iterator[Sample]:
     asked = NOTHING
     for node in usable.values():
         for resource, amount in node.allocatable.items():
-            allocatable[resource] += _amount(resource, amount)
+            allocatable[resource] += _parse_amount(resource, amount)
     # Requests on unusable nodes do not count, as their capacity does not.
     for name in (*usable, WAITING):
         if name in cluster.node_requests:
             asked = asked.plus(decode_node_requests(cluster.node_requests[name]))
-    requested = _requested(asked)
+    requested = _requested_amounts(asked)
     for resource in sorted(allocatable.keys() | requested.keys()):
         labels = {"resource": resource, "unit": UNITS.get(resource, "integer")}
         scale = 1000 if resource == "cpu" else 1
@@ -137,11 +137,11 @@ def _read_cluster(cluster: ClusterView) -> Iterator[Sample]:
         yield metrics.REQUESTED, labels, requested.get(resource, 0) / scale
 
 
-def _requested(asked: NodeRequests) -> Mapping[str, int]:
+def _requested_amounts(asked: NodeRequests) -> Mapping[str, int]:
     return {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, "pods": asked.pods, **dict(asked.extended)}
 
 
-def _amount(resource: GroupResource | str, quantity: str) -> int:
+def _parse_amount(resource: GroupResource | str, quantity: str) -> int:
     """Milli-cores of cpu, else whole units; 0 for a quantity that cannot be parsed."""
     try:
         return milli(quantity) if resource == "cpu" else whole(quantity)

@@ -112,8 +112,8 @@ class Historian:
         """The API server has sent something."""
         self._terms = 0
         """How many terms have ended."""
-        self._anew = False
-        """The cluster was restored from a backup, so jobs of which the history has the end may live again."""
+        self._restored = False
+        """The cluster was restored from a backup, so jobs that have ended in the history may live again."""
         self._stop = threading.Event()
         self._failures = 0
         self._thread: threading.Thread | None = None
@@ -124,14 +124,15 @@ class Historian:
         writes are missing in them."""
         with self._lock:
             self._listed = []
+            # `write` may hold such lists at this moment, in its own thread.
             self._terms += 1
 
-    def begin_anew(self) -> None:
+    def begin_new_history(self) -> None:
         """Begin a new history of the cluster, which was restored from a backup. Older versions than before are news
         then, and deleted jobs may be back."""
         with self._lock:
             self._live = {where: replace(live, count=0, rv=0) for where, live in self._live.items()}
-            self._gone, self._lists, self._listed, self._anew = OrderedDict(), {}, [], True
+            self._gone, self._lists, self._listed, self._restored = OrderedDict(), {}, [], True
 
     # -- what the watches show ---------------------------------------------------------------------
     def see(self, resource: GroupResource, kind: str, obj: Json) -> None:
@@ -265,15 +266,17 @@ class Historian:
             news.pods[str(meta["uid"])] = obj, to_rfc3339(self._now()) if kind == DELETED else "", requested
 
     def _deletion_time(self, kind: str, pod: Json) -> str:
-        """When the pod's deletion was requested; '' if it was not. The kubelet deletes a pod once more when its
-        programs have ended, and the API server then writes that moment in the place of the first."""
+        """When the pod's deletion was requested; '' if it was not."""
         uid = str(pod["metadata"]["uid"])
+        # The first time counts. The kubelet deletes the pod once more when its programs have ended, and the API server
+        # then replaces the time.
         requested = self._deletions.get(uid) or deletion_time(pod)
         if kind == DELETED:
             self._deletions.pop(uid, None)
         elif requested:
             self._deletions[uid] = requested
-            if len(self._deletions) > MOST_WAITING_PODS:  # of pods whose deletion no watch has shown
+            # Bounded: a pod whose deletion no watch has shown would stay for ever.
+            if len(self._deletions) > MOST_WAITING_PODS:
                 del self._deletions[next(iter(self._deletions))]
         return requested
 
@@ -319,11 +322,11 @@ class Historian:
             listed, self._listed = self._listed, []
             terms = self._terms
         try:
-            entries = [_made(self._entry, where, changes) for where, changes in news.items()]
-            self._put([entry for entry in entries if entry is not None])
-            # If `_compare` fails, these entries must not wait for another write.
+            entries = [_try(self._make_entry, where, changes) for where, changes in news.items()]
+            self._put_entries([entry for entry in entries if entry is not None])
+            # If `_compare_with_lists` fails, these entries must not wait for another write.
             news = {}
-            self._compare(listed, terms)
+            self._compare_with_lists(listed, terms)
         except OperatorError as error:
             if not self._failures:
                 log.warning("the history cannot be written; it waits, and reconciling goes on", error=error.message)
@@ -341,7 +344,7 @@ class Historian:
                 log.info("the history is written again")
             self._failures = 0
 
-    def _put(self, entries: list[Entry]) -> None:
+    def _put_entries(self, entries: list[Entry]) -> None:
         try:
             left = self._store.put(entries, self._now())
         except OperatorError:
@@ -365,7 +368,7 @@ class Historian:
             log.exception("an entry is left out of the history", namespace=entry.namespace, uid=entry.uid)
             return LeftOut(entries=1)
 
-    def _entry(self, where: tuple[str, str], news: _News) -> Entry:
+    def _make_entry(self, where: tuple[str, str], news: _News) -> Entry:
         if news.raw is None:
             # Only pods have changed: the job was deleted before them, or kept its phase.
             summary = self._gone.get(where)
@@ -374,9 +377,9 @@ class Historian:
         pods = {
             uid: kept
             for uid, (pod, gone_at, deletion_at) in news.pods.items()
-            if (kept := _made(kept_pod, pod, gone_at=gone_at, deletion_at=deletion_at))
+            if (kept := _try(kept_pod, pod, gone_at=gone_at, deletion_at=deletion_at))
         }
-        job = None if news.raw is None else _made(kept_job, news.raw)
+        job = None if news.raw is None else _try(kept_job, news.raw)
         return Entry(
             where[0], where[1], summary, self._keep_until(summary), job=job, pods=pods, moments=tuple(news.moments)
         )
@@ -394,11 +397,11 @@ class Historian:
                 if newer is None and len(self._news) >= MOST_WAITING_JOBS:
                     HISTORY_ENTRIES.inc(result="lost")
                     continue
-                self._news[where] = old if newer is None else _merge(old, newer)
+                self._news[where] = old if newer is None else _merge_news(old, newer)
             self._pods_waiting = sum(len(changes.pods) for changes in self._news.values())
             self._moments_waiting = sum(len(changes.moments) for changes in self._news.values())
 
-    def _compare(self, listed: list[str], terms: int) -> None:
+    def _compare_with_lists(self, listed: list[str], terms: int) -> None:
         """Compare the history with the lists that have ended, and correct its summaries. `terms`: `_terms` when the
         lists were taken."""
         if not listed:
@@ -406,30 +409,32 @@ class Historian:
         sources = {(resource_of(source), namespace_of(source)) for source in listed}
         summaries, at = self._store.summaries(), to_rfc3339(self._now())
         with self._lock:
+            # The term has ended meanwhile. Its lists lack the jobs of the next leader, which would count as deleted.
             if terms != self._terms:
                 return
             corrected = [
-                self._corrected(summary, at)
+                self._correct_summary(summary, at)
                 for summary in summaries
                 if {(summary.resource, ""), (summary.resource, summary.namespace)} & sources
             ]
         entries = [Entry(s.namespace, s.uid, s, self._keep_until(s)) for s in corrected if s is not None]
         self._store.put(entries, self._now())
 
-    def _corrected(self, summary: Summary, at: str) -> Summary | None:
+    def _correct_summary(self, summary: Summary, at: str) -> Summary | None:
         """The summary as the list of its resource has it; None if it is right."""
         where = summary.namespace, summary.uid
         live = self._live.get(where)
         if live is None:
             # The job was deleted while no watcher ran. The time is unknown, so the present time is written.
             return None if summary.deleted_at or where in self._gone else replace(summary, deleted_at=at)
-        if not self._anew or (not summary.deleted_at and summary.phase == live.phase):
+        # Within one history of the cluster a UID never comes back, and a phase is written when it changes.
+        if not self._restored or (not summary.deleted_at and summary.phase == live.phase):
             return None
         ended_at = summary.ended_at if live.phase in END_PHASES else ""
         return replace(summary, phase=live.phase, ended_at=ended_at, deleted_at="")
 
 
-def _merge(old: _News, new: _News) -> _News:
+def _merge_news(old: _News, new: _News) -> _News:
     return _News(
         new.resource,
         new.raw if new.raw is not None else old.raw,
@@ -439,8 +444,8 @@ def _merge(old: _News, new: _News) -> _News:
     )
 
 
-def _made(make: Callable[..., T], *given: object, **more: object) -> T | None:
-    """What `make` returns; None if it meets a bug."""
+def _try(make: Callable[..., T], *given: object, **more: object) -> T | None:
+    """The result of `make`; None if it meets a bug."""
     try:
         return make(*given, **more)
     except Exception:

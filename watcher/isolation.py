@@ -32,18 +32,20 @@ class Skipped:
         """namespace/name -> error, for each remembered object."""
         return dict(self._errors)
 
-    def each(self, objects: Iterable[Any], take: Callable[[Any], None]) -> None:
+    def take_each(self, objects: Iterable[Any], take: Callable[[Any], None]) -> None:
         for obj in objects:
-            self.one(obj, take)
+            self.take_one(obj, take)
 
-    def one(self, obj: Any, take: Callable[[Any], None]) -> None:
+    def take_one(self, obj: Any, take: Callable[[Any], None]) -> None:
         try:
             take(obj)
         except Exception as error:
+            # The error may quote the object, which a tenant can make megabytes long.
             name, message = name_of(obj), f"{type(error).__name__}: {error}"[:500]
             if self._is_news(name, message):
                 log.exception(SKIPPED, resource=self._source, name=name, error=message)
         else:
+            # Usually no object is skipped, and this runs for each event of each pod.
             if self._errors and self._errors.pop(name := name_of(obj), None) is not None:
                 log.info("an object that was skipped can be read again", resource=self._source, name=name)
 

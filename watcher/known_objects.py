@@ -67,18 +67,19 @@ class KnownObjects:
 
     def page(self, objects: Sequence[Json]) -> list[Projected]:
         out: list[Projected] = []
-        self._skipped.each(objects, lambda obj: self._listed(obj, out))
+        self._skipped.take_each(objects, lambda obj: self._put_listed(obj, out))
         return out
 
-    def _listed(self, obj: Json, out: list[Projected]) -> None:
+    def _put_listed(self, obj: Json, out: list[Projected]) -> None:
         meta = obj["metadata"]
         identity = (meta.get("namespace", ""), meta["name"])
         self._listing.add(identity)
         known = self._known.get(identity)
         self.rewound = self.rewound or (known is not None and int(meta["resourceVersion"]) < known.rv)
         try:
-            self._put(identity, obj, meta, out)
+            self._put_object(identity, obj, meta, out)
         except Exception:
+            # It exists although it cannot be read: the sweep must not delete its last readable state.
             if self._serves(identity[0]) and (it := identify(self._resource, obj)) is not None:
                 self._unread.add((it.key, it.name))
             raise
@@ -100,17 +101,17 @@ class KnownObjects:
     def event(self, kind: str, obj: Json) -> list[Projected]:
         """`kind` is ADDED, MODIFIED or DELETED."""
         out: list[Projected] = []
-        self._skipped.one(obj, lambda obj: self._changed(kind, obj, out))
+        self._skipped.take_one(obj, lambda obj: self._apply_event(kind, obj, out))
         if kind == "DELETED":
             self._skipped.forget(obj)
         return out
 
-    def _changed(self, kind: str, obj: Json, out: list[Projected]) -> None:
+    def _apply_event(self, kind: str, obj: Json, out: list[Projected]) -> None:
         meta = obj["metadata"]
         rv = int(meta["resourceVersion"])
         identity = (meta.get("namespace", ""), meta["name"])
         if kind != "DELETED":
-            self._put(identity, obj, meta, out)
+            self._put_object(identity, obj, meta, out)
             return
         if self._requests is not None:
             self._requests.remove(identity)
@@ -123,11 +124,13 @@ class KnownObjects:
             self._forget(identity)
             out.append(Projected(deletion(known.change, rv)))
 
-    def _put(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
+    def _put_object(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
         rv = int(meta["resourceVersion"])
+        # Before the look at the owner: pods of strangers take room on nodes, too.
         if self._requests is not None:
             self._requests.put(identity, obj, rv)
         known = self._known.get(identity)
+        # A list shows most objects as the watch has shown them.
         if known is not None and rv <= known.rv:
             return
         projected = project(self._resource, obj, self._deletions.get(identity)) if self._serves(identity[0]) else None
@@ -141,6 +144,7 @@ class KnownObjects:
         if known is not None and projected.decisive and projected.decisive == known.decisive:
             projected = replace(projected, change=replace(projected.change, quiet=True))
         change = projected.change
+        # Without the record, which only the store keeps; and shared between versions, to save memory.
         slim = (
             known.change
             if known is not None and known.change.key == change.key

@@ -25,7 +25,7 @@ import structlog
 from tjworker.api.resources import LEASES
 from tjworker.base import Conflict, Invalid, JsonDict, OperatorError, Terminal, Transient
 from tjworker.kube.client import KubeClient
-from tjworker.scope import PART_OF, Scope, told_by
+from tjworker.scope import PART_OF, Scope, scope_of_lease
 
 log = structlog.get_logger(__name__)
 
@@ -66,21 +66,22 @@ class Election:
         self._seen: tuple[Any, ...] | None = None
         self._seen_at = 0.0
         self._free_at = 0.0
+        # The least token of the next bid; 0 unless the store has fenced this candidate.
         self._floor = 0
         self._leap = FIRST_LEAP
 
-    def fenced(self, token: int) -> None:
-        """The store has seen a newer token than this one, although this candidate holds the Lease: the next bid leaps
-        ahead."""
+    def leap_ahead(self, token: int) -> None:
+        """Raise the next token: the store refused this one, although this candidate holds the Lease."""
+        # Twice as far each time: nothing says how far ahead the last holder's clock was.
         self._floor = max(self._floor, token) + self._leap
         self._leap = min(LONGEST_LEAP, self._leap * 2)
 
-    def served(self, lease: JsonDict | None) -> str:
-        """For the log: which namespaces the leader serves, if this candidate serves others. This happens after a change
-        of the settings, or if two operators share a Lease by mistake: the second one would wait for ever."""
-        served = told_by((((lease or {}).get("metadata") or {}).get("annotations")) or {})
+    def describe_other_scope(self, lease: JsonDict | None) -> str:
+        """For the log: the namespaces that the leader serves, if this candidate serves others; else ''."""
+        served = scope_of_lease((((lease or {}).get("metadata") or {}).get("annotations")) or {})
         if served is None or served == self._scope:
             return ""
+        # The settings have changed. Or two operators share a Lease by mistake, and the second one waits for ever.
         return f", which serves {served}; this one serves {self._scope} (each operator needs a Lease of its own)"
 
     def holder(self, lease: JsonDict | None) -> str:
@@ -90,16 +91,20 @@ class Election:
         """The Lease that makes this candidate the leader; None while another one may lead."""
         if lease is None:
             token = max(self._floor, _milliseconds(wall))
-            return Bid(self._lease({}, token, transitions=0, acquired=wall, renewed=wall), token, create=True)
-        self._observe(lease, now)
+            return Bid(self._build_lease({}, token, transitions=0, acquired=wall, renewed=wall), token, create=True)
+        self._note_change(lease, now)
         spec = lease.get("spec") or {}
         holder = self.holder(lease)
+        # From when this candidate first saw the Lease as it is, not from `renewTime`: that is the holder's clock.
         self._free_at = self._seen_at + self._duration_of(spec)
         if holder not in ("", self.identity) and now < self._free_at:
             return None
-        token = max(_token(lease) + 1, self._floor, _milliseconds(wall))
+        # Larger than the last token also if this clock is behind the last holder's.
+        token = max(_token_of(lease) + 1, self._floor, _milliseconds(wall))
         transitions = int(spec.get("leaseTransitions") or 0) + (holder != self.identity)
-        return Bid(self._lease(lease["metadata"], token, transitions=transitions, acquired=wall, renewed=wall), token)
+        return Bid(
+            self._build_lease(lease["metadata"], token, transitions=transitions, acquired=wall, renewed=wall), token
+        )
 
     def wait_seconds(self, now: float, most: float) -> float:
         """How long a standby waits before it looks again: at most until the Lease that it has seen runs out."""
@@ -111,7 +116,7 @@ class Election:
         renewed = self._same_term(lease, wall, token)
         if lease is None or renewed is None:
             return None
-        self._observe(lease, now)
+        self._note_change(lease, now)
         renewed["spec"]["acquireTime"] = lease["spec"].get("acquireTime")
         return Bid(renewed, token)
 
@@ -119,16 +124,18 @@ class Election:
         """The Lease without a holder, so that a standby need not wait; None if this term does not hold it."""
         given = self._same_term(lease, wall, token)
         if given is not None:
+            # As client-go has it: the API server refuses a duration of 0.
             given["spec"].update(holderIdentity="", leaseDurationSeconds=1)
         return given
 
     def _same_term(self, lease: JsonDict | None, wall: datetime, token: int) -> JsonDict | None:
-        if lease is None or self.holder(lease) != self.identity or _token(lease) != token:
+        # The token, too: the same process may have lost the Lease and won it again.
+        if lease is None or self.holder(lease) != self.identity or _token_of(lease) != token:
             return None
         transitions = int(lease["spec"].get("leaseTransitions") or 0)
-        return self._lease(lease["metadata"], token, transitions=transitions, renewed=wall)
+        return self._build_lease(lease["metadata"], token, transitions=transitions, renewed=wall)
 
-    def _observe(self, lease: JsonDict, now: float) -> None:
+    def _note_change(self, lease: JsonDict, now: float) -> None:
         spec = lease.get("spec") or {}
         seen = (
             spec.get("holderIdentity"),
@@ -143,7 +150,7 @@ class Election:
         """The longer one of the holder's lease duration and this candidate's: their settings may differ."""
         return max(self.duration_seconds, float(spec.get("leaseDurationSeconds") or 0))
 
-    def _lease(
+    def _build_lease(
         self, meta: JsonDict, token: int, *, transitions: int, renewed: datetime, acquired: datetime | None = None
     ) -> JsonDict:
         metadata: JsonDict = {
@@ -152,15 +159,16 @@ class Election:
             "annotations": {**(meta.get("annotations") or {}), **self._scope.annotations(), TOKEN: str(token)},
             "labels": {**(meta.get("labels") or {}), **PART_OF},
         }
+        # With the version that was read: of two candidates that bid at once, the API server refuses the second.
         metadata.update({name: meta[name] for name in ("resourceVersion", "uid") if name in meta})
         spec: JsonDict = {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": max(1, round(self.duration_seconds)),
-            "renewTime": _micro(renewed),
+            "renewTime": _format_time(renewed),
             "leaseTransitions": transitions,
         }
         if acquired is not None:
-            spec["acquireTime"] = _micro(acquired)
+            spec["acquireTime"] = _format_time(acquired)
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
 
 
@@ -185,6 +193,7 @@ class Tenure:
             if not self._renew():
                 return "another watcher has taken the lease"
         except OperatorError as error:
+            # The leadership lasts on for a while: an API server that restarts must not cost every operator its leader.
             self.wait_seconds = min(RETRY_SECONDS, self._renew_seconds)
             late = self._now() - self._renewed_at > self._deadline_seconds
             return f"the lease could not be renewed in time: {error.message}" if late else ""
@@ -234,7 +243,7 @@ class Elector:
             lease = self._api.get(LEASES, *self._where)
             bid = self._election.bid(lease, self._now(), self._wall())
             if bid is None:
-                leader = f"{self._election.holder(lease)}{self._election.served(lease)}"
+                leader = f"{self._election.holder(lease)}{self._election.describe_other_scope(lease)}"
                 self._log_once(f"standing by, the leader is {leader}")
                 return None
             if bid.create:
@@ -242,7 +251,8 @@ class Elector:
             else:
                 self._api.update(LEASES, *self._where, bid.lease)
         except Conflict:
-            return None  # another candidate was faster
+            # Another candidate was faster.
+            return None
         except (Transient, Terminal, Invalid) as error:
             self._log_once(f"cannot take the lease, trying again: {error.message}")
             return None
@@ -290,8 +300,8 @@ class Elector:
         except OperatorError as error:
             self._log_once(f"could not give the lease back: {error.message}")
 
-    def fenced(self, token: int) -> None:
-        self._election.fenced(token)
+    def leap_ahead(self, token: int) -> None:
+        self._election.leap_ahead(token)
 
     def _log_once(self, state: str) -> None:
         """Log each state once, however often it is repeated."""
@@ -300,8 +310,9 @@ class Elector:
             log.info("leader election: " + state)
 
 
-def _token(lease: JsonDict) -> int:
+def _token_of(lease: JsonDict) -> int:
     text = str(((lease.get("metadata") or {}).get("annotations") or {}).get(TOKEN) or "0")
+    # A user may have edited the annotation. A longer number is no time in milliseconds.
     return int(text) if text.isdigit() and len(text) <= 16 else 0
 
 
@@ -309,5 +320,5 @@ def _milliseconds(wall: datetime) -> int:
     return int(wall.timestamp() * 1000)
 
 
-def _micro(wall: datetime) -> str:
+def _format_time(wall: datetime) -> str:
     return wall.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -49,7 +49,7 @@ class RequestBook:
         # Lists and watches may show an older state, or the same state twice.
         if known is not None and rv <= known.rv:
             return
-        node = _node(pod)
+        node = _node_of(pod)
         if node is None:
             self.remove(identity)
             return
@@ -63,11 +63,12 @@ class RequestBook:
         waiting = waiting_pod("/".join(identity), pod, requests) if node == WAITING else None
         waits_as = waiting_name(waiting) if waiting is not None else ""
         self._entries[identity] = _PodRequests(rv, node, requests, waits_as)
+        # Most changes of a pod are of its status. They must not make the writer write the sum of its node.
         if known is not None and (known.node, known.requests, known.waits_as) == (node, requests, waits_as):
             return
         if known is not None:
             self._forget(identity, known)
-        self._count(self._entries[identity], 1)
+        self._add_to_sum(self._entries[identity], 1)
         if waiting is not None:
             self._waiting.setdefault(waits_as, {})[identity] = waiting
             self._touched.add(waits_as)
@@ -94,7 +95,7 @@ class RequestBook:
         return replace(next(iter(alike.values())), pods=len(alike)) if alike else NOTHING
 
     def _forget(self, identity: Identity, known: _PodRequests) -> None:
-        self._count(known, -1)
+        self._add_to_sum(known, -1)
         if known.waits_as:
             alike = self._waiting[known.waits_as]
             del alike[identity]
@@ -102,7 +103,7 @@ class RequestBook:
                 del self._waiting[known.waits_as]
             self._touched.add(known.waits_as)
 
-    def _count(self, entry: _PodRequests, times: int) -> None:
+    def _add_to_sum(self, entry: _PodRequests, times: int) -> None:
         total = self._sums.get(entry.node, NOTHING).plus(entry.requests, times)
         if total.pods:
             self._sums[entry.node] = total
@@ -111,13 +112,14 @@ class RequestBook:
         self._touched.add(entry.node)
 
 
-def _node(pod: Json) -> str | None:
+def _node_of(pod: Json) -> str | None:
     """The node that the pod counts on, or WAITING; None if the pod does not count."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     if status.get("phase") in ENDED_PHASES:
         return None
     if node := spec.get("nodeName"):
         return str(node)
+    # The scheduler does not look at a pod with gates, and will not place one that is being deleted.
     return None if spec.get("schedulingGates") or pod["metadata"].get("deletionTimestamp") else WAITING
 
 

@@ -74,9 +74,11 @@ class NodeWakeups:
             self._touched.add(name)
             return {name: None}
         timeless = replace(record, rv=0)
+        # A kubelet updates its Node every few minutes even if nothing has changed.
         if timeless == known:
             return {}
         self._nodes[name] = timeless
+        # Not for other differences, such as its memory: a node with pods of a hundred jobs would wake them all.
         if known is None or node_signal(known) != node_signal(timeless):
             self._touched.add(name)
         return {name: projected.change.record}

@@ -93,7 +93,7 @@ class ProjectionProgress:
         if source not in self._unswept:
             self._listed.add(source)
 
-    def swept(self, source: str) -> None:
+    def note_sweep(self, source: str) -> None:
         """Note that the sweep of a source is over."""
         self._unwritten[source] = max(self._unswept.pop(source), self._unwritten.get(source, 0))
         self._listed.add(source)
@@ -124,7 +124,7 @@ class ProjectionProgress:
         """Namespaces in which the operator may not list a resource that it needs."""
         return frozenset(namespace_of(source) for source in self._refused - self._listed)
 
-    def take(self) -> dict[str, int]:
+    def take_unwritten(self) -> dict[str, int]:
         """Source -> progress that is not in the store yet."""
         taken, self._unwritten = self._unwritten, {}
         return taken

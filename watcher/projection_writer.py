@@ -134,7 +134,8 @@ class ProjectionWriter:
         token in Redis, because no watcher wrote it."""
         self._redis(lambda: self._projection.lead(self._token, self._form or "unknown", outright=outright))
         if reset:
-            with suppress(Lost):  # the projection is gone already
+            # Lost: the projection is gone already.
+            with suppress(Lost):
                 self._redis(lambda: self._projection.reset(self._token))
             return Start()
         checkpoint = self._redis(self._projection.checkpoint)
@@ -147,6 +148,7 @@ class ProjectionWriter:
         """Wait up to `timeout_seconds` for batches and write them, then queue the keys whose delay is over."""
         self._stepped_at = self._now()
         gather_seconds = self._gather_seconds()
+        # A sweep is work enough: it must not wait for events.
         if self._sweeps:
             timeout_seconds = gather_seconds = 0
         gather_seconds = gather_seconds if timeout_seconds else 0.0
@@ -155,10 +157,11 @@ class ProjectionWriter:
         try:
             if batches:
                 self._wrote.append((self._now(), [one.change.key for batch in batches for one in batch.changes]))
-                self._write(batches)
+                self._write_batches(batches)
             self._sweep_on()
             self._write_periodically()
         except (Lost, BeganAnew):
+            # Keys that are queued in Redis would otherwise wait for the resync.
             self._publish_queued()
             raise
         self._publish_queued()
@@ -181,7 +184,7 @@ class ProjectionWriter:
         busy = len(changed) >= BUSY_CHANGES or len(set(changed)) >= BUSY_JOBS
         return GATHER_SECONDS if busy else 0.0
 
-    def _write(self, batches: Sequence[Batch]) -> None:
+    def _write_batches(self, batches: Sequence[Batch]) -> None:
         # All of them before the first write: none of it belongs into Redis if the cluster has a new history.
         for batch in batches:
             self._history.check(batch)
@@ -197,16 +200,17 @@ class ProjectionWriter:
             if isinstance(batch, ListEnd | WatchEvents):
                 self._requests.update(batch.source, batch.requests)
             if isinstance(batch, ListEnd) and batch.existing is not None:
+                # The first list of a term: it alone shows what went away while no watcher ran.
                 self.jobs.keep(batch.source, {key for key, _ in batch.existing})
-                self._sweeps.append(self._sweep(batch))
-            self._note(batch)
+                self._sweeps.append(self._make_sweep(batch))
+            self._note_progress(batch)
         # News of a named object is its progress, which must be there before the jobs that it wakes.
         if changes or self._news:
-            self._apply(changes)
+            self._apply_changes(changes)
         self._delays.write_noted()
         if nodes:
             self._redis(lambda: self._projection.apply_nodes(self._token, nodes))
-        self._complete()
+        self._mark_complete()
 
     def _take_batch(self, batch: Batch, changes: list[Change], nodes: dict[str, bytes | None]) -> None:
         """Add what the batch changes to what is to be written."""
@@ -219,11 +223,11 @@ class ProjectionWriter:
                 continue
             if projected.change.resource == NODES:
                 nodes.update(self._nodes.take_node(projected))
-            elif self._take(projected):
+            elif self._take_change(projected):
                 changes.append(projected.change)
         self._overlap.end(batch)
 
-    def _note(self, batch: Batch) -> None:
+    def _note_progress(self, batch: Batch) -> None:
         before = self._progress.unserved
         self._progress.note(batch)
         for namespace in self._progress.unserved - before:
@@ -231,19 +235,19 @@ class ProjectionWriter:
         for namespace in before - self._progress.unserved:
             log.info("a namespace may be listed now and is served", namespace=namespace)
 
-    def _take(self, projected: Projected) -> bool:
+    def _take_change(self, projected: Projected) -> bool:
         """Note one change. False for a child of a finished job, which is not written."""
         if projected.change.is_job:
             self._finished.take(projected)
             self.jobs.take(projected)
             self._delays.note(projected)
             return True
-        wanted = not self._finished.own(projected)
+        wanted = not self._finished.has_child(projected)
         if projected.change.resource == PODS:
             self._nodes.take_pod(projected, counts=wanted)
         return wanted
 
-    def _complete(self) -> None:
+    def _mark_complete(self) -> None:
         """Mark the projection synced once every list has been projected and swept. From then on changes of nodes and
         of named objects wake jobs."""
         # The children of jobs are marked before. Lists of jobs may be long, and no decision about a job needs the other
@@ -263,7 +267,7 @@ class ProjectionWriter:
             if jobs := [*self._nodes.take_jobs(), *self.jobs.waiting_for(news)]:
                 self._queued += self._redis(lambda: self._work_queue.add(jobs))
 
-    def _sweep(self, listed: ListEnd) -> Sweep:
+    def _make_sweep(self, listed: ListEnd) -> Sweep:
         return Sweep(self._projection, self._redis, self._token, listed, self._nodes, self._scope.serves)
 
     def _sweep_on(self) -> None:
@@ -273,9 +277,9 @@ class ProjectionWriter:
         sweep = self._sweeps.popleft()
         self._queued += sweep.keys
         self._nodes.touch(sweep.gone_nodes)
-        self._progress.swept(sweep.source)
-        self._apply(())
-        self._complete()
+        self._progress.note_sweep(sweep.source)
+        self._apply_changes(())
+        self._mark_complete()
 
     def _write_periodically(self) -> None:
         now = self._now()
@@ -285,7 +289,8 @@ class ProjectionWriter:
         self._queued += self._delays.drain()
         if now >= self._progress_at:
             self._progress_at = now + PROGRESS_SECONDS
-            self._apply(())
+            # Even without progress: `apply` raises Lost if Redis was emptied.
+            self._apply_changes(())
         if self.synced and now >= self._requests_at:
             # Not before every pod has been listed: half a list would look like an empty cluster.
             self._requests_at = now + REQUESTS_SECONDS
@@ -297,10 +302,11 @@ class ProjectionWriter:
             encoded = {node: node_requests.encode(sum_) if sum_.pods else None for node, sum_ in touched.items()}
             self._redis(lambda: self._projection.apply_node_requests(self._token, encoded))
 
-    def _apply(self, changes: Sequence[Change]) -> None:
+    def _apply_changes(self, changes: Sequence[Change]) -> None:
         """Write changes, and the progress with them."""
         # While the call waits for a full Redis, `_make_room` writes the deletions among them.
-        progress, self._refused = self._progress.take(), changes
+        # Progress that is taken and not written is lost only with the term: `_redis` repeats the call until it works.
+        progress, self._refused = self._progress.take_unwritten(), changes
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
         self._refused = ()
         self.written |= {source: max(rv, self.written.get(source, 0)) for source, rv in progress.items()}
@@ -316,7 +322,7 @@ class ProjectionWriter:
         self._queued += self._projection.free(
             self._token, [*self._refused, *(change for change in every if change.record is None)]
         )
-        ahead = [self._sweep(one) for one in batches if isinstance(one, ListEnd) and one.existing is not None]
+        ahead = [self._make_sweep(one) for one in batches if isinstance(one, ListEnd) and one.existing is not None]
         for sweep in (*self._sweeps, *ahead):
             # A sweep that ends here has nothing left to do in its turn. Not for nodes: they take little memory.
             while sweep.source != NODES and not sweep.step():

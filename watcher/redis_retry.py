@@ -32,7 +32,7 @@ class RedisRetry:
         self._rng = rng or random.Random()
         self.away = False
         self.tried_at = now()
-        self.refused: Callable[[], object] = lambda: None
+        self.on_refused: Callable[[], object] = lambda: None
         """Called if Redis answers but refuses the command."""
         self.full = False
         """Redis has reached maxmemory and refuses the call."""
@@ -53,7 +53,7 @@ class RedisRetry:
                     log.warning("Redis cannot be used, waiting; nothing is lost", error=error.message)
                 self.full = error.reason == REDIS_FULL
                 if isinstance(error, Terminal):
-                    self.refused()
+                    self.on_refused()
                 if self.full:
                     # If this fails as well, the next attempt of the call will say why.
                     with suppress(Transient, Terminal):
@@ -64,12 +64,12 @@ class RedisRetry:
                 continue
             except BaseException:
                 # Lost and Fenced are answers, too, often the first ones of a Redis that comes back.
-                self._answers(since)
+                self._note_answer(since)
                 raise
-            self._answers(since)
+            self._note_answer(since)
             return answer
 
-    def _answers(self, since: float | None) -> None:
+    def _note_answer(self, since: float | None) -> None:
         if since is not None:
             self.away = self.full = False
             log.info("Redis answers again", away_seconds=round(self._now() - since, 1))

@@ -42,8 +42,9 @@ class Repairs:
             self._next_whole = now + self._every[1]
         return whole
 
-    def refused(self) -> None:
+    def repair_all(self) -> None:
         """Repair everything, because Redis has refused a command: any key may have another type."""
+        # It scans all of Redis, and the writer retries every second.
         if self._now() - self._refused_at < self._every[0]:
             return
         self._refused_at = self._now()
@@ -56,7 +57,7 @@ class Repairs:
         repaired = self._queue.repair(lease_seconds=self._lease_seconds, everything=everything)
         if repaired:
             log.warning(
-                "put entries of Redis right that would have held jobs up: unless a clock was set or a pass was paused"
+                "repaired entries of Redis that would have blocked jobs: unless a clock was set or a pass was paused"
                 " for long, somebody else writes this Redis; change its passwords (docs/operations.md)",
                 entries=repaired,
             )

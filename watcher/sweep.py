@@ -59,6 +59,7 @@ class Sweep:
         return next(self._parts, self) is self
 
     def _sweep_nodes(self) -> Iterator[None]:
+        # In one part: a cluster has few nodes, compared with pods.
         shown = {name for _, name in self._existing}
         held = self._redis(lambda: list(self._projection.known_nodes()))
         gone = {name: None for name in held if name not in shown and name not in self._known_nodes}
@@ -72,6 +73,7 @@ class Sweep:
         keys = self._redis(lambda: list(self._projection.known_keys()))
         held = [(key, key.rpartition("/")[2]) for key in keys if is_job and _is_of(key, resource)]
         for start in range(0, 0 if is_job else len(keys), SWEEP_KEYS):
+            # Between two parts the writer writes events.
             yield
             part = keys[start : start + SWEEP_KEYS]
             held += self._redis(partial(self._projection.known_children, part, resource))
@@ -82,6 +84,7 @@ class Sweep:
         ]
         if stale:
             log.info("removing records absent from the list", resource=self.source, count=len(stale))
+            # `free` and not `apply`: a full Redis takes it, and these deletions may be what makes room.
             self.keys.extend(self._redis(lambda: self._projection.free(self._token, stale)))
 
     def _covers(self, namespace: str) -> bool:

@@ -73,7 +73,7 @@ class Term:
         self._sign_limit_seconds = settings.watch_timeout_seconds + 2 * settings.request_timeout_seconds
         self._redis = RedisRetry(self._stopped, now, self.make_rng())
         self._repairs = Repairs(store.queue, settings, now)
-        self._redis.refused = self._repairs.refused
+        self._redis.on_refused = self._repairs.repair_all
         # `_make_parts` makes both again if Redis was emptied during the term: then everything is listed again.
         self._make_feed = partial(
             Feed,
@@ -88,7 +88,7 @@ class Term:
             ),
             cluster_id=ClusterId(api, now).read,
             outage=Outage(now),
-            start=self._run,
+            start=self._start_thread,
             scope=settings.scope,
             counts_outside=settings.autoscale_policy != OFF,
             kinds=served(settings.kind_list),
@@ -112,9 +112,9 @@ class Term:
 
     def start(self, *, outright: bool = False) -> None:
         """`outright`: ignore the fencing token in Redis, because no watcher wrote it."""
-        self._run("writer", partial(self._write, outright))
+        self._start_thread("writer", partial(self._run_writer, outright))
 
-    def _write(self, outright: bool) -> None:
+    def _run_writer(self, outright: bool) -> None:
         """Run the writer's thread. Lists and watches begin after the writer has led."""
         try:
             start = self.writer.take_over(outright=outright)
@@ -143,8 +143,9 @@ class Term:
         log.warning(f"{problem}, everything is listed again", reason=str(error))
         self.feed.stop()
         if has_new_history and self._historian is not None:
-            self._historian.begin_anew()
+            self._historian.begin_new_history()
         written = self.writer.written
+        # New reflectors and a new queue: nothing that was read before the loss may be written after it (ADR 13).
         self._make_parts()
         if not has_new_history:
             self.feed.since = written
@@ -153,13 +154,14 @@ class Term:
 
     def _start_feed(self, start: Start) -> None:
         self.feed.resume(start)
+        # `stop` may have run before these watches existed, and then has not stopped them.
         if self._stopped.is_set():
             self.feed.stop()
         for source, resumed in self.feed.resumed.items():
-            self._run(f"resumed watch {source}", resumed.run)
-        self._run("lists", partial(self._list, self.feed))
+            self._start_thread(f"resumed watch {source}", resumed.run)
+        self._start_thread("lists", partial(self._start_lists, self.feed))
 
-    def _list(self, feed: Feed) -> None:
+    def _start_lists(self, feed: Feed) -> None:
         """Start the reflectors, which list. They wait for the resumed watches: lists are a load on the API server and
         on this process, and no event waits for them once the watches are open."""
         latest = self._now() + LISTS_WAIT_SECONDS
@@ -168,10 +170,10 @@ class Term:
         if feed.resumed:
             self._stopped.wait(LISTS_AFTER_SECONDS)
         for reflector in feed.reflectors:
-            self._run(f"reflector {reflector.source}", reflector.run)
+            self._start_thread(f"reflector {reflector.source}", reflector.run)
 
-    def _run(self, name: str, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=self._guard, args=(target,), name=name, daemon=True)
+    def _start_thread(self, name: str, target: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._run_guarded, args=(target,), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
@@ -186,7 +188,7 @@ class Term:
         if self._historian is not None:
             self._historian.end_term()
 
-    def _guard(self, target: Callable[[], None]) -> None:
+    def _run_guarded(self, target: Callable[[], None]) -> None:
         """Run a thread's target. An error ends the term, and the next term starts from nothing: the watcher is never
         half alive, and the process goes on."""
         try:

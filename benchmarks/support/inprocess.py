@@ -171,7 +171,7 @@ class InProcessWatcher(Term):
         super()._make_parts()
         self.reflectors = self.feed.reflectors
 
-    def _run(self, name: str, target: Callable[[], None]) -> None:
+    def _start_thread(self, name: str, target: Callable[[], None]) -> None:
         """No thread: `pump` steps."""
 
     @property

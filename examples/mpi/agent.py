@@ -1,12 +1,12 @@
-"""Starts MPI's processes in other pods, where the image has no sshd. The operator puts this file into the pods of an
-MPIJob as /etc/mpi/agent.py, in the place of `kubectl exec`; a job of frameworkType mpi has it in its image, such as
-examples/mpi, which holds a copy. It runs on any python3 from 3.6 on and imports nothing but its library.
+"""Starts MPI's processes in other pods whose image has no sshd. The operator puts this file into the pods of an MPIJob
+as /etc/mpi/agent.py, in place of `kubectl exec`. A job of frameworkType mpi has it in its image, as examples/mpi does,
+which holds a copy. It runs on any python3 from 3.6 on and imports only its standard library.
 
-    agent.py serve [-- COMMAND...]  in a worker: waits for commands for as long as the pod lives, or COMMAND runs
-    agent.py HOST COMMAND...        in the launcher, as mpirun's remote agent: runs it there
+    agent.py serve [-- COMMAND...]  in a worker: serves until the pod ends, or COMMAND does
+    agent.py HOST COMMAND...        in the launcher, as mpirun's remote agent: runs COMMAND on HOST
 
-Both read the job's key from a Secret. A worker sends a nonce; a command counts with the HMAC of nonce and command under
-that key. It proves who sent the command and hides nothing, as MPI's own traffic does not either.
+Both read the job's key from a Secret. A worker sends a nonce, and accepts a command only with the HMAC of nonce and
+command under that key. That proves the sender. It does not encrypt: MPI's own traffic is not encrypted either.
 """
 
 import contextlib
@@ -29,15 +29,15 @@ PORT = int(os.environ.get("MPI_AGENT_PORT", "2200"))
 NONCE_BYTES = 32
 MAC_BYTES = 32
 MOST_BYTES = (128 << 10) - 1
-"""Of a command: Linux takes no longer argument."""
+"""The longest command: Linux allows no longer argument."""
 PROOF_SECONDS = 10.0
-"""Until a connection has proved itself: a stranger's is not held for longer."""
+"""How long a connection may take to send its command and proof: a stranger must not hold a thread for longer."""
 KEEP_ALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
-"""A node that has vanished says nothing: after a minute of silence its connection is lost."""
+"""A node that vanishes closes no connection. After a minute of silence the kernel does."""
 CONNECT_SECONDS = 120.0
-"""The launcher starts when its workers run, and their agents come up in the moment after that."""
+"""The launcher starts when its workers run, and their agents listen a moment later."""
 GRACE_SECONDS = 10.0
-"""For what a command has started, before it is killed."""
+"""How long the processes of a command may take to end before they are killed."""
 
 
 def mac(nonce: bytes, command: bytes) -> bytes:
@@ -46,17 +46,20 @@ def mac(nonce: bytes, command: bytes) -> bytes:
 
 
 class Run(socketserver.StreamRequestHandler):
-    """One command: its output goes back while it runs, its exit code last, as a line of its own. It ends with the
-    connection, as a command of ssh does."""
+    """Runs one command: sends its output while it runs, and its exit code as the last line. The command ends with the
+    connection, like a command of ssh."""
 
     def handle(self) -> None:
         try:
-            command = proved(self.connection)
+            command = receive_command(self.connection)
         except OSError:
-            return  # it had its time, or went away
+            # The sender was too slow, or has gone.
+            return
         if command is None:
-            return  # a probe of the port, or a stranger
-        self.connection.settimeout(None)  # the command gets this socket, and a time-out would make it non-blocking
+            # A probe of the port, or a stranger.
+            return
+        # The command inherits this socket as its output. A time-out would make it non-blocking, and prints would fail.
+        self.connection.settimeout(None)
         keep_alive(self.connection)
         out = self.connection.fileno()
         shell = ["/bin/sh", "-c", command.decode()]
@@ -67,15 +70,17 @@ class Run(socketserver.StreamRequestHandler):
                 if readable and not self.connection.recv(1):
                     return
         except OSError:
-            return  # the launcher was killed, or its node is gone
+            # The launcher was killed, or its node is gone.
+            return
         finally:
             if child.poll() is None:
                 end(child)
         self.wfile.write(f"\nexit {child.returncode if child.returncode >= 0 else 128 - child.returncode}\n".encode())
 
 
-def proved(line: socket.socket) -> "bytes | None":
-    """The command that came with the right proof. All of it must come within one time-out."""
+def receive_command(line: socket.socket) -> "bytes | None":
+    """The command, if its proof is right; else None."""
+    # One deadline for all reads: a time-out for each would let a stranger send a byte now and then for ever.
     deadline = time.monotonic() + PROOF_SECONDS
     nonce = secrets.token_bytes(NONCE_BYTES)
     line.settimeout(PROOF_SECONDS)
@@ -88,7 +93,7 @@ def proved(line: socket.socket) -> "bytes | None":
 
 
 def read(line: socket.socket, count: int, deadline: float) -> bytes:
-    """So many bytes, or fewer where the other side has ended."""
+    """Read `count` bytes, or fewer if the other side has closed."""
     got = b""
     while len(got) < count:
         line.settimeout(max(0.001, deadline - time.monotonic()))
@@ -106,6 +111,7 @@ def keep_alive(line: socket.socket) -> None:
 
 
 def end(child: "subprocess.Popen[bytes]") -> None:
+    # The whole group: the shell has started MPI's processes.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGTERM)
     try:
@@ -136,27 +142,29 @@ def serve(command: "list[str]") -> int:
 
 
 def run(host: str, command: str) -> int:
-    told = command.encode()
-    if len(told) > MOST_BYTES:
-        sys.stderr.write(f"the command for {host} has {len(told)} bytes, and {MOST_BYTES} are allowed; shorten it\n")
+    sent = command.encode()
+    if len(sent) > MOST_BYTES:
+        sys.stderr.write(f"the command for {host} has {len(sent)} bytes, and {MOST_BYTES} are allowed; shorten it\n")
         return 255
     with connect(host) as connection, connection.makefile("rb") as answer:
         nonce = answer.read(NONCE_BYTES)
-        connection.sendall(mac(nonce, told) + len(told).to_bytes(4, "big") + told)
+        connection.sendall(mac(nonce, sent) + len(sent).to_bytes(4, "big") + sent)
         last = b""
+        # One line behind: the last line is the exit code, and not output.
         for line in answer:
             sys.stdout.buffer.write(last)
             sys.stdout.buffer.flush()
             last = line
     word, _, code = last.decode(errors="replace").strip().partition(" ")
+    # 255 is ssh's own exit code for a lost connection: mpirun then ends the job.
     return int(code) if word == "exit" else 255
 
 
 def connect(host: str) -> socket.socket:
-    """A worker that was replaced has the same name and another address."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
+            # Resolved with each try: a worker that was replaced has the same name and another address.
             connection = socket.create_connection((host, PORT), timeout=5)
         except OSError:
             if time.monotonic() > deadline:
@@ -171,8 +179,9 @@ def connect(host: str) -> socket.socket:
 def main(arguments: "list[str]") -> int:
     if arguments[:1] == ["serve"]:
         return serve(arguments[2:] if arguments[1:2] == ["--"] else arguments[1:])
+    # mpirun passes options of ssh, such as -x.
     while arguments and arguments[0].startswith("-"):
-        arguments = arguments[2 if arguments[0] == "-o" else 1 :]  # options of ssh, such as -x
+        arguments = arguments[2 if arguments[0] == "-o" else 1 :]
     return run(arguments[0], " ".join(arguments[1:]))
 
 

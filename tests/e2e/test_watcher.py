@@ -110,7 +110,7 @@ def test_a_leader_whose_lease_is_taken_away_stops_and_the_other_goes_on(
 
 def test_two_namespaces_are_watched_and_no_third(api: Api, start: Callable[..., Running]) -> None:
     for name in ("a", "c"):
-        api.kube._json(
+        api.kube._request_json(
             "POST",
             "/api/v1/namespaces",
             what="namespace",

@@ -58,7 +58,7 @@ class Api:
         self._server: Any = None
         self.start()
         self.kube = self.client()
-        self.kube._json("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD, what="crd")
+        self.kube._request_json("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", body=CRD, what="crd")
 
     def start(self) -> None:
         async def go() -> None:

@@ -30,7 +30,7 @@ from tjworker.kube.decode import loads
 from tjworker.kube.resources import watched
 from tjworker.reconcile import Plan, reconcile
 from tjworker.reconcile.children import collected
-from tjworker.reconcile.orphans import candidate, find_orphans
+from tjworker.reconcile.orphans import OrphanScan, candidate, find_orphans
 from tjworker.settings import Settings
 from watcher.event_queue import EventQueue
 from watcher.outage import Outage
@@ -132,5 +132,6 @@ class Loops:
         """How many orphans there are."""
         candidates = [candidate(resource, obj) for resource, obj in self.shown if resource in collected("none")]
         known = [one for one in candidates if one is not None]
-        owners = {one.owner: None for one in known if one.owner is not None}
-        return len(find_orphans(known, owners, frozenset(), NOW))
+        scan = OrphanScan(nodes=frozenset())
+        scan.owners.update({one.owner: None for one in known if one.owner is not None})
+        return len(find_orphans(known, scan, NOW))

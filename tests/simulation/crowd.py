@@ -85,7 +85,7 @@ class Candidate:
                 self.due_at = self._world.clock() + self._tenure.wait_seconds
         except Fenced as error:
             why = error.message
-            self._elector.fenced(self._token)
+            self._elector.leap_ahead(self._token)
             self._elector.release(self._token)
         if why:
             self._world.trace.note(self._world.clock(), self.name, f"leads no more: {why}")

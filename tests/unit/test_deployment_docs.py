@@ -132,6 +132,6 @@ def test_an_installation_for_some_namespaces_asks_for_no_right_that_the_whole_on
             for verb in rule["verbs"]
         }
 
-    some, whole = rights([*rbac.apart(), *rbac.served()]), rights(rbac.cluster_wide())
+    some, whole = rights([*rbac.own_namespace(), *rbac.served()]), rights(rbac.cluster_wide())
     assert some
     assert some <= whole

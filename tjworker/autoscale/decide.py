@@ -96,10 +96,10 @@ def decide(
         return Decision(roles=len(posed.autos), load=why, problems=posed.problems)
     plan = plan_together(problem, rules.policy)
     check_plan(problem, plan)
-    load = _load(problem.resource)
-    moves = (_move(posed, plan, role, load, rules) for role in problem.roles)
+    load = _describe_load(problem.resource)
+    moves = (_make_move(posed, plan, role, load, rules) for role in problem.roles)
     hopeless = f", {posed.hopeless} waiting pods fit on no node" if posed.hopeless else ""
-    return Decision(_ordered(moves), len(problem.roles), f"{load}{hopeless}", posed.problems, posed)
+    return Decision(_put_shrinking_first(moves), len(problem.roles), f"{load}{hopeless}", posed.problems, posed)
 
 
 def pose(
@@ -178,7 +178,7 @@ def room_is_needed(resource: ClusterResource, max_load_desired: float) -> bool:
 # -- bounds ------------------------------------------------------------------------------------------
 def _elastic_role(auto: AutoRole, *, movable: bool, needed: bool, now: float, rules: AutoscaleRules) -> ElasticRole:
     job, keeps = auto.state.job, auto.elastic.parallelism
-    ceiling, ceiling_because = _ceiling(auto, movable=movable, now=now, rules=rules)
+    ceiling, ceiling_because = _find_ceiling(auto, movable=movable, now=now, rules=rules)
     floor, floor_because = None, ""
     if not movable:
         floor, floor_because = keeps, ceiling_because
@@ -221,7 +221,7 @@ def service_seconds(auto: AutoRole, moves: Sequence[PastMove], now: float) -> fl
     return total + max(0.0, until - started) * replicas
 
 
-def _ceiling(auto: AutoRole, *, movable: bool, now: float, rules: AutoscaleRules) -> tuple[int | None, str]:
+def _find_ceiling(auto: AutoRole, *, movable: bool, now: float, rules: AutoscaleRules) -> tuple[int | None, str]:
     """(replicas beyond which the role does not grow now, why); (None, '') if only its maximum limits it."""
     keeps = auto.elastic.parallelism
     if not movable:
@@ -270,7 +270,7 @@ def moved(auto: AutoRole, now: float, rules: AutoscaleRules) -> int:
 
 
 # -- moves -------------------------------------------------------------------------------------------
-def _move(posed: Posed, plan: ScalePlan, role: ElasticRole, load: str, rules: AutoscaleRules) -> Move | None:
+def _make_move(posed: Posed, plan: ScalePlan, role: ElasticRole, load: str, rules: AutoscaleRules) -> Move | None:
     planned = plan.targets.get(role.id, role.elastic.parallelism)
     # `parallelism` is without the refused replicas; the job's target still has them.
     was = role.elastic.parallelism + role.refused
@@ -289,12 +289,12 @@ def _move(posed: Posed, plan: ScalePlan, role: ElasticRole, load: str, rules: Au
     )
 
 
-def _ordered(moves: Iterable[Move | None]) -> tuple[Move, ...]:
+def _put_shrinking_first(moves: Iterable[Move | None]) -> tuple[Move, ...]:
     # Moves that shrink a role come first: they make room.
     return tuple(sorted((m for m in moves if m is not None), key=lambda m: (m.to > m.from_, m.state.job.key, m.role)))
 
 
-def _load(resource: ClusterResource) -> str:
+def _describe_load(resource: ClusterResource) -> str:
     """What pods request, such as `CPU 7.5 of 8, memory 3.2 of 16 GB, GPU 4 of 4 asked for`."""
     parts = [
         f"CPU {resource.cpu_request_milli / 1000:g} of {resource.cpu_total_milli / 1000:g}",

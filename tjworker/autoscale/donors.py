@@ -53,7 +53,7 @@ class Donors:
     def __init__(self, trial: Trial, loss: Loss, share: Sequence[float], least: Sequence[int]) -> None:
         self._trial, self._loss, self._share, self._least = trial, loss, share, least
         count = len(trial.sizes)
-        self._kinds = [_kind(size) for size in trial.sizes]
+        self._kinds = [_kind_of(size) for size in trial.sizes]
         self._tails: dict[int, set[int]] = defaultdict(set)
         """Node -> roles whose last replica is there."""
         self._tail_of = [NOWHERE] * count
@@ -113,7 +113,7 @@ class Donors:
     # -- shortage ----------------------------------------------------------------------------------
     def short_of(self, size: ReplicaSize, replicas: int, givers: Sequence[int] = ()) -> Kind:
         """The resources that the cluster's sums lack for `replicas` more of that size, after these gifts."""
-        cpu, memory, gpu = self._over(givers)
+        cpu, memory, gpu = self._excess_after(givers)
         return (
             bool(size.cpu) and cpu + replicas * size.cpu > 0,
             bool(size.memory) and memory + replicas * size.memory > 0,
@@ -157,14 +157,14 @@ class Donors:
         """The gifts that make room on the node for `replicas` of that size; with `sums`, also room in the sums of the
         cluster. None if they cost `limit` or more. `but`: the role that gives nothing. `wanted`: how many such pods
         wait; `Price.pods` says how many of them fit."""
-        known = self._clearance(size, replicas, node, limit, but)
+        known = self._read_clearance(size, replicas, node, limit, but)
         if not known.enough or (known.givers and known.loss >= limit):
             return None
         if not sums or self.short_of(size, replicas, known.givers) == NOTHING:
-            return Price(known.loss, known.givers, self._pods(size, node, known.givers, wanted))
+            return Price(known.loss, known.givers, self._count_pods(size, node, known.givers, wanted))
         return self._with_sums(size, replicas, known, limit, but)
 
-    def _clearance(self, size: ReplicaSize, replicas: int, node: int, limit: float, but: int) -> _Clearance:
+    def _read_clearance(self, size: ReplicaSize, replicas: int, node: int, limit: float, but: int) -> _Clearance:
         """The gifts that make room on this node, whatever the sums say. Cached."""
         self._catch_up()
         tails = self._tails.get(node, _NO_ROLES)
@@ -174,10 +174,12 @@ class Donors:
         found = known.get(key)
         # A search that ended at a lower limit is repeated: with this limit it may succeed.
         if found is None or not (found.enough or found.loss >= limit):
-            found = known[key] = self._clear(size, replicas, node, limit, [i for i in tails if i != but])
+            found = known[key] = self._find_gifts(size, replicas, node, limit, [i for i in tails if i != but])
         return found
 
-    def _clear(self, size: ReplicaSize, replicas: int, node: int, limit: float, tails: Iterable[int]) -> _Clearance:
+    def _find_gifts(
+        self, size: ReplicaSize, replicas: int, node: int, limit: float, tails: Iterable[int]
+    ) -> _Clearance:
         nodes, sizes, least = self._trial.nodes, self._trial.sizes, self._least
         lacks = {id(free): replicas * amount - free[node] for free, amount in size.needs}
         loss, givers = 0.0, []
@@ -216,7 +218,7 @@ class Donors:
             givers.append(first)
         return Price(loss, givers, 1)
 
-    def _over(self, givers: Sequence[int]) -> tuple[int, int, int]:
+    def _excess_after(self, givers: Sequence[int]) -> tuple[int, int, int]:
         """(CPU, memory, GPUs) by which requests exceed the cluster, after these gifts."""
         fleet = self._trial.fleet
         if not givers:
@@ -228,7 +230,7 @@ class Donors:
             fleet.over_gpu - sum(size.gpu for size in gone),
         )
 
-    def _pods(self, size: ReplicaSize, node: int, givers: Sequence[int], wanted: int) -> int:
+    def _count_pods(self, size: ReplicaSize, node: int, givers: Sequence[int], wanted: int) -> int:
         """How many of `wanted` waiting pods fit on the node after these gifts."""
         if wanted == 1:
             return 1
@@ -257,5 +259,5 @@ def _overlap(kind: Kind, helps: Kind) -> bool:
     return any(takes and helps for takes, helps in zip(kind, helps, strict=True))
 
 
-def _kind(size: ReplicaSize) -> Kind:
+def _kind_of(size: ReplicaSize) -> Kind:
     return bool(size.cpu), bool(size.memory), bool(size.gpu)

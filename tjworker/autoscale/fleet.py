@@ -67,8 +67,8 @@ class Fleet:
         self.gpu = [nodes.gpu_free.get(name, 0) for name in names] if nodes.gpu_free else None
         kinds = {kind for job in ordered for kind, amount in job.others if amount}
         self.others = {kind: [nodes.others_free.get(kind, {}).get(name, 0) for name in names] for kind in sorted(kinds)}
-        self.most_cpu, self.most_memory = _most(self.cpu), _most(self.memory)
-        self.most = {id(free): _most(free) for free in (*self.others.values(), self.gpu) if free is not None}
+        self.most_cpu, self.most_memory = _block_maxima(self.cpu), _block_maxima(self.memory)
+        self.most = {id(free): _block_maxima(free) for free in (*self.others.values(), self.gpu) if free is not None}
         self.freed: list[int] = []
         """Nodes on which room came back, in order."""
         # Requests minus what the cluster has: above 0 they exceed it, below 0 there is room.
@@ -77,9 +77,9 @@ class Fleet:
         self.over_gpu = resource.gpu_limit - resource.gpu_total
         self._blocks: dict[tuple[int, int], ReplicaSize] = {}
         sizes: dict[_Key, ReplicaSize] = {}
-        self.sizes = [self._size(job, sizes) for job in ordered]
+        self.sizes = [self._find_size(job, sizes) for job in ordered]
 
-    def _size(self, job: ElasticJob, known: dict[_Key, ReplicaSize]) -> ReplicaSize:
+    def _find_size(self, job: ElasticJob, known: dict[_Key, ReplicaSize]) -> ReplicaSize:
         more = [(kind, amount) for kind, amount in job.others if amount]
         key = (job.cpu_request_milli, job.memory_request_mega, job.gpu_limit, tuple(more))
         if key in known:
@@ -87,16 +87,16 @@ class Fleet:
         free = tuple((self.others[kind], amount) for kind, amount in more)
         if job.gpu_limit and self.gpu is not None:
             free = ((self.gpu, job.gpu_limit), *free)
-        size = known[key] = self._new(*key[:3], free)
+        size = known[key] = self._make_size(*key[:3], free)
         # One level of rounding: the rounded size has no smaller one.
-        rounder = (_rounded(key[0]), _rounded(key[1]), *key[2:])
+        rounder = (_round_down(key[0]), _round_down(key[1]), *key[2:])
         if rounder != key:
             if rounder not in known:
-                known[rounder] = self._new(*rounder[:3], free)
+                known[rounder] = self._make_size(*rounder[:3], free)
             size.smaller = known[rounder]
         return size
 
-    def _new(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> ReplicaSize:
+    def _make_size(self, cpu: int, memory: int, gpu: int, more: tuple[tuple[list[int], int], ...]) -> ReplicaSize:
         needs = ((self.cpu, cpu), (self.memory, memory), *more)
         size = ReplicaSize(cpu, memory, gpu, more, tuple((free, amount) for free, amount in needs if amount))
         size.most = tuple((free, self.most[id(free)], amount) for free, amount in more)
@@ -109,7 +109,7 @@ class Fleet:
         key = (id(size), replicas)
         if key not in self._blocks:
             more = tuple((free, amount * replicas) for free, amount in size.more)
-            self._blocks[key] = self._new(size.cpu * replicas, size.memory * replicas, size.gpu * replicas, more)
+            self._blocks[key] = self._make_size(size.cpu * replicas, size.memory * replicas, size.gpu * replicas, more)
         return self._blocks[key]
 
     def excess(self) -> bool:
@@ -219,13 +219,13 @@ class Fleet:
         self.over_gpu += size.gpu
 
 
-def _rounded(need: int) -> int:
+def _round_down(need: int) -> int:
     """`need` rounded down to its three highest bits."""
     low = max(0, need.bit_length() - 3)
     return need >> low << low
 
 
-def _most(free: list[int]) -> list[int]:
+def _block_maxima(free: list[int]) -> list[int]:
     """The greatest amount of each block."""
     return [max(free[i : i + BLOCK]) for i in range(0, len(free), BLOCK)]
 

@@ -28,11 +28,12 @@ def why_no_room(problem: Problem, role: ElasticRole) -> str:
     if job.gpu_limit and gpu_left < job.gpu_limit:
         return f"one more asks for {job.gpu_limit} GPU, and {max(0, gpu_left)} of {resource.gpu_total} are left"
     if not search_assignable_node(resource, job):
-        return f"no single node has room for one more ({_needs(job)}): {_emptiest(resource, _allowed(job, resource))}"
+        emptiest = _describe_emptiest(resource, _allowed_nodes(job, resource))
+        return f"no single node has room for one more ({_describe_needs(job)}): {emptiest}"
     return "there is room for one more, which the autoscaler's next run takes"
 
 
-def _allowed(job: ElasticJob, resource: ClusterResource) -> list[str]:
+def _allowed_nodes(job: ElasticJob, resource: ClusterResource) -> list[str]:
     """The nodes that its constraints allow, and that have each further resource it needs."""
     # `outlook` represents constraints as a resource that only the allowed nodes have.
     free = resource.nodes.others_free
@@ -43,12 +44,12 @@ def _allowed(job: ElasticJob, resource: ClusterResource) -> list[str]:
     ]
 
 
-def _needs(job: ElasticJob) -> str:
+def _describe_needs(job: ElasticJob) -> str:
     parts = [f"CPU {_cpu(job.cpu_request_milli)}", f"memory {_gb(job.memory_request_mega)}"]
     return ", ".join([*parts, f"GPU {job.gpu_limit}"] if job.gpu_limit else parts)
 
 
-def _emptiest(resource: ClusterResource, among: list[str]) -> str:
+def _describe_emptiest(resource: ClusterResource, among: list[str]) -> str:
     nodes = resource.nodes
     if not among:
         return "its nodeSelector, affinity and tolerations leave it no usable node"

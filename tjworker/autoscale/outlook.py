@@ -67,8 +67,8 @@ def look_ahead(
     places = _Places(usable)
     roles = [_with_place(auto, entries, places) for auto in roles]
     reach = _Reach(usable, requests, roles)
-    demand, hopeless, asked = _strangers(waiting, roles, places, reach, rules)
-    asked = asked.plus(unknown := _unknown(requests.get(WAITING, NOTHING), waiting, roles, entries))
+    demand, hopeless, asked = _find_strangers(waiting, roles, places, reach, rules)
+    asked = asked.plus(unknown := _find_unlisted(requests.get(WAITING, NOTHING), waiting, roles, entries))
     resource = cluster_resource(nodes, {**requests, WAITING: asked}, rules.gpu_resources)
     _add_kinds(resource, usable, requests, roles, demand, places)
     pending = bool(demand or unknown.pods)
@@ -76,7 +76,7 @@ def look_ahead(
     for auto in roles:
         # A leaving pod requests its room until it is gone. The plan may use that room already.
         for pod in auto.leaving:
-            _free(resource, auto, pod, rules)
+            _free_room(resource, auto, pod, rules)
         if not (wants := len(auto.waiting) + auto.missing):
             continue
         possible = reach.count(auto.replica, places.by_name.get(place_of(auto.elastic)), wants)
@@ -84,9 +84,9 @@ def look_ahead(
         if possible:
             # A replica without a pod is no pending pod: it waits for its controller, not for room.
             pending = pending or bool(auto.waiting)
-            _ask(resource, auto.elastic, possible)
+            _add_requests(resource, auto.elastic, possible)
             to_place.append((auto.elastic, possible))
-            demand.append(_demand(_example(auto), possible, auto.replica, auto.priority, rules, auto.id))
+            demand.append(_make_demand(_name_example(auto), possible, auto.replica, auto.priority, rules, auto.id))
     # Replicas that are expected hold their room: otherwise the plan would give it to another role.
     left, placed = reserve(resource, to_place)
     counts = iter(placed)
@@ -192,8 +192,8 @@ class _Reach:
         count. `allowed`: the nodes that they may use; None for all."""
         key = (replace(requests, cpu_limit_milli=0, memory_limit_bytes=0), allowed)
         known = self._counts.setdefault(key, _Count())
-        wants = [(self._room(name), amount) for name, amount in _named(requests).items() if amount]
-        if any(amount > self._most[name] for name, amount in _named(requests).items() if amount):
+        wants = [(self._room(name), amount) for name, amount in _by_name(requests).items() if amount]
+        if any(amount > self._most[name] for name, amount in _by_name(requests).items() if amount):
             return 0
         # The answer grows with `most`, so an earlier search goes on where it ended.
         while known.found < most and known.at < len(self._names) and self._looks < MOST_LOOKS:
@@ -208,7 +208,7 @@ class _Reach:
         if kind not in self._rooms:
             back: dict[str, int] = defaultdict(int)
             for auto in self._roles:
-                amount, least = _named(auto.replica).get(kind, 0), auto.elastic.min_instance
+                amount, least = _by_name(auto.replica).get(kind, 0), auto.elastic.min_instance
                 spare = auto.elastic.placed[least:]
                 if amount:
                     for node in spare:
@@ -216,9 +216,9 @@ class _Reach:
                 # A pod that takes less than a new replica has no entry in `placed`: it gives back what it takes.
                 smaller = [pod for pod, node in zip(auto.staying[least:], spare, strict=True) if pod.node and not node]
                 for pod in (*smaller, *auto.leaving):
-                    back[pod.node] += _named(_requests_of(auto, pod)).get(kind, 0)
+                    back[pod.node] += _by_name(_requests_of(auto, pod)).get(kind, 0)
             self._rooms[kind] = [
-                has(node, kind) - _named(self._requests.get(name, NOTHING)).get(kind, 0) + back[name]
+                has(node, kind) - _by_name(self._requests.get(name, NOTHING)).get(kind, 0) + back[name]
                 for name, node in self._usable.items()
             ]
             self._most[kind] = max(self._rooms[kind], default=0)
@@ -233,11 +233,11 @@ class _Count:
     at: int = 0
 
 
-def _named(requests: NodeRequests) -> dict[str, int]:
+def _by_name(requests: NodeRequests) -> dict[str, int]:
     return {"cpu": requests.cpu_milli, "memory": requests.memory_bytes, PODS: requests.pods, **dict(requests.extended)}
 
 
-def _strangers(
+def _find_strangers(
     waiting: Sequence[WaitingPods], roles: Sequence[AutoRole], places: _Places, reach: _Reach, rules: AutoscaleRules
 ) -> tuple[list[Demand], int, NodeRequests]:
     """For pods that belong to no elastic role: (their demand, the number of hopeless pods, the sum of the requests of
@@ -256,12 +256,12 @@ def _strangers(
             others = [(PODS, 1), *((kind, n) for kind, n in entry.requests.extended if counted_apart(kind, rules))]
             if allowed is not None:
                 others.append((places.name(allowed), 1))
-            pods = _demand(entry.example, possible, entry.requests, entry.priority, rules)
+            pods = _make_demand(entry.example, possible, entry.requests, entry.priority, rules)
             demand.append(replace(pods, others=tuple(others)))
     return demand, hopeless, asked
 
 
-def _unknown(
+def _find_unlisted(
     total: NodeRequests,
     waiting: Sequence[WaitingPods],
     roles: Sequence[AutoRole],
@@ -296,14 +296,14 @@ def _requests_of(auto: AutoRole, pod: PodRecord) -> NodeRequests:
     return NodeRequests(pod.requests.get("cpu", 0), pod.requests.get("memory", 0), pods=1, extended=extended)
 
 
-def _demand(
+def _make_demand(
     example: str, pods: int, one: NodeRequests, priority: int, rules: AutoscaleRules, role: RoleId | None = None
 ) -> Demand:
     gpus = sum(one.amount(gpu) for gpu in rules.gpu_resources)
     return Demand(example, pods, one.cpu_milli, mega(one.memory_bytes), gpus, priority, role)
 
 
-def _example(auto: AutoRole) -> str:
+def _name_example(auto: AutoRole) -> str:
     """`namespace/name` of a replica without a node: of a pod that waits, or of the pod that is created next."""
     job = auto.state.job.name
     if auto.waiting:
@@ -312,7 +312,7 @@ def _example(auto: AutoRole) -> str:
 
 
 # -- decisions that are not carried out yet ----------------------------------------------------------
-def _free(resource: ClusterResource, auto: AutoRole, pod: PodRecord, rules: AutoscaleRules) -> None:
+def _free_room(resource: ClusterResource, auto: AutoRole, pod: PodRecord, rules: AutoscaleRules) -> None:
     """Give the room of a leaving pod back to its node and to the sums."""
     nodes = resource.nodes
     # An unusable node does not count, and neither do its pods.
@@ -328,11 +328,11 @@ def _free(resource: ClusterResource, auto: AutoRole, pod: PodRecord, rules: Auto
     nodes.memory_free_mega[pod.node] += memory
     nodes.gpu_free[pod.node] += gpus
     for kind, free in nodes.others_free.items():
-        if amount := _named(released).get(kind, 0):
+        if amount := _by_name(released).get(kind, 0):
             free[pod.node] += amount
 
 
-def _ask(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
+def _add_requests(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
     """Add the requests of replicas without a node to the sums."""
     resource.cpu_request_milli += replicas * job.cpu_request_milli
     resource.memory_request_mega += replicas * job.memory_request_mega

@@ -96,7 +96,7 @@ def auto_roles(
 
 def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -> AutoRole:
     pods = state.of_role(role)
-    replica = _largest(_template_requests(role), pods)
+    replica = _merge_requests(_template_requests(role), pods)
     kept = [pod for pod in pods if not pod.deleted_at]
     finished = state.finished_replicas(role)
     needed = max(0, role.replicas - finished)
@@ -113,7 +113,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
     replicas = role.replicas - back
     needed = max(0, replicas - finished)
     staying = tuple(kept[:needed])
-    amounts = _amounts(replica)
+    amounts = _to_amounts(replica)
     elastic = ElasticJob(
         name=f"{state.job.key}/{role.name}",
         min_instance=least,
@@ -139,7 +139,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
         # minimum keeps them in the target.
         missing=0 if unmade else max(0, needed - len(staying)),
         refused=back,
-        refused_because=_refusal(unscheduled, unmade, back, rules) if back else "",
+        refused_because=_describe_refusal(unscheduled, unmade, back, rules) if back else "",
     )
 
 
@@ -161,11 +161,11 @@ def _template_requests(role: Role) -> NodeRequests:
     return load
 
 
-def _largest(template: NodeRequests, pods: Sequence[PodRecord]) -> NodeRequests:
+def _merge_requests(template: NodeRequests, pods: Sequence[PodRecord]) -> NodeRequests:
     """For each resource, the most that the template or a pod requests."""
     # A LimitRange, a webhook, an injected sidecar or a RuntimeClass may add requests that the template lacks. They will
     # add them to the next pod, too.
-    given = _amounts(template)
+    given = _to_amounts(template)
     most, last = given, given
     for pod in pods:
         if not pod.requests or pod.requests == last:
@@ -185,7 +185,7 @@ def _largest(template: NodeRequests, pods: Sequence[PodRecord]) -> NodeRequests:
     )
 
 
-def _amounts(requests: NodeRequests) -> dict[str, int]:
+def _to_amounts(requests: NodeRequests) -> dict[str, int]:
     """The requests in the form of `PodRecord.requests`, without zeros."""
     named = {"cpu": requests.cpu_milli, "memory": requests.memory_bytes, **dict(requests.extended)}
     return {name: amount for name, amount in named.items() if amount}
@@ -227,7 +227,7 @@ def newest_record(state: JobState, role: Role) -> ScaleRecord | None:
     return next((r for r in state.job.status.scale_records if r.role == role.name), None)
 
 
-def _refusal(unscheduled: int, unmade: int, back: int, rules: AutoscaleRules) -> str:
+def _describe_refusal(unscheduled: int, unmade: int, back: int, rules: AutoscaleRules) -> str:
     causes = []
     if unscheduled:
         causes.append(f"the scheduler has found no node for {min(unscheduled, back)} of them")

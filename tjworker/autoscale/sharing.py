@@ -191,7 +191,7 @@ class _Sharing:
         ]
         self.donors.require(self.least)
         for _ in range(MOST_PASSES):
-            if self._share() <= len(self.was) * NEGLIGIBLE:
+            if self._trade_shares() <= len(self.was) * NEGLIGIBLE:
                 return
 
     def regrets(self, *, all_of_it: bool) -> dict[RoleId, int]:
@@ -238,7 +238,7 @@ class _Sharing:
             self._give(cheapest[0])
 
     # -- shares ------------------------------------------------------------------------------------
-    def _share(self) -> int:
+    def _trade_shares(self) -> int:
         """One pass over all roles, the step with the greatest rate first. Returns the number of steps made."""
         moves = 0
         trial, nodes, had, most, best_step = self.trial, self.trial.nodes, self.trial.had, self.most, self._best_step
@@ -261,11 +261,11 @@ class _Sharing:
             found = gave = False
             # Whether such a step finds room depends on the role's own nodes, so another role's failure says nothing.
             if self.compact or not new:
-                found, gave = self._reach(i, to, gain)
+                found, gave = self._grow_to(i, to, gain)
             else:
                 key = id(trial.sizes[i]), to - len(nodes[i])
                 if -rate > hopeless.get(key, -1.0):
-                    found, gave = self._reach(i, to, gain)
+                    found, gave = self._grow_to(i, to, gain)
                     if not found:
                         hopeless[key] = -rate
             if found:
@@ -273,7 +273,7 @@ class _Sharing:
                 if gave:
                     hopeless.clear()
                 if self.too_little:
-                    self._forget(i, gave=gave)
+                    self._forget_refusals(i, gave=gave)
                 if tried[i]:
                     tried[i].clear()
             else:
@@ -285,7 +285,7 @@ class _Sharing:
                 heapq.heapreplace(heap, after)
         return moves
 
-    def _forget(self, i: int, *, gave: bool) -> None:
+    def _forget_refusals(self, i: int, *, gave: bool) -> None:
         """Drop the refusals that no longer hold, because the role has grown; `gave`: into the room of other roles."""
         if gave:
             self.too_little.clear()
@@ -294,7 +294,7 @@ class _Sharing:
             if not any(short) or self.donors.helps(i, short):
                 refusals.clear()
 
-    def _reach(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
+    def _grow_to(self, i: int, to: int, gain: float) -> tuple[bool, bool]:
         """Grow the role to `to` replicas. Returns (whether they found room, whether other roles gave it)."""
         now, size = len(self.trial.nodes[i]), self.trial.sizes[i]
         if to == now + 1 and now >= self.trial.had[i] and self._add_new(i, size):

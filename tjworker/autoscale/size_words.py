@@ -42,11 +42,11 @@ def full_size_condition(
     return renewed_condition(old, FULL_SIZE, grown, policy, "; ".join(parts), now=at, generation=job.generation)
 
 
-def says_the_same(old: Condition | None, new: Condition) -> bool:
+def is_same_size(old: Condition | None, new: Condition) -> bool:
     """True if the difference is not worth a write: only numbers in the reason differ."""
-    return old is not None and _gist(old) == _gist(new)
+    return old is not None and _gist_of(old) == _gist_of(new)
 
 
-def _gist(condition: Condition) -> tuple[object, ...]:
+def _gist_of(condition: Condition) -> tuple[object, ...]:
     sizes = tuple(_SIZES.findall(condition.message))
     return condition.status, condition.reason, sizes, _NUMBER.sub("#", condition.message)

@@ -60,21 +60,21 @@ LINEAR = SpeedCurve()
 def learned_throughput(progress: Progress | None, batch: BatchSize | None = None) -> SpeedCurve:
     """The curve of samples per second. For a job that adapts its batch size (`batch`), the speed with each replica's
     part of the newest batch."""
-    samples = _usable(progress)
+    samples = _usable_samples(progress)
     step = learn_step_time(samples, batch) if batch is not None else None
     if step is None:
-        return _curve(_means((s.replicas, s.rate, s.count) for s in samples))
+        return _curve(_mean_rates((s.replicas, s.rate, s.count) for s in samples))
     # What the job reported of a size when its batches were small is not its speed at that size today.
     newest = max((s for s in samples if s.batch_size), key=lambda s: s.last_seen)
     part = (newest.batch_size or 0) / newest.replicas
-    return _modelled(step, lambda replicas: step.throughput(replicas, part * replicas))
+    return _curve_of_model(step, lambda replicas: step.throughput(replicas, part * replicas))
 
 
 def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> SpeedCurve:
     """The curve of goodput: samples per second times the worth of each sample, at the batch size that is best for each
     number of replicas (Qiao et al., "Pollux", OSDI 2021). The curve of throughput if the job reports no batch size or
     no gradient noise."""
-    samples = _usable(progress)
+    samples = _usable_samples(progress)
     noisy = [s for s in samples if s.grad_sqr is not None and s.grad_var is not None and s.grad_sqr > 0]
     step = learn_step_time(samples, batch) if batch is not None else None
     if step is None or not noisy:
@@ -83,10 +83,10 @@ def learned_goodput(progress: Progress | None, batch: BatchSize | None) -> Speed
     # magnitude while a job trains, so only the newest noise counts.
     newest = max(noisy, key=lambda s: s.last_seen)
     noise = min(MOST_NOISE, (newest.grad_var or 0.0) / (newest.grad_sqr or 1.0))
-    return _modelled(step, lambda replicas: step.goodput(replicas, noise))
+    return _curve_of_model(step, lambda replicas: step.goodput(replicas, noise))
 
 
-def _modelled(step: StepTime, speed: Callable[[int], float]) -> SpeedCurve:
+def _curve_of_model(step: StepTime, speed: Callable[[int], float]) -> SpeedCurve:
     observed = [replicas for replicas, _ in step.sync]
     most = TRUSTED_TIMES * observed[-1]
     sizes = sorted({*observed, *_sizes_below(most), most})
@@ -103,14 +103,14 @@ def _sizes_below(most: int) -> Iterable[int]:
         size *= 2
 
 
-def _usable(progress: Progress | None) -> Sequence[SpeedSample]:
+def _usable_samples(progress: Progress | None) -> Sequence[SpeedSample]:
     # Any program in a pod writes these numbers, and those of one job must not break the plan of all jobs. The quotient
     # of two rates within these bounds is neither zero nor infinite.
     samples = progress.samples if progress is not None else ()
     return [s for s in samples if 0 < s.replicas <= MAX_REPLICAS and LEAST_RATE <= s.rate <= MAX_RATE]
 
 
-def _means(observed: Iterable[tuple[int, float, int]]) -> list[tuple[int, float]]:
+def _mean_rates(observed: Iterable[tuple[int, float, int]]) -> list[tuple[int, float]]:
     """(replicas, mean rate), ascending. `observed`: (replicas, rate, count); the number of nodes does not matter."""
     sums: dict[int, tuple[float, int]] = {}
     for replicas, rate, count in observed:

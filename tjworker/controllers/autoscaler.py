@@ -31,7 +31,7 @@ from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiti
 from tjworker.autoscale import POLICIES, AutoscaleRules, Decision, JobState, Move, PlanRejected, decide
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.decide import Posed
-from tjworker.autoscale.size_words import full_size_condition, says_the_same
+from tjworker.autoscale.size_words import full_size_condition, is_same_size
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
@@ -47,7 +47,7 @@ log = structlog.get_logger(__name__)
 NAME = "autoscale"
 EXPLAINS_SECONDS = 0.2
 """The time that one run may spend on explanations for the conditions FullSize."""
-MOST_SIZES_TOLD = 20
+MOST_SIZES_WRITTEN = 20
 """The number of conditions FullSize that one run may write."""
 SAME_SIZE_SECONDS = 60.0
 """The least time between two writes of a job's condition FullSize while its size is unchanged: a changing load may
@@ -93,7 +93,7 @@ class Autoscaler:
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
         self._explained_last = JobKey("")
-        self._size_told_at: dict[JobKey, float] = {}
+        self._size_written_at: dict[JobKey, float] = {}
         self.failed = 0
         """The number of objects that the last run could not read, decide on or write."""
 
@@ -105,9 +105,11 @@ class Autoscaler:
         turn = turn_seconds(self._settings.autoscale_seconds)
         if not self._store.queue.once(NAME, turn):
             return "another run has this period"
+        # After the turn another run may begin. Two runs at once would give the same room to two jobs.
         ends = self._monotonic() + turn
         self._clock.see_redis(self._store.queue.time())
         cluster = self._store.projection.cluster()
+        # While nodes or pods are missing, the free room would be wrong.
         if not cluster.synced:
             return "the projection is not synced yet"
         self._isolation.begin()
@@ -135,18 +137,19 @@ class Autoscaler:
             if node not in observation.requests:
                 # The requests cannot be read, so the node's free room is unknown.
                 observation.nodes.pop(node, None)
-        jobs = self._jobs()
+        jobs = self._elastic_jobs()
         children = self._store.projection.children([job.key for job in jobs], _OBSERVED)
         policies = self._namespaces.policies() if jobs else {}
         for job in jobs:
             with self._isolation.item("read pods of", job.key):
                 named = policies.get(job.name.namespace, "")
-                observation.states.append(_state(job, children.get(job.key, {}), named))
+                observation.states.append(_observe_state(job, children.get(job.key, {}), named))
         return observation
 
-    def _jobs(self) -> list[TrainingJob]:
-        """The unfinished jobs with an autoscaled role. Each version of a job is parsed once."""
+    def _elastic_jobs(self) -> list[TrainingJob]:
+        """The unfinished jobs with an autoscaled role."""
         unfinished = self._store.projection.unfinished()
+        # Each version of a job is parsed once: runs come every few seconds, and most jobs have not changed.
         self._parsed = {key: parsed for key, parsed in self._parsed.items() if key in unfinished}
         for key, (version, record) in unfinished.items():
             known = self._parsed.get(key)
@@ -202,7 +205,7 @@ class Autoscaler:
     def _apply(self, decision: Decision, ends: float) -> str:
         """Write the targets of each moved job. Returns the result of the run in words. `ends`: monotonic seconds."""
         counts = {"jobs moved": 0, "changed meanwhile": 0, "failed": 0, "left to the next run": 0}
-        for moves in self._stragglers.last(_by_job(decision.moves), lambda moves: moves[0].state.job.key):
+        for moves in self._stragglers.put_failed_last(_by_job(decision.moves), lambda moves: moves[0].state.job.key):
             if self._monotonic() >= ends:
                 counts["left to the next run"] += 1
                 continue
@@ -210,7 +213,7 @@ class Autoscaler:
             # If the run is cut off during this write, the note stays, and the job comes last in the next run.
             self._stragglers.note(key, failed=True)
             with self._isolation.item("write the targets of", key):
-                counts["jobs moved" if self._move(moves) else "changed meanwhile"] += 1
+                counts["jobs moved" if self._write_move(moves) else "changed meanwhile"] += 1
                 self._stragglers.note(key, failed=False)
         counts["failed"] = self.failed = self._isolation.failed
         summary = [f"{decision.roles} roles", decision.load] if decision.roles else [decision.load]
@@ -230,9 +233,10 @@ class Autoscaler:
         after = [job for job in jobs if job.key > self._explained_last]
         stops = min(ends, self._monotonic() + EXPLAINS_SECONDS)
         written, at = 0, to_rfc3339(self._clock())
-        self._size_told_at = {job.key: t for job in jobs if (t := self._size_told_at.get(job.key)) is not None}
+        # Only jobs that are still there, so that the memory is bounded.
+        self._size_written_at = {job.key: t for job in jobs if (t := self._size_written_at.get(job.key)) is not None}
         for job in (*after, *jobs[: len(jobs) - len(after)]):
-            if written >= MOST_SIZES_TOLD or self._monotonic() >= stops:
+            if written >= MOST_SIZES_WRITTEN or self._monotonic() >= stops:
                 return
             self._explained_last = job.key
             with self._isolation.item("explain the size of", job.key):
@@ -242,16 +246,18 @@ class Autoscaler:
         """Write the job's condition FullSize if it is worth a write. Returns True if it was written."""
         old = job.status.condition(FULL_SIZE)
         new = full_size_condition(posed, self._rules, job, old, at)
-        if new is None or says_the_same(old, new):
+        if new is None or is_same_size(old, new):
             return False
         now = self._monotonic()
-        told_at = self._size_told_at.get(job.key)
+        written_at = self._size_written_at.get(job.key)
         same_size = old is not None and (old.status, old.message.partition(":")[0]) == (
             new.status,
             new.message.partition(":")[0],
         )
-        if same_size and told_at is not None and now - told_at < SAME_SIZE_SECONDS:
+        if same_size and written_at is not None and now - written_at < SAME_SIZE_SECONDS:
             return False
+        # A merge patch replaces a list as a whole, so it names all conditions. The resourceVersion in the patch keeps
+        # it from undoing a condition that was written meanwhile.
         kept = [c for c in job.status.conditions if c.type != FULL_SIZE]
         conditions = [c.model_dump(mode="json", by_alias=True) for c in (*kept, new)]
         try:
@@ -259,10 +265,10 @@ class Autoscaler:
         except (Conflict, Invalid) as error:
             log.debug("a job has changed meanwhile", key=job.key, error=error.message)
             return False
-        self._size_told_at[job.key] = now
+        self._size_written_at[job.key] = now
         return True
 
-    def _move(self, moves: list[Move]) -> bool:
+    def _write_move(self, moves: list[Move]) -> bool:
         """Write the targets of one job. False if the job has changed or is gone: the next run decides again."""
         job = moves[0].state.job
         try:
@@ -306,7 +312,9 @@ def autoscale_rules(settings: Settings) -> AutoscaleRules:
     )
 
 
-def _state(job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]], namespace_policy: str) -> JobState:
+def _observe_state(
+    job: TrainingJob, children: Mapping[GroupResource, Mapping[str, bytes]], namespace_policy: str
+) -> JobState:
     return JobState.observe(job, own_pods(job, decode_view(None, children)[1]), namespace_policy)
 
 

@@ -50,6 +50,7 @@ class ConcurrentPasses(Generic[T]):
 
     def _pool(self) -> ThreadPoolExecutor:
         """The pool of the calling thread. It ends with that thread."""
+        # A pool for each calling thread: a shared one could be full of another task's passes that hang.
         pool: ThreadPoolExecutor | None = getattr(self._of_caller, "pool", None)
         if pool is None:
             pool = self._of_caller.pool = ThreadPoolExecutor(self._width, thread_name_prefix="pass")
@@ -95,6 +96,7 @@ class ConcurrentPasses(Generic[T]):
             all_ended.set()
         while not (all_ended.is_set() and not unreleased):
             try:
+                # With a time-out, so that passes that have ended are released while others hang.
                 all_ended.wait(GATHER_SECONDS)
                 _release_all(unreleased, release, errors)
             except SoftTimeLimitExceeded:

@@ -51,13 +51,13 @@ from tjworker.publisher import KeyPublisher
 from tjworker.reconcile import (
     Plan,
     Rules,
+    describe_missing_scheduler,
     reconcile,
     refuse_child,
     report_addon_failure,
     report_create_failure,
     report_delete_failure,
     report_died_passes,
-    tell_what_is_missing,
 )
 from tjworker.settings import Settings
 from tjworker.store.port import Store
@@ -160,7 +160,7 @@ class JobReconciler:
         self._monotonic = monotonic
         self._releases = Releases(store.queue, publisher)
         self._observer = Observer(store, kube, PriorityClasses(kube, monotonic), monotonic)
-        self._facts = Facts(kube, self._observer.every_node, settings.list_page_size)
+        self._facts = Facts(kube, self._observer.read_every_node, settings.list_page_size)
         self._optional = OptionalRetries(monotonic)
         width = settings.keys_per_task if threads else 1
         self._passes: ConcurrentPasses[tuple[Lease, PassEnd]] = ConcurrentPasses(width, monotonic)
@@ -179,7 +179,9 @@ class JobReconciler:
         if refusal:
             log.warning("refused a message", error=refusal)
         settings = self._settings
+        # A task may serve the keys whose turn it is, whatever its message names.
         named = JobKey("" if refusal else text)
+        # Before new keys are taken: this raises if Redis still takes no endings, and then no further key is leased.
         self._releases.send_unsent()
         taken = self._store.queue.acquire_views(named, self._owner, settings.lock_ttl_seconds, settings.keys_per_task)
         self._releases.publish(taken.publish)
@@ -201,7 +203,7 @@ class JobReconciler:
 
         self._observe_and_decide(passes)
         ended = [(p.lease, p.end) for p in passes if p.end]
-        self._passes.run([partial(self._complete, p) for p in passes if not p.end], release, ended)
+        self._passes.run([partial(self._complete_pass, p) for p in passes if not p.end], release, ended)
         return list(by_key.values())
 
     def _observe_and_decide(self, passes: Sequence[JobPass]) -> None:
@@ -217,6 +219,7 @@ class JobReconciler:
             # After deaths the pass may kill this process, so its deaths must be reported before it decides.
             if job_pass.found and job_pass.lease.claim.deaths < REPORTED_DEATHS:
                 self._run_step(job_pass, self._decide_from_view)
+        # A lease alone is renewed in the executor, which takes one round trip as well.
         deferring = [p.lease for p in passes if p.end is None and p.plan and p.plan.deferred_status]
         if len(deferring) > 1:
             Lease.renew_together(deferring)
@@ -250,7 +253,7 @@ class JobReconciler:
         assert job_pass.found is not None  # noqa: S101  the caller has checked
         job_pass.plan = self._decide(job_pass.found)
 
-    def _complete(self, job_pass: JobPass) -> tuple[Lease, PassEnd]:
+    def _complete_pass(self, job_pass: JobPass) -> tuple[Lease, PassEnd]:
         """Second phase: ask the API server and apply. Runs in its own thread if the task has several keys."""
         self._run_step(job_pass, self._ask_and_apply)
         assert job_pass.end is not None  # noqa: S101  every branch of the step sets it
@@ -281,7 +284,8 @@ class JobReconciler:
         died = lease.claim.deaths >= REPORTED_DEATHS
         if found is None:
             lease.ensure()
-            if not died and self._observer.rests(lease.key, job_pass.view):
+            # Not after deaths: those must be reported first, and the condition Stalled be taken back later.
+            if not died and self._observer.is_resting(lease.key, job_pass.view):
                 job_pass.end = Done("the job is suspended: nothing to do")
                 return
             observed = self._observer.observe(lease.key, job_pass.view)
@@ -292,10 +296,11 @@ class JobReconciler:
         if died:
             found = self._report_deaths(lease, found)
         found, plan = self._read_and_decide(lease, found, plan or self._decide(found))
-        end = self._apply(lease, found, plan)
+        end = self._apply_plan(lease, found, plan)
         if died:
             job_pass.end = _return_after_deaths(end)
         else:
+            # Only after the plan was applied: a pass that fails half-way has something left to do.
             self._observer.note_rest(lease.key, job_pass.view, found, plan)
             job_pass.end = end
 
@@ -333,9 +338,9 @@ class JobReconciler:
         return found, plan
 
     # -- apply -------------------------------------------------------------------------------------
-    def _apply(self, lease: Lease, found: JobObservation, plan: Plan) -> ReleasedEnd:
+    def _apply_plan(self, lease: Lease, found: JobObservation, plan: Plan) -> ReleasedEnd:
         plan = self._optional.hold_back(lease.key, plan)
-        outcome = self._execute(lease, found.job, plan)
+        outcome = self._execute_plan(lease, found.job, plan)
         if outcome.made_pods and found.is_new:
             count_first_pod(found.job, self._clock())
         wait = plan.requeue_after_seconds
@@ -361,11 +366,11 @@ class JobReconciler:
         error = outcome.invalid_child or outcome.create_error or Transient("refused")
         message = error.message
         if error.reason == NOT_INSTALLED:
-            message += tell_what_is_missing(self._rules)
+            message += describe_missing_scheduler(self._rules)
         if outcome.invalid_child is not None:
             plan, goes_on = refuse_child(job, observed, self._clock(), message, made_pods=outcome.made_pods)
             if not goes_on:
-                self._execute(lease, job, plan)
+                self._execute_plan(lease, job, plan)
                 # The next pass deletes what this pass has created.
                 return Done(f"refused: {message}", STALE_RETRY_SECONDS)
             # Retry with backoff: a change in the cluster may mend what the API server refuses, and no event says so.
@@ -405,7 +410,7 @@ class JobReconciler:
             error = Transient(error.message, status=error.status, reason=error.reason)
         return after_error(error, latest_seconds)
 
-    def _execute(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
+    def _execute_plan(self, lease: Lease, job: TrainingJob | InvalidJob, plan: Plan) -> Outcome:
         outcome = self._executor.apply(job, plan, lease)
         for decision in plan.decisions:
             log.info(decision, key=lease.key, token=lease.claim.token)

@@ -70,7 +70,7 @@ class _ChildReader:
         for name in sorted(names):
             self._lease.ensure()
             raw = self._kube.get(resource, self._job.namespace, name)
-            record = None if raw is None else self._record(resource, raw, records.get(name))
+            record = None if raw is None else self._make_record(resource, raw, records.get(name))
             if record is None:
                 records.pop(name, None)
             else:
@@ -81,23 +81,21 @@ class _ChildReader:
         """The pods with the job's label, and those of the view that lack it: somebody may have removed the label."""
         found: dict[str, Any] = {}
         views = {pod.name: pod for pod in known}
-        token = ""
-        while True:
-            self._lease.ensure()
-            page = self._kube.list_page(
-                PODS, self._job.namespace, label_selector=selector({labels.JOB_UID: uid}), limit=page_size, token=token
-            )
-            for raw in page.items:
-                if (record := self._record(PODS, raw, views.get(raw["metadata"]["name"]))) is not None:
-                    found[record.name] = record
-            token = page.next_token
-            if not token:
-                break
+        labelled = self._kube.list_all(
+            PODS,
+            self._job.namespace,
+            label_selector=selector({labels.JOB_UID: uid}),
+            page_size=page_size,
+            before_page=self._lease.ensure,
+        )
+        for raw in labelled:
+            if (record := self._make_record(PODS, raw, views.get(raw["metadata"]["name"]))) is not None:
+                found[record.name] = record
         unlabelled = [pod for pod in known if pod.labels.get(labels.JOB_UID) != uid and pod.name not in found]
         rest = self.each(PODS, [pod.name for pod in unlabelled], tuple(unlabelled))
         return tuple(sorted((*found.values(), *rest), key=lambda pod: pod.name))
 
-    def _record(self, resource: GroupResource, raw: Mapping[str, Any], view: Record | None) -> Any:
+    def _make_record(self, resource: GroupResource, raw: Mapping[str, Any], view: Record | None) -> Any:
         """The record that the watcher would make of the object; None if it does not belong to the job. What the
         watcher has seen of a pod's deletion is in `view`: the API server does not say it again."""
         meta = raw["metadata"]

@@ -147,15 +147,18 @@ class Observer:
             if raw is not None and UNREADABLE in kept:
                 raw = {**raw, "spec": readable(raw.get("spec")) or {}, UNREADABLE: kept[UNREADABLE]}
         if raw is None:
+            # Kubernetes' garbage collector deletes its objects; the orphan collector finds what that leaves.
             return Done("the job is gone")
+        # A key that a version with more kinds, or a stranger, has queued.
         if name.resource not in kinds.KNOWN_KINDS:
             raise Terminal(f"{name.resource} is no job kind of this operator")
         job = take_up(_parse(name.resource, raw, sources, view.seen), observed)
+        # An ended job makes no pods, so its class is not looked up.
         if isinstance(job, TrainingJob) and job.priority and not job.status.ended:
             job = replace(job, priority_class=sources.find_priority_class(job.priority))
         return JobObservation(job, observed)
 
-    def rests(self, key: JobKey, view: View) -> bool:
+    def is_resting(self, key: JobKey, view: View) -> bool:
         """True if a pass over this version of the job had nothing to do, as `note_rest` noted. An edit, a deletion or
         an annotation makes another version."""
         version = _resting_version(key, view)
@@ -177,6 +180,7 @@ class Observer:
         """The observations with the nodes of their pods, read in one round trip."""
         jobs = list(observations)
         names = sorted(set().union(*(job.nodes for job in jobs)))
+        # No pod has a node yet, as for every new job: saves the round trip.
         if not names:
             return jobs
         nodes = decode_nodes(self._projection.nodes(names))
@@ -187,7 +191,7 @@ class Observer:
             for job in jobs
         ]
 
-    def every_node(self) -> dict[str, NodeRecord]:
+    def read_every_node(self) -> dict[str, NodeRecord]:
         """Every node of the projection; empty while the list of nodes is incomplete."""
         cluster = self._projection.cluster()
         return decode_nodes(cluster.nodes) if cluster.nodes_whole else {}
@@ -229,6 +233,7 @@ def _resting_version(key: JobKey, view: View) -> str | None:
     """The resourceVersion of the job if the view shows it suspended or refused, without spec and without objects; else
     None."""
     kind = kinds.KNOWN_KINDS.get(parse_key(key).resource)
+    # Children must be gone: a job that has objects left is never at rest.
     if kind is None or view.job is None or view.fault or not view.synced or view.stale or any(view.children.values()):
         return None
     raw = orjson.loads(view.job)

@@ -9,7 +9,6 @@ that is not installed is skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -30,12 +29,13 @@ from tjworker.reconcile.orphans import (
     SELECTOR,
     Candidate,
     Orphan,
+    OrphanScan,
     WorkloadName,
     WorkloadOf,
     candidate,
     find_orphans,
 )
-from tjworker.reconcile.policies.clean import Cleaning, cleaning_after
+from tjworker.reconcile.policies.clean import cleaning_after
 from tjworker.reconcile.rules import keeps_all
 from tjworker.scope import Selection
 from tjworker.settings import Settings, turn_seconds
@@ -44,19 +44,6 @@ from tjworker.stragglers import Stragglers
 
 log = structlog.get_logger(__name__)
 NAME = "collect-orphans"
-
-
-@dataclass(slots=True)
-class OrphanObservation:
-    """The input of `find_orphans`."""
-
-    candidates: list[Candidate] = field(default_factory=list)
-    owners: dict[JobName, Uid | None] = field(default_factory=dict)
-    ended: dict[JobName, Cleaning] = field(default_factory=dict)
-    boards: dict[JobName, float] = field(default_factory=dict)
-    keeping: set[JobName] = field(default_factory=set)
-    workloads: dict[WorkloadName, WorkloadOf] = field(default_factory=dict)
-    nodes: frozenset[str] | None = None
 
 
 class OrphanCollector:
@@ -84,36 +71,34 @@ class OrphanCollector:
     def collect(self) -> tuple[int, int]:
         """(orphans deleted, objects that could not be read or deleted)."""
         self._isolation.begin()
-        observation = self._observe()
-        orphans = self._decide(observation)
+        orphans = self._decide(*self._observe())
         return self._apply(orphans), self._isolation.failed
 
     # -- observe -----------------------------------------------------------------------------------
-    def _observe(self) -> OrphanObservation:
-        observation = OrphanObservation()
+    def _observe(self) -> tuple[list[Candidate], OrphanScan]:
+        candidates, scan = list[Candidate](), OrphanScan()
         for resource in collected(self._settings.gang_scheduler):
             for where in self._settings.scope.selections():
                 with self._isolation.item("list", f"{resource} in {where.namespace or 'all namespaces'}"):
-                    observation.candidates += self._candidates(resource, where)
-        self._observe_owners(observation)
+                    candidates += self._list_candidates(resource, where)
+        # Owners after candidates: a job that was created in between is found, and its new objects are no orphans.
+        self._observe_owners(candidates, scan)
         # A workload among the candidates is the operator's own. Each other workload, foreign or gone, costs one GET.
-        ours = {
-            c.uid for c in observation.candidates if c.resource in (REPLICASETS, BATCH_JOBS) and c.owner is not None
-        }
-        workloads = {c.workload for c in observation.candidates if c.workload is not None}
+        ours = {c.uid for c in candidates if c.resource in (REPLICASETS, BATCH_JOBS) and c.owner is not None}
+        workloads = {c.workload for c in candidates if c.workload is not None}
         for workload in sorted(workloads, key=lambda k: (k.resource, k.namespace, k.name, k.uid)):
             with self._isolation.item("read", f"{workload.resource} {workload.namespace}/{workload.name}"):
-                observation.workloads[workload] = "ours" if workload.uid in ours else self._workload(workload)
+                scan.workloads[workload] = "ours" if workload.uid in ours else self._read_workload(workload)
         with self._isolation.item("list", "nodes"):
-            observation.nodes = self._nodes()
-        return observation
+            scan.nodes = self._read_node_names()
+        return candidates, scan
 
-    def _candidates(self, resource: GroupResource, where: Selection) -> list[Candidate]:
+    def _list_candidates(self, resource: GroupResource, where: Selection) -> list[Candidate]:
         candidates: list[Candidate] = []
         try:
             for selector in (SELECTOR, *(EARLIER_SELECTORS if self._settings.collect_earlier_orphans else ())):
-                for obj in self._list(resource, where, selector):
-                    with self._isolation.item("read", f"{resource} {_name(obj)}"):
+                for obj in self._list_objects(resource, where, selector):
+                    with self._isolation.item("read", f"{resource} {_name_of(obj)}"):
                         if (read := candidate(resource, obj)) is not None:
                             candidates.append(read)
         except Conflict:
@@ -121,10 +106,10 @@ class OrphanCollector:
             pass
         return candidates
 
-    def _observe_owners(self, observation: OrphanObservation) -> None:
+    def _observe_owners(self, candidates: Iterable[Candidate], scan: OrphanScan) -> None:
         """Read the owner of each candidate: from the projection if it lives, else with one GET per job."""
         uids: dict[JobName, set[Uid]] = {}
-        for c in observation.candidates:
+        for c in candidates:
             if c.owner is not None:
                 uids.setdefault(c.owner, set()).update([] if c.earlier else [Uid(c.owner_uid)])
         alive = self._store.projection.unfinished() if uids else {}
@@ -134,80 +119,64 @@ class OrphanCollector:
                 # The projection suffices for a job that lives with the UID that its objects name: if it is late, an
                 # orphan stays until a later run. Everything else may lead to deletions, so the API server is asked.
                 if uid is not None and uids[name] <= {uid}:
-                    observation.owners[name] = uid
+                    scan.owners[name] = uid
                 else:
-                    self._observe_owner(observation, name)
+                    self._observe_owner(scan, name)
 
-    def _observe_owner(self, observation: OrphanObservation, name: JobName) -> None:
+    def _observe_owner(self, scan: OrphanScan, name: JobName) -> None:
         """Read the job's present UID, and which pods its end deletes if it has ended."""
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = None if raw is None else kinds.parse(name.resource, raw)
         # A refused job may have begun although its status still says that it was refused: the pods come first.
         if job is not None and job.status.ended and not job.status.refused:
-            observation.ended[name] = cleaning_after(job, self._settings.autoclean)
+            scan.ended[name] = cleaning_after(job, self._settings.autoclean)
             if keeps_all(job, self._settings.autoclean):
-                observation.keeping.add(name)
+                scan.keeping.add(name)
             if (until := from_rfc3339(job.status.tensorboard_until)) is not None:
-                observation.boards[name] = until
-        observation.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
+                scan.boards[name] = until
+        scan.owners[name] = None if raw is None else Uid(raw["metadata"]["uid"])
 
-    def _workload(self, name: WorkloadName) -> WorkloadOf:
+    def _read_workload(self, name: WorkloadName) -> WorkloadOf:
         live = self._kube.get(name.resource, name.namespace, name.name)
         return "gone" if live is None or live["metadata"]["uid"] != name.uid else "foreign"
 
-    def _nodes(self) -> frozenset[str] | None:
+    def _read_node_names(self) -> frozenset[str] | None:
         """The names of all nodes; None if the operator may not list them or the list is incomplete. A node that is
         missing in an incomplete list is not gone."""
         try:
-            return frozenset(n["metadata"]["name"] for n in self._list(NODES, Selection(), ""))
+            return frozenset(n["metadata"]["name"] for n in self._list_objects(NODES, Selection(), ""))
         except (Terminal, Conflict):
             return None
 
-    def _list(self, resource: GroupResource, where: Selection, selector: str) -> Iterator[dict[str, Any]]:
+    def _list_objects(self, resource: GroupResource, where: Selection, selector: str) -> Iterator[dict[str, Any]]:
         """The objects, page by page. Raises Conflict if the list expires between two pages."""
-        token = ""
-        while True:
-            try:
-                page = self._kube.list_page(
-                    resource,
-                    where.namespace,
-                    label_selector=selector,
-                    field_selector=where.fields,
-                    limit=self._settings.list_page_size,
-                    token=token,
-                )
-            except OperatorError as error:
-                if error.reason == NOT_INSTALLED:
-                    return
+        try:
+            yield from self._kube.list_all(
+                resource,
+                where.namespace,
+                label_selector=selector,
+                field_selector=where.fields,
+                page_size=self._settings.list_page_size,
+            )
+        except OperatorError as error:
+            # A kind that is not installed has no objects.
+            if error.reason != NOT_INSTALLED:
                 raise
-            yield from page.items
-            token = page.next_token
-            if not token:
-                return
 
     # -- decide ------------------------------------------------------------------------------------
-    def _decide(self, observation: OrphanObservation) -> list[Orphan]:
+    def _decide(self, candidates: Iterable[Candidate], scan: OrphanScan) -> list[Orphan]:
         orphans: list[Orphan] = []
         now = self._clock()
-        for c in observation.candidates:
+        for c in candidates:
             with self._isolation.item("judge", f"{c.resource} {c.namespace}/{c.name}"):
-                orphans += find_orphans(
-                    [c],
-                    observation.owners,
-                    observation.nodes,
-                    now,
-                    observation.workloads,
-                    observation.ended,
-                    observation.boards,
-                    observation.keeping,
-                )
+                orphans += find_orphans([c], scan, now)
         return sorted(orphans, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
 
     # -- apply -------------------------------------------------------------------------------------
     def _apply(self, orphans: Iterable[Orphan]) -> int:
         """Delete the orphans. Returns how many were deleted."""
         deleted = 0
-        for orphan in self._stragglers.last(orphans, lambda orphan: orphan.delete.uid):
+        for orphan in self._stragglers.put_failed_last(orphans, lambda orphan: orphan.delete.uid):
             gone = orphan.delete
             # Before the request: if the deletion hangs until the task's time limit, this orphan comes last next time.
             self._stragglers.note(gone.uid, failed=True)
@@ -235,6 +204,6 @@ def _live_uid(name: JobName, alive: Mapping[JobKey, tuple[int, bytes]]) -> Uid |
     return Uid(meta["uid"]) if meta.get("uid") and status.get("phase") not in END_PHASES else None
 
 
-def _name(obj: dict[str, Any]) -> str:
+def _name_of(obj: dict[str, Any]) -> str:
     meta = obj.get("metadata") or {}
     return f"{meta.get('namespace', '')}/{meta.get('name', '')}"

@@ -71,6 +71,7 @@ class Releases:
 
     def send_unsent(self) -> None:
         """Send the endings that Redis did not take when their passes ended. Raises if it still does not."""
+        # Emptied first: `_finish` keeps what it cannot send, and would add it to the old ones.
         endings, self._unsent = self._unsent, []
         self._finish(endings)
 
@@ -97,6 +98,7 @@ class Releases:
             log.warning("cannot publish keys yet", keys=len(keys), error=error.message)
 
     def _next_pass(self, key: JobKey, end: ReleasedEnd) -> NextPass:
+        # Any other end shows that the watch has caught up: the next stale pass is a first one.
         if not isinstance(end, AwaitWatch):
             self._stale_passes.pop(key, None)
         match end:
@@ -143,6 +145,7 @@ class Releases:
 def _with_release(end: ReleasedEnd, key: JobKey, done: FinishResult) -> PassEnd:
     """The end of a pass, with what its release added: an error, or when the next try is."""
     if done.error is not None:
+        # Redis refused this key alone, for instance because a stranger wrote another type. The others are released.
         log.error("cannot give a key back; its lease lapses", key=key, error=done.error.message)
         return GiveUp(f"{end.text}; cannot be given back: {done.error.message}")
     if not isinstance(end, RetryWithBackoff):

@@ -27,6 +27,7 @@ class Resync:
         """Publish what was lost. Returns a line for Flower. Raises Transient if Redis is away."""
         if not self._queue.once("resync", turn_seconds(self._settings.resync_seconds)):
             return "another beat was first"
+        # From time to time all of them: it finds a job whose change no watch has shown, or whose timer Redis lost.
         everything = self._queue.once("full-resync", self._settings.full_resync_seconds)
         published = self._publisher.publish(self._observe(everything))
         return f"{published} published{', everything' if everything else ''}"

@@ -1,12 +1,12 @@
-"""The API server over a Transport: paths, queries, raw JSON, the errors of `kube.errors`. No cache, no retry.
+"""The client of the API server: builds paths and queries, sends raw JSON, raises the errors of `kube.errors`.
 
-Thread-safe if its transport is. Safe to run twice: a second create raises Conflict/AlreadyExists, a second delete
-returns None.
+No cache, no retry. Thread-safe if its transport is. Safe to run twice: a second create raises Conflict/AlreadyExists, a
+second delete returns None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -32,11 +32,12 @@ class KubeClient:
         self._watch_read_timeout_seconds = watch_read_timeout_seconds
 
     def get(self, resource: GroupResource, namespace: str, name: str) -> JsonDict | None:
-        """The object, None when there is none."""
+        """The object; None if there is none."""
         what = f"get {resource} {namespace}/{name}"
         try:
-            return self._json("GET", RESOURCES[resource].path(namespace, name), what=what)
+            return self._request_json("GET", RESOURCES[resource].path(namespace, name), what=what)
         except Conflict as error:
+            # Not any 404: a missing namespace or CRD says nothing about the object.
             if error.reason == NOT_FOUND:
                 return None
             raise
@@ -52,8 +53,8 @@ class KubeClient:
         token: str = "",
     ) -> ListPage:
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        query = _query(**selectors, limit=str(limit) if limit else "", **{"continue": token})
-        answer = self._json(
+        query = _without_empty(**selectors, limit=str(limit) if limit else "", **{"continue": token})
+        answer = self._request_json(
             "GET", RESOURCES[resource].path(namespace), query=query, what=f"list {resource} {namespace or '*'}"
         )
         meta = answer.get("metadata") or {}
@@ -65,27 +66,56 @@ class KubeClient:
             ) from error
         return ListPage(answer.get("items") or [], version, meta.get("continue") or "")
 
+    def list_all(
+        self,
+        resource: GroupResource,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        page_size: int = 500,
+        before_page: Callable[[], object] = lambda: None,
+    ) -> Iterator[JsonDict]:
+        """The objects, page by page. Raises Conflict with reason Expired if the list expires between two pages."""
+        token = ""
+        while True:
+            before_page()
+            page = self.list_page(
+                resource,
+                namespace,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                limit=page_size,
+                token=token,
+            )
+            yield from page.items
+            token = page.next_token
+            if not token:
+                return
+
     def create(self, resource: GroupResource, namespace: str, body: Mapping[str, Any]) -> JsonDict:
-        """Raises Conflict with reason AlreadyExists when the name is taken."""
+        """Raises Conflict with reason AlreadyExists if the name is taken."""
         row = RESOURCES[resource]
         what = f"create {resource} {namespace}/{(body.get('metadata') or {}).get('name', '')}"
+        # The API server's default is Warn: it drops a misspelt `command` of a user's template, and the container runs
+        # something else.
         query = {"fieldValidation": "Strict"} if row.templated else None
-        return self._json("POST", row.path(namespace), query=query, body=body, what=what)
+        return self._request_json("POST", row.path(namespace), query=query, body=body, what=what)
 
     def update(self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]) -> JsonDict:
         path = RESOURCES[resource].path(namespace, name)
-        return self._json("PUT", path, body=body, what=f"update {resource} {namespace}/{name}")
+        return self._request_json("PUT", path, body=body, what=f"update {resource} {namespace}/{name}")
 
     def update_status(self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any]) -> JsonDict:
-        """`body.metadata` carries uid and resourceVersion."""
+        """`body.metadata` has uid and resourceVersion, the proof that the view was recent."""
         path = RESOURCES[resource].path(namespace, name, "status")
-        return self._json("PUT", path, body=body, what=f"update status of {resource} {namespace}/{name}")
+        return self._request_json("PUT", path, body=body, what=f"update status of {resource} {namespace}/{name}")
 
     def merge_patch(
         self, resource: GroupResource, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
     ) -> JsonDict:
         path = RESOURCES[resource].path(namespace, name, subresource)
-        return self._json(
+        return self._request_json(
             "PATCH", path, body=body, content_type=MERGE_PATCH, what=f"patch {resource} {namespace}/{name}"
         )
 
@@ -100,22 +130,23 @@ class KubeClient:
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> JsonDict | None:
-        """None when it was gone already. Raises Conflict when the name now is another object's (the UID differs), or
-        the object is not of this `version` any more; 0: whichever it is."""
+        """Returns None if the object was gone already. Raises Conflict if another object has the name now (another
+        UID), or if the object has another version than `version`; 0: any."""
         options: JsonDict = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": uid} | ({"resourceVersion": str(version)} if version else {}),
+            # Always named: the API server's default for a batch Job is Orphan, and its pods would run on.
             "propagationPolicy": propagation,
         }
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         what = f"delete {resource} {namespace}/{name}"
         try:
-            return self._json("DELETE", RESOURCES[resource].path(namespace, name), body=options, what=what)
+            return self._request_json("DELETE", RESOURCES[resource].path(namespace, name), body=options, what=what)
         except Conflict as error:
-            # A 409 is not "gone": another object has the name by now, or the server met a race. The view was old, and
-            # the caller looks again.
+            # A 409 does not mean that the object is gone: another object has the name, or the server met a race. The
+            # view was old, and the caller reads the object again.
             if error.status == 404:
                 return None
             raise
@@ -123,12 +154,14 @@ class KubeClient:
     def log_tail(
         self, namespace: str, pod: str, container: str, *, lines: int, limit_bytes: int, timeout_seconds: float
     ) -> str:
-        """The API server passes this on to the pod's kubelet, which may be silent: so it has a time-out of its own."""
-        query = _query(container=container, tailLines=str(lines), limitBytes=str(limit_bytes))
+        """The last lines of a container's log. The caller gives a time-out, since the API server passes the request on
+        to the pod's kubelet, which may be silent."""
+        query = _without_empty(container=container, tailLines=str(lines), limitBytes=str(limit_bytes))
         path = RESOURCES[PODS].path(namespace, pod, "log")
         answer = self._request(
             "GET", path, query=query, what=f"log of {namespace}/{pod}", timeout_seconds=timeout_seconds
         )
+        # `limitBytes` may cut a character, and a program may log anything.
         return answer.body.decode("utf-8", "replace")
 
     def watch(
@@ -141,8 +174,8 @@ class KubeClient:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Stream:
-        """An open watch with bookmarks. 410 is Conflict with reason Expired."""
-        query = _query(
+        """An open watch with bookmarks. Raises Conflict with reason Expired if the version is too old (410)."""
+        query = _without_empty(
             watch="1",
             allowWatchBookmarks="true",
             resourceVersion=str(resource_version),
@@ -162,9 +195,8 @@ class KubeClient:
             stream.close()
 
     def served_resources(self, groups: Collection[str]) -> frozenset[str]:
-        """`plural.group` of everything that the API server serves in these API groups. One request; an API server that
-        does not aggregate its discovery (before 1.30) is asked once more for each version of a group that it has."""
-        listed = self._json("GET", "/apis", what="list API groups")
+        """`plural.group` of each resource that the API server serves in these API groups."""
+        listed = self._request_json("GET", "/apis", what="list API groups")
         if listed.get("kind") == "APIGroupDiscoveryList":
             return frozenset(
                 f"{resource['resource']}.{group['metadata']['name']}"
@@ -173,6 +205,7 @@ class KubeClient:
                 for version in group.get("versions") or ()
                 for resource in version.get("resources") or ()
             )
+        # An API server before 1.30 does not aggregate its discovery: one more request for each version of a group.
         versions = [
             (str(group["name"]), str(version["groupVersion"]))
             for group in listed.get("groups") or ()
@@ -184,39 +217,39 @@ class KubeClient:
         )
 
     def resources_of(self, api_version: str) -> list[JsonDict] | None:
-        """The rows of discovery for `v1` or `<group>/<version>`, with their subresources; None when the API server does
+        """The rows of discovery for `v1` or `<group>/<version>`, with their subresources; None if the API server does
         not serve it."""
         path = f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"
         try:
-            return list(self._json("GET", path, what=f"list resources of {api_version}").get("resources") or ())
+            rows = self._request_json("GET", path, what=f"list resources of {api_version}").get("resources")
+            return list(rows or ())
         except OperatorError as error:
             if error.status == 404:
                 return None
             raise
 
     def alive(self) -> bool:
-        """Whether the API server answers at all: a cheap request, never a list. Raises nothing."""
+        """True if the API server answers a cheap request, which never reads etcd. Raises nothing."""
         try:
-            return (
-                self._transport.request("GET", "/version", timeout_seconds=min(5.0, self._timeout_seconds)).status < 500
-            )
+            answer = self._transport.request("GET", "/version", timeout_seconds=min(5.0, self._timeout_seconds))
         except Transient:
             return False
+        # A refusal, such as 401, is an answer, too.
+        return answer.status < 500
 
     def close(self) -> None:
         self._transport.close()
 
-    def _json(
+    def _request_json(
         self, method: str, path: str, *, what: str, body: Mapping[str, Any] | None = None, **options: Any
     ) -> JsonDict:
         answer = self._request(method, path, what=what, body=None if body is None else orjson.dumps(body), **options)
         try:
             parsed = loads(answer.body)
         except orjson.JSONDecodeError as error:
-            # The body was cut off on its way; the next one may be whole.
-            raise Transient(
-                f"{what}: {answer.status} with a body that is not JSON: {error}", status=answer.status
-            ) from error
+            # A proxy cut the body off, or answered in place of the server. The next answer may be whole.
+            message = f"{what}: {answer.status} with a body that is not JSON: {error}"
+            raise Transient(message, status=answer.status) from error
         if not isinstance(parsed, dict):
             raise Terminal(f"{what}: {answer.status} with a body that is no object", status=answer.status)
         return parsed
@@ -232,7 +265,7 @@ class KubeClient:
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
     ) -> HttpResponse:
-        """`timeout_seconds`: never longer than the time-out of every request."""
+        """`timeout_seconds` counts only if it is shorter than the time-out of every request."""
         seconds = min(timeout_seconds or self._timeout_seconds, self._timeout_seconds)
         try:
             answer = self._transport.request(
@@ -245,5 +278,5 @@ class KubeClient:
         raise to_error(answer, what)
 
 
-def _query(**parts: str) -> dict[str, str]:
+def _without_empty(**parts: str) -> dict[str, str]:
     return {name: value for name, value in parts.items() if value}

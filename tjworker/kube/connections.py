@@ -1,9 +1,10 @@
-"""Connections to one API server, kept for the next request: a small pool.
+"""A small pool of connections to one API server.
 
-http.client connects, through a proxy where need be; requests and answers are `http1`'s. Half of what a worker does is
-requests, and urllib3 takes three times the CPU for one.
+http.client connects, through a proxy if the configuration names one; `http1` writes requests and reads answers.
+Requests are half of a worker's CPU, and urllib3 takes three times as much for each (ADR 29).
 
-Thread-safe; made after a fork. Never retries. Raises OSError or HTTPException when a connection fails.
+Thread-safe. Create it after the fork: two processes must not share a connection. Never retries. Raises OSError or
+HTTPException if a connection fails.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from tjworker.kube.http1 import Answer
 CONNECT_TIMEOUT_SECONDS = 5.0
 _PORTS = {"https": 443, "http": 80}
 _KEEP_ALIVE_SECONDS = 30
-"""As client-go has it: the kernel notices a half-open connection, and not the next request's time-out."""
+"""The value of client-go. The kernel finds a half-open connection before the next request runs into its time-out."""
 
 
 class Exchange(NamedTuple):
-    """A request that has been sent, and its answer, of which the body is still to be read."""
+    """A connection with the answer to its request. The body has not been read yet."""
 
     connection: Connection
     answer: Answer
 
 
 class Tls:
-    """The certificates of a configuration, read anew only when their files have changed: the system's own take 17 ms of
-    CPU, and a worker opens tens of connections."""
+    """The certificates of a configuration. They are read again only when their files have changed: reading the system's
+    authorities takes 17 ms of CPU, and a worker opens tens of connections."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -50,23 +51,26 @@ class Tls:
         self._context: ssl.SSLContext | None = None
 
     def wrap(self, connected: socket.socket, server_name: str) -> ssl.SSLSocket:
-        """Raises OSError for files that cannot be read, and for a server that cannot prove who it is."""
-        with self._lock:  # else all that connect at the same time would read them
-            files = [_version(file) for file in self._files()]
+        """Raises OSError if a file cannot be read, or if the server cannot prove its identity."""
+        # Under the lock, so that of many threads that connect at the same time only one reads the files.
+        with self._lock:
+            files = [_file_version(file) for file in self._certificate_files()]
             if self._context is None or files != self._read:
-                self._context, self._read = self._made(), files
+                self._context, self._read = self._make_context(), files
             context = self._context
+        # Outside: the handshake waits for the server.
         return context.wrap_socket(connected, server_hostname=server_name)
 
-    def _files(self) -> list[str]:
+    def _certificate_files(self) -> list[str]:
         given = self._configuration
         authority = given.ssl_ca_cert or ssl.get_default_verify_paths().cafile
         return [file for file in (authority, given.cert_file, given.key_file) if file]
 
-    def _made(self) -> ssl.SSLContext:
+    def _make_context(self) -> ssl.SSLContext:
         given = self._configuration
         context = ssl.create_default_context(cafile=given.ssl_ca_cert)
         if not given.verify_ssl:
+            # In this order: Python refuses CERT_NONE while the host name is checked.
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if given.cert_file:
@@ -74,9 +78,10 @@ class Tls:
         return context
 
 
-def _version(file: str) -> tuple[str, int, int, int]:
-    """Kubernetes replaces mounted files, others write into them."""
+def _file_version(file: str) -> tuple[str, int, int, int]:
+    """A value that changes with the file's content."""
     now = Path(file).stat()
+    # The inode, since Kubernetes replaces a mounted file; size and time, since other tools write into it.
     return file, now.st_ino, now.st_size, now.st_mtime_ns
 
 
@@ -101,21 +106,24 @@ class Connection(HTTPConnection):
     def connect(self) -> None:
         super().connect()
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):  # macOS has the second, Linux the others
+        # macOS has TCP_KEEPALIVE, Linux the others.
+        for option in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
             if hasattr(socket, option):
                 self.sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), _KEEP_ALIVE_SECONDS)
         if self._server_name:
             self.sock = self._tls.wrap(self.sock, self._server_name)
 
     def is_reusable(self) -> bool:
-        """The server has neither closed it nor sent anything that no request asked for."""
+        """True if the server has neither closed the connection nor sent anything since the last answer."""
+        # A closed connection is readable, too: its end of file waits to be read. A request on it would fail, and
+        # nothing here retries. Not `select`, which fails for a file number above 1,023.
         poll = select.poll()
         poll.register(self.sock, select.POLLIN)
         return not poll.poll(0)
 
 
 class ConnectionPool:
-    """Raises Terminal for the address of a server or proxy that it cannot use."""
+    """Raises Terminal if the address of the server or the proxy cannot be used."""
 
     def __init__(self, configuration: Configuration, size: int) -> None:
         self._configuration = configuration
@@ -124,12 +132,12 @@ class ConnectionPool:
         self._idle: deque[Connection] = deque()
         self._closed = False
         host = str(configuration.host).rstrip("/")
-        self._server = _address("server", host if "://" in host else f"http://{host}", _PORTS)
+        self._server = _parse_address("server", host if "://" in host else f"http://{host}", _PORTS)
         self._proxy = None
         if configuration.proxy and not should_bypass_proxies(host, configuration.no_proxy or ""):
-            self._proxy = _address("proxy", configuration.proxy, ["http"])
+            self._proxy = _parse_address("proxy", configuration.proxy, ["http"])
         self._host = self._server.netloc.rpartition("@")[2]
-        # A proxy wants the whole URL; inside a tunnel the server only the path.
+        # A proxy needs the whole URL. Inside a tunnel the server itself reads the request, and needs the path.
         whole_url = self._proxy is not None and self._server.scheme == "http"
         self._prefix = self._server.geturl() if whole_url else self._server.path
 
@@ -137,30 +145,33 @@ class ConnectionPool:
         self, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout_seconds: float | None
     ) -> Exchange:
         """`timeout_seconds`: for each wait for the server. The caller gives the connection back or closes it."""
-        connection = self._take(min(CONNECT_TIMEOUT_SECONDS, timeout_seconds or CONNECT_TIMEOUT_SECONDS))
+        connection = self._take_connection(min(CONNECT_TIMEOUT_SECONDS, timeout_seconds or CONNECT_TIMEOUT_SECONDS))
         try:
             connection.sock.settimeout(timeout_seconds)
-            connection.sock.sendall(http1.request(method, self._prefix + path, {"host": self._host} | headers, body))
+            request = http1.build_request(method, self._prefix + path, {"host": self._host} | headers, body)
+            connection.sock.sendall(request)
             return Exchange(connection, Answer(connection.sock))
         except BaseException:
+            # Also for the soft time limit, which may interrupt the wait: an answer that comes later belongs to this
+            # request, and the next one on the connection would take it for its own.
             connection.close()
             raise
 
     def give_back(self, exchange: Exchange) -> None:
-        """After the whole answer has been read."""
+        """Keep the connection for another request. Call it when the whole answer has been read."""
         if self._closed or not exchange.answer.reusable or len(self._idle) >= self._size:
             exchange.connection.close()
         else:
             self._idle.append(exchange.connection)
 
     def close(self) -> None:
-        """Connections in use are closed when they are given back."""
+        """Close the idle connections. Those in use are closed when they are given back."""
         self._closed = True
-        while idle := self._pop():
+        while idle := self._pop_idle():
             idle.close()
 
-    def _take(self, connect_seconds: float) -> Connection:
-        while idle := self._pop():
+    def _take_connection(self, connect_seconds: float) -> Connection:
+        while idle := self._pop_idle():
             if idle.is_reusable():
                 return idle
             idle.close()
@@ -172,22 +183,25 @@ class ConnectionPool:
             raise
         return fresh
 
-    def _pop(self) -> Connection | None:
-        """The one that was used last: its server is the least likely to have closed it."""
+    def _pop_idle(self) -> Connection | None:
+        # The one that was used last, which the server is the least likely to have closed. No look at the length first:
+        # another thread may take the last connection in between.
         try:
             return self._idle.pop()
         except IndexError:
             return None
 
 
-def _address(what: str, url: str, schemes: Iterable[str]) -> SplitResult:
+def _parse_address(what: str, url: str, schemes: Iterable[str]) -> SplitResult:
     address = urlsplit(url)
     try:
         usable = address.scheme in schemes and address.hostname and address.port != 0
-    except ValueError:  # the port is no number
+    except ValueError:
+        # The port is not a number.
         usable = False
     if not usable:
-        shown = url.rpartition("@")[2]  # without a password
+        # The part before the @ may be a password.
+        shown = url.rpartition("@")[2]
         wanted = " or ".join(f"{scheme}://host:port" for scheme in schemes)
         raise Terminal(f"the {what} {shown!r} of the Kubernetes configuration cannot be used: it must be {wanted}")
     return address

@@ -1,9 +1,7 @@
-"""JSON of the API server to objects, however deep it is nested. Pure. Raises orjson.JSONDecodeError as orjson does.
+"""Decodes JSON of the API server, however deep it is nested. Pure. Raises orjson.JSONDecodeError.
 
-An API server takes JSON that is nested thousands of levels deep; orjson reads 1,024 levels and writes 254. One such
-object in a list must not cost the list. So what lies deeper than DEEPEST becomes null: too deep to be written by anyone
-here all the same, so that nobody can take the object for a whole one. No recursion, and one look at each byte; only
-documents that orjson refuses are looked at.
+An API server accepts JSON that is nested thousands of levels deep. orjson reads 1,024 levels and writes 254. One such
+object must not make its whole list unreadable, so everything deeper than DEEPEST is read as null.
 """
 
 from __future__ import annotations
@@ -16,17 +14,19 @@ import orjson
 WRITABLE = 254
 """Levels that orjson writes."""
 DEEPEST = 512
-"""More than WRITABLE and fewer than 1,024, with room for a list around the object."""
+"""More than WRITABLE, so that a shortened object still cannot be written, and never passes for a whole one. Fewer than
+1,024, with room for a list around the object."""
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-"""A string, one that the document's end cuts off included, or a bracket. Possessive: a string is looked at once, even
-in a document that is cut off."""
+"""A string, or a bracket outside of strings. A string may be cut off by the end of the document. Possessive, so that
+each byte is read once: with backtracking a cut-off document could take quadratic time."""
 
 
 def loads(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
+        # Searched only now: few documents are refused, and the search takes longer than the parser.
         shallow = _without_depths(data)
         if shallow is data:
             raise
@@ -34,7 +34,8 @@ def loads(data: bytes) -> Any:
 
 
 def _without_depths(data: bytes) -> bytes:
-    """The same bytes when nothing in them lies too deep."""
+    """The document with null for everything deeper than DEEPEST; `data` itself if nothing is. Not recursive: the depth
+    is the attack."""
     kept: list[bytes] = []
     depth = kept_to = 0
     for token in _TOKEN.finditer(data):

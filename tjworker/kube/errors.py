@@ -1,15 +1,11 @@
-"""HTTP answers to the four classes of error, in this one place. Pure: an answer in, an exception out; raises nothing.
+"""Maps HTTP answers to the four classes of error. Pure: an answer in, an exception out; raises nothing.
 
-What the status code alone does not say:
+Transient  try again, after the server's own wait if it names one
+Conflict   the view was old: read it again
+Invalid    the request itself is at fault
+Terminal   neither waiting nor reading again helps
 
-* 429 and every 5xx but 501 are Transient, with the server's own wait (`Retry-After`, else `details.retryAfterSeconds`).
-  "storage is (re)initializing" of a new CRD is such a 429.
-* 409 is Conflict; its reason is AlreadyExists or Conflict. 410 (Expired) is Conflict, too: look again.
-* 403 has four meanings. RBAC is Terminal. Quota, a namespace that is being deleted, and a refusal by admission are
-  Transient: each is cured from outside. Meanwhile the job's condition carries the API server's own words.
-* 400 and 422 are Invalid, unless an admission plug-in answered them.
-* 404 is Conflict for an object (it was there a moment ago), and Transient for a namespace or a whole kind (the CRD is
-  not installed).
+`_classify` is the table.
 """
 
 from __future__ import annotations
@@ -31,8 +27,8 @@ NAMESPACE_GONE = "NamespaceGone"
 ADMISSION_DENIED = "AdmissionDenied"
 _ABOUT_ONE_OBJECT = re.compile(r"failed calling webhook")
 NO_PERMISSION = (401, 403)
-"""A missing permission. An API server that has just started answers so, too: for some seconds it knows neither roles
-nor tokens."""
+"""The statuses of a missing permission. An API server that has just started gives them, too: for some seconds it knows
+neither roles nor tokens."""
 
 _RBAC = re.compile(r'\bUser "[^"]*" cannot ')
 _WEBHOOK = re.compile(r"^admission webhook .* denied the request|ValidatingAdmissionPolicy .* denied request")
@@ -40,15 +36,15 @@ _MESSAGE_CHARS = 2000
 
 
 def is_about_the_object(error: OperatorError) -> bool:
-    """A refusal that says nothing about other objects: admission denied this one, it is invalid, or the webhook that
-    judges such objects does not answer. Not a missing permission, nor an API server in trouble."""
+    """True if the error says nothing about other objects: admission denied this one, it is invalid, or its webhook does
+    not answer. False for a missing permission, or an API server in trouble."""
     return (
         error.reason == ADMISSION_DENIED or isinstance(error, Invalid) or bool(_ABOUT_ONE_OBJECT.search(error.message))
     )
 
 
 def parse_status(body: bytes) -> dict[str, Any]:
-    """The metav1.Status in an answer's body; {} when it is something else (a proxy's page, '404 page not found')."""
+    """The metav1.Status in the body of an answer; {} if it has none, like a proxy's page or '404 page not found'."""
     try:
         status = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -57,13 +53,14 @@ def parse_status(body: bytes) -> dict[str, Any]:
 
 
 def retry_after(response: HttpResponse, status: dict[str, Any]) -> float | None:
-    """Seconds that the server asks to wait; None when it does not say. A date in Retry-After is ignored: the API server
-    sends seconds, and clocks of two machines are not compared."""
+    """The seconds that the server asks the client to wait; None if it names none."""
     for value in (response.headers.get("retry-after"), (status.get("details") or {}).get("retryAfterSeconds")):
         try:
             seconds = float(value) if value else 0.0
         except (TypeError, ValueError):
+            # A date. The API server sends seconds, and clocks of two machines cannot be compared.
             continue
+        # A proxy in maintenance may ask for days: the usual backoff finds its end sooner.
         if 0 < seconds <= 3600:
             return seconds
     return None
@@ -83,21 +80,23 @@ def from_status(status: dict[str, Any], what: str) -> OperatorError:
 
 
 def _classify(code: int, status: dict[str, Any], message: str, what: str, wait_seconds: float | None) -> OperatorError:
-    """The table itself."""
     kind: type[OperatorError]
     reason, details = str(status.get("reason") or ""), status.get("details") or {}
+    # 501 is no outage: the server does not know the method. A new CRD answers 429 "storage is (re)initializing".
     if code in (408, 429) or (code >= 500 and code != 501):
         kind = Transient
     elif code == 409:
         kind, reason = Conflict, reason or "Conflict"
     elif code in (410, 412):
         kind, reason = Conflict, EXPIRED if code == 410 else reason or "Conflict"
+    # Before the rows of the status code: a webhook chooses its code, and may answer 400 or 422. Its rule is changed
+    # from outside; meanwhile the job's condition shows its words.
     elif _WEBHOOK.search(message):
         kind, reason = Transient, ADMISSION_DENIED
     elif code == 403:
-        kind, reason = _forbidden(reason, message, details)
+        kind, reason = _classify_forbidden(reason, message, details)
     elif code == 404:
-        kind, reason = _not_found(details)
+        kind, reason = _classify_not_found(details)
     elif code in (400, 413, 422):
         kind, reason = Invalid, reason or "Invalid"
     else:
@@ -105,21 +104,27 @@ def _classify(code: int, status: dict[str, Any], message: str, what: str, wait_s
     return kind(f"{what}: {code} {reason}: {message}", status=code, reason=reason, retry_after_seconds=wait_seconds)
 
 
-def _forbidden(reason: str, message: str, details: dict[str, Any]) -> tuple[type[OperatorError], str]:
+def _classify_forbidden(reason: str, message: str, details: dict[str, Any]) -> tuple[type[OperatorError], str]:
+    """A 403 has four meanings. Three of them are cured from outside."""
     causes = {cause.get("reason") for cause in details.get("causes") or ()}
     if "NamespaceTerminating" in causes or "because it is being terminated" in message:
         # The job goes with its namespace; until then there is nothing to do.
         return Transient, NAMESPACE_TERMINATING
+    # A quota has no reason of its own: only the words differ.
     if "exceeded quota" in message or "insufficient quota" in message:
         return Transient, QUOTA_EXCEEDED
+    # Both RBAC and admission plug-ins, such as PodSecurity, write "is forbidden: ". RBAC goes on with a user who cannot
+    # do something.
     if _RBAC.search(message) or " is forbidden: " not in message:
         return Terminal, reason or "Forbidden"
     return Transient, ADMISSION_DENIED
 
 
-def _not_found(details: dict[str, Any]) -> tuple[type[OperatorError], str]:
+def _classify_not_found(details: dict[str, Any]) -> tuple[type[OperatorError], str]:
     if details.get("kind") == "namespaces":
         return Transient, NAMESPACE_GONE
+    # A 404 without a name is about the path: the CRD is not installed.
     if not details.get("name"):
         return Transient, NOT_INSTALLED
+    # The view showed the object a moment ago.
     return Conflict, NOT_FOUND

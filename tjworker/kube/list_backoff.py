@@ -1,9 +1,9 @@
-"""When the reflector may ask the API server again. PURE: times and outcomes in, seconds to wait out; randomness is
+"""When the reflector may ask the API server again. Pure: times and outcomes in, seconds to wait out; randomness is
 injected.
 
-Two promises. Failures are answered with exponential backoff and jitter, 1 s to 30 s, or with the wait that the server
-named. A list, the one expensive request, is not tried twice within 30 s unless the server has lived in between (it
-answered a cheap probe after it had not answered) or has itself named a shorter wait.
+Failures lead to an exponential backoff with jitter, 1 s to 30 s, or to the wait that the server asked for. A list is
+expensive, and an API server that is coming up can fail under it. So it is not tried twice within 30 s, unless the
+server answered a cheap probe in between or asked for a shorter wait itself.
 """
 
 from __future__ import annotations
@@ -23,27 +23,28 @@ class ListBackoff:
         self._failures = 0
         self._last_list_at: float | None = None
         self._failed_list: tuple[int, float | None] | None = None
-        """(status, the wait that the server named); status 0: no answer came."""
-        self._told_until = 0.0
+        """(status, the wait that the server asked for); status 0: no answer came."""
+        self._asked_until = 0.0
 
     # -- any request -------------------------------------------------------------------------------
 
-    def works(self) -> None:
-        """Something came through: the next failure is a first one."""
+    def reset(self) -> None:
+        """A request succeeded: the next failure is a first one."""
         self._failures = 0
 
     def backoff(self, *, missing: bool = False) -> float:
-        """Seconds to wait after one more failure: half to all of 1, 2, 4 ... s, so that watchers do not come in
-        step. `missing`: the kind is not installed."""
+        """Seconds to wait after one more failure: half to all of 1, 2, 4 ... s. `missing`: the kind is not
+        installed."""
         limit = self._longest_seconds * (2 if missing else 1)
         full = min(limit, self._first_seconds * float(1 << min(self._failures, 16)))
         self._failures += 1
+        # The jitter keeps all reflectors, which failed together, from returning together.
         return max(self._first_seconds, full * self._rng.uniform(0.5, 1.0))
 
-    def told(self, seconds: float, now: float) -> float:
-        """Seconds to wait when the server named them: at least that, a little spread."""
+    def wait_as_asked(self, seconds: float, now: float) -> float:
+        """Seconds to wait after the server asked for `seconds`: never less, and up to a tenth more."""
         wait = seconds * self._rng.uniform(1.0, 1.1)
-        self._told_until = now + seconds
+        self._asked_until = now + seconds
         return wait
 
     # -- lists -------------------------------------------------------------------------------------
@@ -55,25 +56,26 @@ class ListBackoff:
     def list_failed(self, status: int, retry_after_seconds: float | None = None) -> None:
         self._failed_list = status, retry_after_seconds
 
-    def lists_freely(self) -> None:
-        """The next list is no second try: the last one got a clear answer (not installed, forbidden), or a new one is
-        asked for from our own side."""
+    def allow_list(self) -> None:
+        """Let the next list begin at once: the last one got a clear and cheap answer (not installed, forbidden)."""
         self._last_list_at = None
         self._failed_list = None
 
     def wants_probe(self, now: float) -> bool:
-        """Whether a probe decides if a list may be tried now: the last one got no answer, and not long ago."""
+        """True if a probe decides whether a list may be tried now: the last one got no answer a short time ago."""
         return self._failed_list is not None and self._failed_list[0] == 0 and self._too_soon(now)
 
-    def before_list(self, now: float, *, lives: bool = False) -> float:
-        """Seconds to wait before a list may start, 0 for at once. `lives`: a probe has just been answered."""
+    def before_list(self, now: float, *, answers: bool = False) -> float:
+        """Seconds to wait before a list may start; 0: at once. `answers`: the server has just answered a probe."""
         failed = self._failed_list
         if self._last_list_at is None or not self._too_soon(now):
             return 0.0
         if failed is not None and failed[1] is not None:
-            return max(0.0, self._told_until - now)
+            return max(0.0, self._asked_until - now)
         if failed is not None and failed[0] == 0:
-            return 0.0 if lives else self.backoff()
+            # The server was away. Once it answers a probe, a list may begin at once.
+            return 0.0 if answers else self.backoff()
+        # The server answered with an error, or the list broke off: each try costs it the whole list.
         return self._last_list_at + self._longest_seconds - now
 
     def _too_soon(self, now: float) -> bool:

@@ -1,5 +1,5 @@
-"""What `client.py` sends its requests over: a `Transport`. `transport.py` is the real one; tests put a transport to an
-in-process API server under the same client.
+"""The interface between `client.py` and the network: a `Transport`. `transport.py` has the real one. Tests give the
+same client a transport to an API server in their own process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class HttpResponse:
 
 
 class Transport(Protocol):
-    """Thread-safe. Raises Transient when no answer came (refused, reset, timed out); never maps status codes."""
+    """Thread-safe. Raises Transient if no answer came (refused, reset, timed out). Never maps status codes."""
 
     def request(
         self,
@@ -34,8 +34,7 @@ class Transport(Protocol):
     ) -> HttpResponse: ...
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> Stream:
-        """Open a watch. Raises Transient when it cannot be opened; a status other than 200 is given in
-        `Stream.status`."""
+        """Open a watch. Raises Transient if it cannot be opened. `Stream.status` may be other than 200."""
         ...
 
     def close(self) -> None: ...
@@ -49,12 +48,12 @@ class Stream(Protocol):
     """Lower-case names."""
 
     def lines(self) -> Iterator[list[bytes]]:
-        """Batches of whole lines, as many as have already arrived (at least one a batch). Ends when the server ends the
-        watch. Raises Transient on a time-out or a broken connection."""
+        """Batches of whole lines: at least one, and all that have arrived. Ends when the server ends the watch. Raises
+        Transient on a time-out or a broken connection."""
         ...
 
     def body(self) -> bytes:
-        """The whole body; only for a status other than 200."""
+        """The whole body. Call it only if the status is not 200."""
         ...
 
     def close(self) -> None: ...
@@ -64,5 +63,5 @@ class Stream(Protocol):
 class ListPage:
     items: Sequence[JsonDict]
     resource_version: int
-    """Of the list, the same on each page."""
+    """The version of the whole list: each page has the same."""
     next_token: str = ""

@@ -1,13 +1,17 @@
-"""The shipped RBAC, generated from the table of verbs: `python -m tjworker.kube.rbac` writes it, `--check` compares,
-`--namespaces a,b` prints what the operator needs in these.
+"""Generates the shipped RBAC from the table of verbs: `python -m tjworker.kube.rbac` writes it, `--check` compares,
+`--namespaces a,b` prints the roles for these namespaces.
 
-Two ways to install: `k8s/base/rbac.yaml` serves every namespace (ClusterRoles). For some namespaces alone,
-`k8s/namespaced/rbac.yaml` is for the operator's own namespace and `k8s/served/rbac.yaml` for each that it serves
-(Roles); `k8s/nodes/rbac.yaml` adds reading of what has no namespace, `k8s/pods/rbac.yaml` of all pods. `k8s/kinds/`
-has a folder for each job kind of another operator's, with the rights on it, `k8s/gangs/` for each gang scheduler, with
-those on its PodGroups. `k8s/users/rbac.yaml` gives the jobs to the roles that Kubernetes has for people: view, edit,
-admin. One service account a process, with the verbs that `resources.py` gives it: no wildcard, no reading of Secrets.
-Pure, but for what it prints.
+k8s/base/rbac.yaml        ClusterRoles for an operator that serves every namespace
+k8s/namespaced/rbac.yaml  for one that serves some namespaces: the roles in its own namespace,
+k8s/served/rbac.yaml      and those in each namespace that it serves;
+k8s/nodes/rbac.yaml       if wanted, reading of resources without a namespace,
+k8s/pods/rbac.yaml        and of all pods
+k8s/kinds/                a folder for each job kind of another operator, with the rights on it
+k8s/gangs/                a folder for each gang scheduler, with the rights on its PodGroups
+k8s/users/rbac.yaml       rights on jobs for the roles that Kubernetes has for people: view, edit, admin
+
+Each process has a service account with the verbs that `resources.py` gives it: no wildcard, no reading of Secrets.
+Pure, except for the command.
 """
 
 from __future__ import annotations
@@ -43,7 +47,7 @@ GUESTS = tuple(row for row in RESOURCES.values() if row.guest)
 GANGS = tuple(row for row in RESOURCES.values() if row.gang)
 """The PodGroups of each gang scheduler."""
 NODES = tuple(row for row in RESOURCES.values() if not row.namespaced and not row.needed_by)
-"""What is the cluster's: nodes, and a little more. The operator only reads of it."""
+"""Resources without a namespace: nodes and a few more. The operator only reads them."""
 TENANCY = "k8s/tenancy/policy.yaml"
 VIEW = ("get", "list", "watch")
 _OWN_KINDS = tuple(row for row in SERVED if row.is_job)
@@ -51,18 +55,18 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def role(process: Process, kind: str = "") -> str:
-    """The name of the Role or ClusterRole; or of that for a job kind of another operator's. The prefix tells it from
-    others in the cluster."""
+    """The name of the process' Role or ClusterRole; with `kind`, of the one for that job kind of another operator."""
     return f"tj-{process}-{kind}" if kind else f"tj-{process}"
 
 
 def user(process: Process, namespace: str = NAMESPACE) -> str:
-    """As the API server names it. The ServiceAccount is called as its process; the Deployments of k8s/ name it."""
+    """The user name that the API server gives the process. The ServiceAccount has the name of its process, as the
+    Deployments in k8s/ use it."""
     return f"system:serviceaccount:{namespace}:{process}"
 
 
 def rules(process: Process, resources: Iterable[Resource]) -> list[JsonDict]:
-    """One rule an API group, set of verbs and set of names, in the table's order."""
+    """One rule for each API group, set of verbs and set of names, in the order of the table."""
     grouped: dict[tuple[str, tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for row in resources:
         wanted = {row.plural: row.verbs, **{f"{row.plural}/{sub}": verbs for sub, verbs in row.subresources.items()}}
@@ -81,7 +85,7 @@ def rules(process: Process, resources: Iterable[Resource]) -> list[JsonDict]:
 
 
 def cluster_wide() -> list[JsonDict]:
-    """Everything for an operator that serves all namespaces; its own namespace is made elsewhere."""
+    """The documents for an operator that serves all namespaces, without its own namespace."""
     documents = [_account(process, NAMESPACE) for process in PROCESSES]
     for process in PROCESSES:
         documents += _role(process, rules(process, (*SERVED, *NODES)), "")
@@ -90,8 +94,9 @@ def cluster_wide() -> list[JsonDict]:
     return documents
 
 
-def apart() -> list[JsonDict]:
-    """For the own namespace of an operator that serves others. Without a namespace in it: kustomize says which."""
+def own_namespace() -> list[JsonDict]:
+    """The documents for the own namespace of an operator that serves other namespaces."""
+    # None names a namespace: kustomize fills it in.
     documents = [_account(process, "") for process in PROCESSES]
     for process in PROCESSES:
         documents += _role(process, rules(process, OWN), None, subject="")
@@ -101,11 +106,11 @@ def apart() -> list[JsonDict]:
 def served(
     namespaces: Iterable[str | None] = (None,), operator: str = NAMESPACE, guests: Sequence[Resource] = ()
 ) -> list[JsonDict]:
-    """For each namespace that an operator in the namespace `operator` serves; None: that of who applies it. `guests`:
-    what its settings switch on beside. What jobs name and has no namespace, such as a ClusterTrainingRuntime, no Role
-    can give."""
+    """The documents for each namespace that an operator in the namespace `operator` serves; None: the namespace of the
+    user who applies them. `guests`: the rows that its settings switch on as well."""
     rows = (*SERVED, *with_needs(guests))
     inside = [row for row in rows if row.namespaced]
+    # Jobs may name an object without a namespace, such as a ClusterTrainingRuntime. A Role cannot grant reading it.
     outside = [row for row in rows if not row.namespaced]
     return [
         *(
@@ -125,7 +130,7 @@ def served(
 
 
 def with_needs(guests: Sequence[Resource]) -> tuple[Resource, ...]:
-    """These job kinds, and what no other kind than they needs."""
+    """The rows of these job kinds, and those that only such kinds need."""
     names = {row.name for row in guests}
     return (*guests, *(row for row in RESOURCES.values() if names.intersection(row.needed_by)))
 
@@ -156,7 +161,7 @@ def _of_each_process(row: Resource, resources: Sequence[Resource], operator: str
 
 
 def nodes(operator: str = NAMESPACE) -> list[JsonDict]:
-    """For an operator that serves single namespaces: reading, of what is the cluster's."""
+    """For an operator that serves some namespaces: reading of resources without a namespace."""
     return [
         document
         for process in PROCESSES
@@ -165,16 +170,16 @@ def nodes(operator: str = NAMESPACE) -> list[JsonDict]:
 
 
 def pods(operator: str = NAMESPACE) -> list[JsonDict]:
-    """For an operator that serves single namespaces and sees the nodes: reading pods of all namespaces, of which its
-    autoscaler counts the requests."""
+    """For an operator that serves some namespaces and reads nodes: reading of the pods of all namespaces, because its
+    autoscaler counts what they request of each node."""
     allowed = rules("watcher", (replace(RESOURCES[PODS], verbs={"watcher": READ}, subresources={}),))
     return _role("watcher-pods", allowed, "", subject=operator, process="watcher")
 
 
 def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> list[JsonDict]:
-    """The jobs, for Kubernetes' own roles of people, which aggregate these by their labels. `edit` and `admin` may
-    create pods as any service account of their namespace by themselves: jobs add nothing to that."""
-    groups = {row.group: [one for one in kinds if one.group == row.group] for row in kinds}
+    """The rights on jobs for Kubernetes' own roles of people, which aggregate these roles by their labels."""
+    # The role `edit` may already create pods under any service account of its namespace. Jobs add no right.
+    groups = {row.group: [kind for kind in kinds if kind.group == row.group] for row in kinds}
 
     def allowed(verbs: Sequence[str], subresources: Sequence[str], sub_verbs: Sequence[str]) -> list[JsonDict]:
         return [
@@ -187,7 +192,7 @@ def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> li
             if names
         ]
 
-    # What jobs name is read by who makes jobs: the clients of these kinds do. To write it is for its owners.
+    # The clients of these kinds read the objects that jobs name, such as runtimes. Writing those is for their owners.
     named = [of for row in kinds for of in KNOWN_KINDS[row.name].companions]
     reads = [{"apiGroups": [of.group], "resources": [of.plural], "verbs": list(VIEW)} for of in named]
     write = ("create", "update", "patch", "delete", "deletecollection")
@@ -200,7 +205,7 @@ def users(kinds: Sequence[Resource] = _OWN_KINDS, prefix: str = "tj-jobs") -> li
 
 
 def _has(row: Resource, subresource: str) -> bool:
-    """A kind of which no role changes its size has no scale."""
+    # A kind whose roles have a fixed size has no subresource `scale`.
     return subresource != "scale" or bool(KNOWN_KINDS[row.name].scale_spec_path)
 
 
@@ -221,8 +226,9 @@ def _account(process: Process, namespace: str) -> JsonDict:
 def _role(
     name: str, allowed: list[JsonDict], namespace: str | None, *, subject: str = NAMESPACE, process: str = ""
 ) -> list[JsonDict]:
-    """The role of a process and its binding: a ClusterRole for namespace '', a Role in the applier's namespace for
-    None. `subject`: the namespace of the service account; '' is that of the binding."""
+    """The role of a process and its binding: a ClusterRole for namespace ''; for None a Role in the namespace of the
+    user who applies it. `subject`: the namespace of the service account; '': that of the binding."""
+    # A role without rules would be an object without an effect.
     if not allowed:
         return []
     kind = "ClusterRole" if namespace == "" else "Role"
@@ -250,7 +256,7 @@ def outputs() -> dict[str, str]:
     """Path below the project's root -> content."""
     return {
         "k8s/base/rbac.yaml": _text(cluster_wide()),
-        "k8s/namespaced/rbac.yaml": _text(apart()),
+        "k8s/namespaced/rbac.yaml": _text(own_namespace()),
         "k8s/served/rbac.yaml": _text(served()),
         "k8s/nodes/rbac.yaml": _text(nodes()),
         "k8s/pods/rbac.yaml": _text(pods()),
@@ -263,7 +269,7 @@ def outputs() -> dict[str, str]:
 
 
 def _tenancy() -> str:
-    """The admission policies with their lists of job kinds made anew; the rest of the file is written by hand."""
+    """The admission policies with generated lists of job kinds. The rest of the file is written by hand."""
     kinds = [row for row in RESOURCES.values() if row.is_job]
     scaled = [row for row in kinds if _has(row, "scale")]
     lists = iter((_resource_rules(kinds, "", "CREATE, UPDATE"), _resource_rules(scaled, "/scale", "UPDATE")))
@@ -292,7 +298,7 @@ def _text(documents: list[JsonDict], head: str = HEAD) -> str:
 
 
 def _namespaces(text: str, operator: str) -> list[str]:
-    """Raises ValueError for what is no list of namespaces that this operator may serve."""
+    """The names in a list such as `team-a,team-b`. Raises ValueError if the operator cannot serve one of them."""
     names = sorted({name.strip() for name in text.split(",") if name.strip()})
     if not names:
         raise ValueError("no namespace is named; say which, such as --namespaces team-a,team-b, or set TJ_NAMESPACES")

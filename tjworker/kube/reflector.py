@@ -1,11 +1,11 @@
 """A reflector: lists and watches one resource for ever and passes every change to its handler, in order.
 
-As client-go's: a list in pages, then a watch from the list's resourceVersion. A watch that ends, breaks, falls silent
-or reports an error is opened again where it stopped. Only 410 (the history is gone) leads to a new list; the handler
-compares that list with what it knows. With a start version the reflector watches from there and never lists.
+Like client-go's: a list in pages, then a watch from the list's resourceVersion. A watch that ends, breaks, falls silent
+or reports an error is opened again where it stopped. A 410 (the history is gone) leads to a new list, which the handler
+compares with what it knows. With a start version the reflector watches from there and never lists.
 
-It keeps no object and decides nothing. `step` does one list and one watch and returns how long to wait: with a scripted
-API and a virtual clock it runs without threads or sockets.
+It keeps no object and decides nothing. `step` makes one list and one watch and returns how long to wait, so tests run
+it with a scripted API and a virtual clock, without threads or sockets.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from tjworker.kube.port import Stream
 from tjworker.kube.resources import RESOURCES
 
 SHORT_WATCH_SECONDS = 1.0
+"""A watch that ends sooner without an event counts as a failure: a server that closes each watch at once would be asked
+in a busy loop."""
 HELD_SECONDS = 0.25
-"""Between two looks at whether a list may begin (`may_list`)."""
+"""Between two calls of `may_list`."""
 STUCK_SESSIONS = 3
-"""Sessions in a row that bring nothing but an error event or garbage, after which the reflector lists again."""
+"""After so many sessions in a row that bring only an error event or garbage, the reflector lists again."""
 
 Event = tuple[str, JsonDict]
 """ADDED, MODIFIED or DELETED, and the object."""
@@ -42,11 +44,11 @@ class Closed(Exception):
 
 
 class Garbled(Exception):
-    """A line of a watch that is no watch event."""
+    """A line of a watch is not a watch event."""
 
 
 class Handler(Protocol):
-    """What a reflector calls, on its own thread only. Each method may raise Closed, which ends the reflector."""
+    """The reflector calls it on its own thread only. Each method may raise Closed, which ends the reflector."""
 
     def list_begins(self) -> None:
         """A list begins, or begins again: the pages of an unfinished one do not count."""
@@ -57,15 +59,15 @@ class Handler(Protocol):
         ...
 
     def list_ends(self, version: int) -> None:
-        """What no page of this list has shown does not exist."""
+        """The list is complete: an object that no page has shown does not exist."""
         ...
 
     def absent(self) -> None:
-        """Instead of a first list: the kind is not installed, or may not be listed and is optional."""
+        """Instead of a first list: the kind is not installed, or it is optional and may not be listed."""
         ...
 
     def refused(self) -> None:
-        """A first list is refused for want of permission, and the kind is needed. It is tried again for ever."""
+        """The permission for a first list of a needed kind is missing. The list is tried again for ever."""
         ...
 
     def watch_begins(self) -> None:
@@ -73,7 +75,7 @@ class Handler(Protocol):
         ...
 
     def events(self, events: Sequence[Event], version: int) -> None:
-        """What the watch has brought, in order, each event once; with them the watch has come to this version."""
+        """Events of the watch, in order, each once. With them the watch has shown everything up to this version."""
         ...
 
     def api_fails(self, error: OperatorError) -> None:
@@ -87,18 +89,18 @@ class Handler(Protocol):
 
 @dataclass(slots=True)
 class Vitals:
-    """How the reflector does, for health and logs. Written by its own thread only."""
+    """The state of the reflector, for health and logs. Written by its own thread only."""
 
     synced: bool = False
     state: str = "starting"
     """starting, listing, watching, missing, forbidden, waiting, over"""
     last_sign_at: float = 0.0
-    """When the server last gave a sign: an answer, an event, a bookmark."""
+    """When the server last sent an answer, an event or a bookmark."""
     problem: str = ""
 
 
 class Reflector:
-    """One resource, in one namespace or in all. Not thread-safe but for `stop`."""
+    """Reflects one resource, in one namespace or in all. Not thread-safe, except `stop`."""
 
     def __init__(  # noqa: PLR0913
         self,
@@ -120,11 +122,10 @@ class Reflector:
         may_list: Callable[[], bool] = lambda: True,
         log: Any = None,
     ) -> None:
-        """`source`: how this reflector is called where there is another one of its resource and namespace. `optional`:
-        whether the operator does its work without these objects; by default as its resource says. `may_list`: the
-        first list waits until it says so. `start_version`: resume a watch from there, for as long
-        as that goes without a list. Where it does not (410, the kind is not there, the server is behind), the reflector
-        ends."""
+        """`source`: the name of this reflector, if its resource and namespace have another one. `optional`: the
+        operator works without these objects; the default is that of the resource. `may_list`: the first list waits
+        until it returns True. `start_version`: resume a watch from there. The reflector ends when it would need a list
+        (410, the kind is not installed, the server is behind that version)."""
         self.resource = resource
         self.namespace = namespace
         self.source = source or (f"{resource}/{namespace}" if namespace else resource)
@@ -145,10 +146,10 @@ class Reflector:
         """resourceVersion up to which everything has been passed on; 0 before the first whole list."""
         self.needs_list = not self._resumes
         self._stuck = 0
-        self._said_absent = ""
+        self._logged_absence = ""
         self._stream: Stream | None = None
         self.settled = threading.Event()
-        """A watch has been opened, or the reflector was stopped before."""
+        """Set once a watch has been opened, or the reflector was stopped before."""
         self._stopped = threading.Event()
 
     # -- from other threads ------------------------------------------------------------------------
@@ -156,6 +157,7 @@ class Reflector:
     def stop(self) -> None:
         self._stopped.set()
         self.settled.set()
+        # The thread may wait in a read for as long as the watch's time-out. Closing the stream wakes it up.
         stream = self._stream
         if stream is not None:
             stream.close()
@@ -178,12 +180,13 @@ class Reflector:
                 self._stopped.wait(wait_seconds)
 
     def step(self) -> float:
-        """A list where one is due, then one watch to its end. Returns the seconds to wait before the next step. Raises
-        Closed when the reflector has ended."""
+        """Make a list if one is due, then one watch to its end. Returns the seconds to wait before the next step.
+        Raises Closed when the reflector has ended."""
         try:
             if self.needs_list:
+                # An ordinary reflector of the same resource makes the list.
                 if self._resumes:
-                    raise self._ends("its history is gone")
+                    raise self._end("its history is gone")
                 wait_seconds = self._may_list()
                 if wait_seconds > 0:
                     return wait_seconds
@@ -199,8 +202,8 @@ class Reflector:
         finally:
             self._stream = None
 
-    def _ends(self, why: str) -> Closed:
-        self._log.info("cannot resume the watch, the list is waited for", resource=self.source, reason=why)
+    def _end(self, why: str) -> Closed:
+        self._log.info("cannot resume the watch, waiting for the list", resource=self.source, reason=why)
         self.vitals.state = "over"
         self.stop()
         return Closed()
@@ -210,8 +213,9 @@ class Reflector:
     def _may_list(self) -> float:
         if not self.vitals.synced and not self._may_begin():
             return HELD_SECONDS
-        lives = self._backoff.wants_probe(self._now()) and self._api.alive()
-        return self._backoff.before_list(self._now(), lives=lives)
+        answers = self._backoff.wants_probe(self._now()) and self._api.alive()
+        # The time again: a probe may wait for seconds.
+        return self._backoff.before_list(self._now(), answers=answers)
 
     def _list(self) -> None:
         self.vitals.state = "listing"
@@ -222,14 +226,13 @@ class Reflector:
             self._backoff.list_failed(error.status, error.retry_after_seconds)
             raise
         self.position = version
-        self.needs_list, self._stuck, self._said_absent = False, 0, ""
-        self._backoff.works()
+        self.needs_list, self._stuck, self._logged_absence = False, 0, ""
+        self._backoff.reset()
         self.vitals.synced = True
         self._handler.list_ends(version)
 
     def _list_pages(self) -> int:
-        """Pass on every page as it comes. Returns the list's version. 410 on the way (the token's history is gone)
-        starts again, in one piece."""
+        """Pass on each page as it comes. Returns the list's version."""
         limit, token = self._page_size, ""
         self._handler.list_begins()
         while True:
@@ -238,12 +241,15 @@ class Reflector:
             except Conflict as error:
                 if error.reason != EXPIRED or not token:
                     raise
+                # etcd has compacted the version of this list since its first page (every 5 minutes by default). In
+                # pages it would expire again; in one piece it cannot, as client-go's pager has it.
                 self._log.info("list expired between pages, listing again in one piece", resource=self.source)
                 limit, token = 0, ""
                 self._handler.list_begins()
                 continue
-            self._sign()
+            self._note_sign()
             if page.resource_version <= 0:
+                # Without it no watch can begin where the list ends.
                 raise Terminal(f"list {self.source}: the answer has no resourceVersion")
             self._handler.page(page.items, page.resource_version)
             if self._stopped.is_set():
@@ -255,47 +261,50 @@ class Reflector:
     # -- watches -----------------------------------------------------------------------------------
 
     def _watch(self) -> float:
-        """One session. Returns the seconds to wait after a normal end."""
+        """Watch until the session ends. Returns the seconds to wait after a normal end."""
         self._handler.watch_begins()
         started, before = self._now(), self.position
-        # Some of the time-out before which the server ends the watch by itself; a silence beyond is a dead connection.
+        # The server ends the watch by itself before the read time-out. So a read that times out shows a dead
+        # connection. The random share keeps all watches from ending at the same time.
         timeout_seconds = max(1, int(self._watch_timeout_seconds * self._rng.uniform(0.6, 0.8)))
         self._stream = stream = self._api.watch(
             self.resource, self.namespace, resource_version=before, timeout_seconds=timeout_seconds, **self._selectors
         )
         if self._stopped.is_set():
-            # Asked between the opening and the line above, when there was no stream to close yet.
+            # `stop` was called while the watch was being opened, and found no stream to close.
             stream.close()
             return 0.0
         self.vitals.state, self.vitals.problem = "watching", ""
         self.settled.set()
         self._handler.api_works()
-        self._sign()
+        self._note_sign()
         productive = False
         try:
             for lines in stream.lines():
                 if self._stopped.is_set():
                     return 0.0
-                self._sign()
-                self._take(lines)
+                self._note_sign()
+                self._pass_on(lines)
+                # Only progress resets the backoff: a watch that is accepted and then fails is no success.
                 if self.position > before and not productive:
                     productive = True
                     self._stuck = 0
-                    self._backoff.works()
+                    self._backoff.reset()
         finally:
             stream.close()
         if not productive and self._now() - started < SHORT_WATCH_SECONDS:
             return self._backoff.backoff()
-        self._backoff.works()
+        self._backoff.reset()
         if not productive:
-            self.needs_list = self._went_back()
+            # Not even a bookmark came. A kube-apiserver that was restored from a backup accepts a watch from a version
+            # that it has not reached yet, and is silent until it has: maybe for weeks.
+            self.needs_list = self._server_is_behind()
         return 0.0
 
-    def _went_back(self) -> bool:
-        """After a session that showed nothing new, not even by a bookmark. A kube-apiserver that was restored from a
-        backup takes a watch from a version that it has not reached yet and is silent until it has: maybe for weeks."""
+    def _server_is_behind(self) -> bool:
+        """True if the server's present version is older than what the watch has shown. One list of one object."""
         page = self._api.list_page(self.resource, self.namespace, **self._selectors, limit=1)
-        self._sign()
+        self._note_sign()
         if page.resource_version >= self.position:
             return False
         self._log.warning(
@@ -306,23 +315,26 @@ class Reflector:
         )
         return True
 
-    def _take(self, lines: list[bytes]) -> None:
-        """Pass on the events of these lines, those before an erroneous line too."""
+    def _pass_on(self, lines: list[bytes]) -> None:
+        """Pass on the events of these lines."""
         events: list[Event] = []
         try:
             for line in lines:
-                self._parse(line, events)
+                self._parse_event(line, events)
         finally:
+            # Also after an erroneous line: the position has moved with the events before it, and the next watch begins
+            # behind them.
             self._handler.events(events, self.position)
 
-    def _parse(self, line: bytes, events: list[Event]) -> None:
+    def _parse_event(self, line: bytes, events: list[Event]) -> None:
         try:
             event: dict[str, Any] = loads(line)
             kind, obj = event["type"], event["object"]
             if kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
                 meta = obj["metadata"]
-                # A bookmark may name no version. A server may repeat itself after a reconnect.
+                # A bookmark may lack a version.
                 version = int(meta.get("resourceVersion") or 0) if kind == "BOOKMARK" else int(meta["resourceVersion"])
+                # Otherwise the server repeats an event after a reconnect.
                 if version > self.position:
                     self.position = version
                     if kind != "BOOKMARK":
@@ -337,48 +349,53 @@ class Reflector:
     # -- failures ----------------------------------------------------------------------------------
 
     def _session_failed(self, error: OperatorError) -> float:
-        """Where to go on after a failure, and when."""
+        """Decide where to go on after a failure. Returns the seconds to wait."""
         self.vitals.problem = error.message
+        # An error with a status is an answer: the server is there.
         if error.status:
-            self._sign()
+            self._note_sign()
         if isinstance(error, Conflict) and error.reason == EXPIRED:
             if not self._resumes:
                 self._log.info("history is gone, listing again", resource=self.source, position=self.position)
             self.needs_list = True
             return 0.0
         if error.reason == NOT_INSTALLED:
-            return self._absent("missing", f"{self.resource} is not installed in the cluster; waiting for its CRD")
+            why = f"{self.resource} is not installed in the cluster; waiting for its CRD"
+            return self._wait_for_kind("missing", why)
         if isinstance(error, Terminal) and error.status in NO_PERMISSION:
-            return self._absent("forbidden", error.message)
+            return self._wait_for_kind("forbidden", error.message)
         if not self.needs_list:
             self._stuck += 1
             if self._stuck >= STUCK_SESSIONS and error.status != 0:
-                # The server answers, but this position only ever ends in an error.
+                # The server answers, but a watch from this position always ends in an error.
                 self.needs_list, self._stuck = True, 0
         self._handler.api_fails(error)
         if error.retry_after_seconds is not None:
-            return self._backoff.told(error.retry_after_seconds, self._now())
+            return self._backoff.wait_as_asked(error.retry_after_seconds, self._now())
         return self._backoff.backoff()
 
-    def _absent(self, state: str, why: str) -> float:
-        """The kind cannot be listed, so there are no objects of it for the handler. A kind that the operator needs and
-        that is merely forbidden is waited for instead."""
+    def _wait_for_kind(self, state: str, why: str) -> float:
+        """Wait for a kind that is "missing" (its CRD is not installed) or "forbidden". Returns the seconds to wait."""
         if self._resumes:
-            raise self._ends(why)
+            raise self._end(why)
         self._handler.api_works()
-        if self._said_absent != state:
-            self._said_absent = state
+        if self._logged_absence != state:
+            self._logged_absence = state
             (self._log.info if self._optional else self._log.warning)(why, resource=self.source)
         self.vitals.state = state
         if not self.vitals.synced:
+            # A missing kind has no objects, so the projection is complete without it. A forbidden one may have some:
+            # if the operator needs them, nothing may be decided before the list.
             if state == "missing" or self._optional:
                 self.vitals.synced = True
                 self._handler.absent()
             else:
                 self._handler.refused()
+        # While a CRD is missing no watch is open. Once it is installed again, only a list shows what exists. A
+        # permission that is granted again leaves the position good.
         self.needs_list = self.needs_list or state == "missing"
-        self._backoff.lists_freely()
+        self._backoff.allow_list()
         return self._backoff.backoff(missing=state == "missing")
 
-    def _sign(self) -> None:
+    def _note_sign(self) -> None:
         self.vitals.last_sign_at = self._now()

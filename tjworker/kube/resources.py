@@ -1,8 +1,8 @@
-"""The one table of Kubernetes resources that the operator touches: what each is called, and who does what with it.
+"""The table of Kubernetes resources that the operator uses: their names, and the verbs of each process.
 
-Clients build their paths from it, the watcher its reflectors, the projection its owner look-up, and the shipped RBAC is
-generated from it: no process may use a verb that is not here. Pure data. It has no wildcard, and no verb that
-reads a Secret, and must never have one.
+Clients build their paths from it, the watcher its reflectors, the projection its owner look-up. The shipped RBAC is
+generated from it, so no process may use a verb that is missing here. Pure data. It must never have a wildcard, nor a
+verb that reads a Secret.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tjworker.api.kinds import GUEST_KINDS, KINDS, KNOWN_KINDS
+from tjworker.api.kinds import GUEST_KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 
 Process = Literal["watcher", "worker", "reporter"]
@@ -30,30 +30,29 @@ class Resource:
     watched: bool = False
     """The watcher runs a reflector for it."""
     optional: bool = False
-    """The operator does its work without it: a CRD that may be missing, or a kind that a namespaced install may not
+    """The operator works without it: a CRD that may be missing, or a kind that a namespaced installation may not
     read."""
     only: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
-    """The RBAC allows a process that is named here no other names than these."""
+    """Process -> the only object names that RBAC allows it; a process that is not here may use all names."""
     templated: bool = False
-    """Made from a user's template. The API server must refuse a field that it does not know: it would drop a misspelt
-    `command` silently, and the container would run something else."""
+    """Made from a user's template, so the API server must refuse unknown fields."""
     is_job: bool = False
     """A job kind: its name is the first part of a JobKey."""
     needed_by: tuple[GroupResource, ...] = ()
-    """The job kinds of other operators without which nobody needs it: its rights are given with theirs."""
+    """The job kinds of other operators that need it. Its rights are granted with theirs. Empty: it is always needed."""
     is_named: bool = False
-    """Its objects are named by jobs, as a ClusterTrainingRuntime is. They are watched for their changes alone: the
-    projection keeps nothing of them."""
+    """Jobs name its objects, such as a ClusterTrainingRuntime. A change wakes those jobs; the projection does not keep
+    the objects."""
     guest: bool = False
-    """A job kind of another operator's, which a setting switches on; its rights are given with its CRD."""
+    """A job kind of another operator. A setting switches it on; its rights are granted with its CRD."""
     gang: str = ""
-    """The PodGroup of this gang scheduler, which a setting switches on; its rights are in a folder of their own."""
+    """The gang scheduler whose PodGroup it is. A setting switches it on; its rights have a folder of their own."""
     verbs: Mapping[Process, tuple[str, ...]] = field(default_factory=dict)
     subresources: Mapping[str, Mapping[Process, tuple[str, ...]]] = field(default_factory=dict)
 
     @property
     def name(self) -> GroupResource:
-        """As Kubernetes' GroupResource prints it: `pods`, `jobs.batch`."""
+        """The form of Kubernetes' GroupResource: `pods`, `jobs.batch`."""
         return GroupResource(f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
@@ -61,7 +60,7 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The API path of the collection, the object or its subresource; parts are not quoted (names need none)."""
+        """The API path of the collection, the object or its subresource. Names of Kubernetes need no quoting."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]
@@ -71,14 +70,14 @@ class Resource:
 
 
 _JOB_VERBS: Mapping[Process, tuple[str, ...]] = {"watcher": READ, "worker": ("get", "delete"), "reporter": ("get",)}
-# Nobody sends a request to `finalizers`: the admission plugin OwnerReferencesPermissionEnforcement (always on in
-# OpenShift) lets only those set blockOwnerDeletion who may update it, as in kubebuilder's roles and Kubernetes' own.
+# No request goes to `finalizers`. The admission plug-in OwnerReferencesPermissionEnforcement (always on in OpenShift)
+# requires this right to set blockOwnerDeletion; kubebuilder's roles and Kubernetes' own have it for the same reason.
 _JOB_SUBRESOURCES: Mapping[str, Mapping[Process, tuple[str, ...]]] = {
     "status": {"worker": ("update", "patch"), "reporter": ("patch",)},
     "finalizers": {"worker": ("update",)},
 }
-# The worker lists only to look for orphans; a pass reads the projection. Of a pod that a controller keeps, the report
-# server reads whose that one is.
+# The worker lists only to find orphans; a pass reads the projection. The report server reads the controller of a pod
+# to find the pod's job.
 _KEEPER_VERBS: Mapping[Process, tuple[str, ...]] = {
     "watcher": READ,
     "worker": ("get", "list", "create", "patch", "delete"),
@@ -121,7 +120,8 @@ _COMPANIONS = tuple(
         optional=True,
         is_named=True,
         needed_by=(kind.resource,),
-        # A list of the one of a name: its version is that of the cluster (tjworker/references.py).
+        # A list, even of one object: the list's resourceVersion says when the object was absent
+        # (tjworker/references.py).
         verbs={"watcher": READ, "worker": ("list",)},
     )
     for kind in GUEST_KINDS
@@ -160,7 +160,7 @@ _ROWS = (
         optional=True,
         verbs={"watcher": READ, "worker": ("get", "list")},
     ),
-    # The spec of Kubernetes' own cannot be changed.
+    # The spec of Kubernetes' own PodGroup is immutable, so the worker needs no verb patch.
     _pod_groups("kubernetes", "scheduling.k8s.io", "v1alpha2", ("get", "list", "create", "delete")),
     _pod_groups("volcano", "scheduling.volcano.sh", "v1beta1", _CHILD_VERBS["worker"]),
     _pod_groups("scheduler-plugins", "scheduling.x-k8s.io", "v1alpha1", _CHILD_VERBS["worker"]),
@@ -186,7 +186,7 @@ _ROWS = (
         only={"watcher": ("kube-system",)},
         verbs={"watcher": ("get",), "worker": ("list",)},
     ),
-    # Who sends a report of progress (tjworker/reports/tokens.py).
+    # The report server learns from it which pod sends a report of progress (tjworker/reports/tokens.py).
     Resource(
         "tokenreviews",
         "authentication.k8s.io",
@@ -196,7 +196,8 @@ _ROWS = (
         optional=True,
         verbs={"reporter": ("create",)},
     ),
-    # The keys of an MPIJob: made, and never read. What has their name is the job's, as its UID stands in it.
+    # The keys of an MPIJob. They are created and never read: their names contain the job's UID, so an existing Secret
+    # of that name is the job's own.
     Resource(
         "secrets",
         "",
@@ -209,7 +210,7 @@ _ROWS = (
         ),
         verbs={"worker": ("create",)},
     ),
-    # What a runtime says that its jobs need. The worker reads one whose name is taken, for its owner.
+    # A runtime may ask for claims for each of its jobs. If the name of one is taken, the worker reads its owner.
     Resource(
         "persistentvolumeclaims",
         "",
@@ -232,7 +233,7 @@ RESOURCES = by_name(_ROWS)
 
 
 def watched(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resource, ...]:
-    """What the watcher follows where these job kinds are served, with this gang scheduler."""
+    """The resources that the watcher watches if these job kinds are served with this gang scheduler."""
     return tuple(
         row
         for row in _ROWS
@@ -241,7 +242,7 @@ def watched(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resour
 
 
 def needed(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resource, ...]:
-    """What an operator touches that serves these job kinds, with this gang scheduler."""
+    """The resources that the operator uses if it serves these job kinds with this gang scheduler."""
     return tuple(
         row for row in _ROWS if (not row.guest or row.name in kinds) and _serves(row, kinds) and row.gang in ("", gang)
     )
@@ -249,7 +250,3 @@ def needed(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resourc
 
 def _serves(row: Resource, kinds: Container[GroupResource]) -> bool:
     return not row.needed_by or any(kind in kinds for kind in row.needed_by)
-
-
-WATCHED: tuple[Resource, ...] = watched(KINDS)
-"""Where no guest is, and no gang scheduler."""

@@ -1,9 +1,8 @@
-"""The real Transport: the kubernetes package's credentials over a connection pool of our own; raw bytes in and out.
+"""The real Transport: sends requests with the kubernetes package's credentials over a `ConnectionPool`.
 
-Made after a fork, one a process; thread-safe. Never retries (its callers do, each in its own way), never maps a status
-to an error, never logs a header. The kubernetes package renews credentials (exec plug-ins, projected tokens). After a
-401 the configuration is read once more, and the request sent again: a token that was rotated in a kubeconfig is noticed
-no other way.
+Thread-safe; one per process, created after the fork. Never maps a status to an error and never logs a header. Never
+retries, because each caller does that in its own way, except once after a 401. The kubernetes package renews
+credentials (exec plug-ins, projected tokens).
 """
 
 from __future__ import annotations
@@ -28,18 +27,20 @@ from tjworker.kube.port import HttpResponse
 USER_AGENT = "trainingjob-operator/0.1"
 JSON = "application/json"
 METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
-"""Else the whole object, which nobody who has just written it needs."""
+"""The answer to a write is then the metadata alone: the writer of an object does not need it back."""
 DISCOVERY_PATH = "/apis"
 DISCOVERY = f"{JSON};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,{JSON}"
 """Every group with its resources in one answer; an API server older than 1.30 answers with the list of groups."""
 _RELOAD_SECONDS = 10.0
+"""The least time between two readings of the configuration: an API server that refuses every token would cause one with
+each request."""
 _CREDENTIALS_SECONDS = 1.0
-"""For how long credentials are used before the kubernetes package is asked again whether they are still good: asking
-costs as much as sending."""
+"""How long credentials are used before the kubernetes package is asked for new ones. Asking costs as much CPU as
+sending a request."""
 
 
 class KubeTransport:
-    """A Transport over HTTP(S). Raises Terminal for a configuration that cannot be used."""
+    """A Transport over HTTP(S). Raises Terminal if the configuration cannot be used."""
 
     def __init__(
         self,
@@ -51,10 +52,10 @@ class KubeTransport:
         answered: Callable[[str, int, float], None] = lambda verb, status, seconds: None,
         dated: Callable[[str], None] = lambda date: None,
     ) -> None:
-        """`answered` is told of each request: its verb (WATCH for a watch), the answer's status (0 when none came), and
-        how long that took. It must neither wait nor raise. `user_agent`: the API server names the manager of fields
-        after it. `metadata_only`: a write is answered with the metadata of the object, where the server can do that.
-        `dated` gets the header `Date` of each answer, '' where it has none."""
+        """`answered` is called after each request with its verb (WATCH for a watch), the status of the answer (0 if
+        none came) and the seconds that it took. It must neither wait nor raise. `user_agent`: the API server names the
+        manager of fields after it. `metadata_only`: ask for the metadata alone of an object that was written. `dated`
+        is called with the header `Date` of each answer; '' if it has none."""
         self._answered = answered
         self._dated = dated
         self._written_accept = METADATA if metadata_only else JSON
@@ -64,10 +65,10 @@ class KubeTransport:
         self._lock = threading.Lock()
         self._loaded_at = monotonic()
         self._loads = 0
-        """How often the configuration has been read anew."""
-        self._use(configuration or load_configuration())
+        """How often the configuration has been read again."""
+        self._use_configuration(configuration or load_configuration())
 
-    def _use(self, configuration: Configuration) -> None:
+    def _use_configuration(self, configuration: Configuration) -> None:
         self._pool = ConnectionPool(configuration, self._pool_size)
         self._configuration = configuration
         self._credentials: dict[str, str] = {}
@@ -83,11 +84,11 @@ class KubeTransport:
         content_type: str = "application/json",
         timeout_seconds: float | None = None,
     ) -> HttpResponse:
-        answer = self._send(method, _target(path, query), body, content_type, timeout_seconds)
+        answer = self._send(method, _build_target(path, query), body, content_type, timeout_seconds)
         return HttpResponse(answer.status, answer.body(), answer.headers)
 
     def stream(self, path: str, *, query: Mapping[str, str], read_timeout_seconds: float) -> HttpStream:
-        return self._send("GET", _target(path, query), None, "", read_timeout_seconds, verb="WATCH")
+        return self._send("GET", _build_target(path, query), None, "", read_timeout_seconds, verb="WATCH")
 
     def close(self) -> None:
         self._pool.close()
@@ -105,8 +106,8 @@ class KubeTransport:
         def send() -> HttpStream:
             status, began = 0, monotonic()
             try:
-                with _transient():
-                    pool, headers = self._pool, self._headers(content_type if body is not None else "")
+                with _as_transient():
+                    pool, headers = self._pool, self._build_headers(content_type if body is not None else "")
                     read = DISCOVERY if target == DISCOVERY_PATH else JSON
                     headers["accept"] = read if method == "GET" else self._written_accept
                     answer = HttpStream(pool, pool.send(method, target, body, headers, timeout_seconds))
@@ -118,21 +119,23 @@ class KubeTransport:
 
         loads = self._loads
         answer = send()
-        if answer.status == 401 and self._reload(loads):
+        # Only a 401 shows that a token was rotated in a kubeconfig. A request that was refused this way had no effect,
+        # so a second one does no harm.
+        if answer.status == 401 and self._reload_configuration(loads):
             answer.close()
             answer = send()
         return answer
 
-    def _headers(self, content_type: str) -> dict[str, str]:
+    def _build_headers(self, content_type: str) -> dict[str, str]:
         if monotonic() >= self._credentials_until:
             self._renew_credentials()
-        # Who does not say so takes any coding: a proxy may ask for gzip, and hand on what it gets.
+        # A client that does not name a coding accepts any. A proxy may ask for gzip and pass it on.
         headers = {"user-agent": self._user_agent, "accept-encoding": "identity", **self._credentials}
         return {**headers, "content-type": content_type} if content_type else headers
 
     def _renew_credentials(self) -> None:
         headers: dict[str, str] = {}
-        # Locked: the package's refresh hook changes the configuration, and `_reload` may replace it.
+        # Under the lock: the package's refresh hook changes the configuration, and a reload may replace it.
         with self._lock:
             settings: Mapping[str, Any] = self._configuration.auth_settings()
             for auth in settings.values():
@@ -141,19 +144,22 @@ class KubeTransport:
             self._credentials = headers
             self._credentials_until = monotonic() + _CREDENTIALS_SECONDS
 
-    def _reload(self, loads: int) -> bool:
-        """Read the configuration anew, unless another thread has since `loads` was read. False when the configuration
-        was given, or when reading it a moment ago did not help."""
+    def _reload_configuration(self, loads: int) -> bool:
+        """Read the configuration again. Returns True if there are new credentials. `loads`: `self._loads` before the
+        request that was refused."""
         with self._lock:
+            # Another thread was refused at the same time, and has read it already.
             if self._loads != loads:
                 return True
+            # A second reading after so short a time would find the same token, and the refusal has another reason.
             if self._given or monotonic() - self._loaded_at < _RELOAD_SECONDS:
                 return False
             self._loaded_at = monotonic()
             old = self._pool
             try:
-                self._use(load_configuration())
+                self._use_configuration(load_configuration())
             except Terminal:
+                # The file may be half written. The old credentials stay, and the caller gets the 401.
                 return False
             old.close()
             self._loads += 1
@@ -161,7 +167,7 @@ class KubeTransport:
 
 
 class HttpStream:
-    """One answer as it arrives; a Stream when it is a watch's."""
+    """One answer as it arrives. A Stream if it is the answer to a watch."""
 
     def __init__(self, pool: ConnectionPool, exchange: Exchange) -> None:
         self._pool = pool
@@ -174,9 +180,9 @@ class HttpStream:
         self._reading = False
 
     def body(self) -> bytes:
-        """The whole body. Raises Transient when it breaks off."""
+        """The whole body. Raises Transient if it breaks off."""
         try:
-            with _transient():
+            with _as_transient():
                 body = b"".join(self._pieces)
         except Transient:
             self.close()
@@ -189,41 +195,44 @@ class HttpStream:
         splitter = LineSplitter()
         self._reading = True
         try:
-            while chunk := self._read():
+            while chunk := self._read_piece():
                 if lines := splitter.feed(chunk):
                     yield lines
         finally:
             self._release()
 
     def close(self) -> None:
-        """Ends a read in another thread."""
+        """Close the connection. A read in another thread ends."""
         if self._closed:
             return
         self._closed = True
         if self._reading:
-            # The blocked reader wakes up and closes the connection. Not `SSLSocket.shutdown`, which takes the TLS
+            # The blocked reader wakes up and closes the connection. Closing it here would free its file number, and the
+            # reader could read from a new connection with that number. Not `SSLSocket.shutdown`, which takes the TLS
             # session away from under the reader.
             with contextlib.suppress(OSError):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         else:
             self._release()
 
-    def _read(self) -> bytes:
+    def _read_piece(self) -> bytes:
         try:
-            with _transient("watch broke off: "):
+            with _as_transient("watch broke off: "):
                 return b"" if self._closed else next(self._pieces, b"")
         except Transient:
+            # `close` broke the connection on purpose.
             if self._closed:
                 return b""
             raise
 
     def _release(self) -> None:
+        # Not given back to the pool: the server may still be sending events.
         self._exchange.connection.close()
 
 
 class LineSplitter:
-    """Bytes as they arrive, into whole lines. A chunk may end anywhere, even inside a UTF-8 character; a line that has
-    no newline when the stream ends was cut off, and is dropped."""
+    """Splits bytes into whole lines as they arrive. A chunk may end anywhere, even inside a UTF-8 character. A line
+    without a newline at the end of the stream was cut off, and is dropped."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
@@ -241,13 +250,14 @@ class LineSplitter:
         return [line for line in lines if line.strip()]
 
 
-def _target(path: str, query: Mapping[str, str] | None) -> str:
+def _build_target(path: str, query: Mapping[str, str] | None) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
 @contextlib.contextmanager
-def _transient(prefix: str = "") -> Iterator[None]:
+def _as_transient(prefix: str = "") -> Iterator[None]:
     try:
         yield
-    except (HTTPException, OSError, ConfigException) as error:  # the last: credentials that cannot be renewed now
+    # ConfigException: the credentials cannot be renewed now, for instance because an exec plug-in is offline.
+    except (HTTPException, OSError, ConfigException) as error:
         raise Transient(f"{prefix}{type(error).__name__}: {error}") from error

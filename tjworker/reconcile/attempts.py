@@ -111,16 +111,17 @@ class Draft:
         self._tally(replica.role, "rejections")[replica.index] = str(before + 1)
         return before
 
-    def crash(self, replica: Replica, together: Collection[str], *, anew: bool) -> int:
+    def crash(self, replica: Replica, together: Collection[str], *, forget: bool) -> int:
         """Count one more failure of the program in a row. Returns how many there were before.
 
-        `together`: the roles that restart with this replica; their failures count with its own. `anew`: the
+        `together`: the roles that restart with this replica; their failures count with its own. `forget`: the
         pod had run for long, so earlier failures no longer count."""
         crashes = self._tally(replica.role, "crashes")
+        # If one rank after another crashes, each has crashed only once, but the job has restarted each time.
         places = [(role, index) for role in together for index in self._tally(role, "crashes")]
         places = places if together else [(replica.role, replica.index)]
-        before = 0 if anew else sum(self._number(role, "crashes", index) for role, index in places)
-        for role, index in places if anew else ():
+        before = 0 if forget else sum(self._number(role, "crashes", index) for role, index in places)
+        for role, index in places if forget else ():
             self._tally(role, "crashes").pop(index, None)
         crashes[replica.index] = str(self._number(replica.role, "crashes", replica.index) + 1)
         return before
@@ -147,6 +148,7 @@ class Draft:
 
     def _number(self, role: str, what: Tally, index: int) -> int:
         text = self._tally(role, what).get(index, "0")
+        # A user who may edit the status may have written anything.
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
     def fail(self, replica: Replica) -> None:

@@ -58,7 +58,7 @@ def _going(cleaning: Cleaning) -> Iterator[Child]:
     return (child for child in CHILDREN if cleaning.takes_pods or child.goes_always)
 
 
-def _goes(cleaning: Cleaning, pod: PodRecord) -> bool:
+def _is_deleted_at_end(cleaning: Cleaning, pod: PodRecord) -> bool:
     return cleaning.goes(pod.labels.get(labels.REPLICA_NAME, ""), pod.phase)
 
 
@@ -74,7 +74,7 @@ def _clean_pods(p: Pass, cleaning: Cleaning, why: str) -> Iterator[Write]:
     # A released ReplicaSet or batch Job deletes its pods itself.
     left = owner.left_running(p.job, p.observed)
     for pod in p.pods:
-        if _goes(cleaning, pod) and to_delete(pod) and not owner.goes_by_itself(p.job, pod, left):
+        if _is_deleted_at_end(cleaning, pod) and to_delete(pod) and not owner.goes_by_itself(p.job, pod, left):
             yield delete_pod(pod, why)
 
 
@@ -114,14 +114,19 @@ def _going_groups(p: Pass, cleaning: Cleaning) -> list[tuple[GroupResource, PodG
 
 def _staying(p: Pass, cleaning: Cleaning) -> set[str]:
     """Names of the services that stay: those of pods that stay."""
-    pods = [pod for pod in p.pods if not _goes(cleaning, pod)]
+    pods = [pod for pod in p.pods if not _is_deleted_at_end(cleaning, pod)]
     # The single service of all pods stays while one of them runs.
     shared = {p.job.subdomain} if any(pod.phase not in ENDED_PHASES for pod in pods) else set()
     return {pod.name for pod in pods} | shared
 
 
 CHILDREN: tuple[Child, ...] = (
-    Child((PODS,), _stray_pods, _clean_pods, remain=lambda p, cleaning: any(_goes(cleaning, pod) for pod in p.pods)),
+    Child(
+        (PODS,),
+        _stray_pods,
+        _clean_pods,
+        remain=lambda p, cleaning: any(_is_deleted_at_end(cleaning, pod) for pod in p.pods),
+    ),
     Child(
         (REPLICASETS, BATCH_JOBS),
         _stray_owners,

@@ -76,9 +76,16 @@ def converge(p: Pass) -> Plan:
 
 
 def shape_workloads(c: Convergence) -> Convergence:
+    """Find the writes that each role, addon and gang needs."""
     p = c.p
+    # Some pods stay for now: those that rest, as a crashing program must not restart in a busy loop, and those whose
+    # role cannot create pods until its spec is corrected.
     staying = c.resting.pods | find_kept(p)
-    due = (w for w in _writes(p, c.gang) if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch)))
+    due = (
+        w
+        for w in _list_writes(p, c.gang)
+        if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch))
+    )
     # One more than the pass makes: so `Pass.to_plan` sees that there are more.
     return replace(c, writes=tuple(islice(due, p.rules.writes_per_pass + 1)))
 
@@ -86,7 +93,7 @@ def shape_workloads(c: Convergence) -> Convergence:
 def count_running(c: Convergence) -> Convergence:
     """Record which pods are made and run, and the numbers of each role."""
     p = c.p
-    made = _made(c.writes[: p.rules.writes_per_pass])
+    made = _created_indices(c.writes[: p.rules.writes_per_pass])
     if not p.job.status.start_time:
         # An earlier pass has made pods and deferred the first status to this one.
         made |= {n: made.get(n, set()) | v.indices("pending") | v.indices("scheduled") for n, v in p.roles.items()}
@@ -111,6 +118,7 @@ def set_conditions(c: Convergence) -> Convergence:
 
 
 def write_plan(c: Convergence) -> Convergence:
+    """Make the plan of the writes and the status."""
     p = c.p
     message = _phase_message(p, c.phase, c.scales)
     plan = outcome.finish_plan(p.job, p.status, c.phase, p.at, writes=c.writes, message=message)
@@ -121,6 +129,7 @@ def write_plan(c: Convergence) -> Convergence:
 
 
 def set_timers(c: Convergence) -> Convergence:
+    """Ask for the next pass when the first timer of the job is due."""
     p = c.p
     # The echo of an own write begins no pass, so the next pass must be asked for if only it can decide: about pods that
     # got their ordinal in this pass, or whether all pods run again because a controller already replaced them.
@@ -135,6 +144,7 @@ def set_timers(c: Convergence) -> Convergence:
 
 
 def defer_first_status(c: Convergence) -> Convergence:
+    """Leave the first status of a new job to the pass that sees its pods. That saves one write per job (ADR 30)."""
     if not may_wait_for_pods(c.p, c.plan):
         return c
     plan = replace(c.plan, status=None, deferred_status=c.plan.status)
@@ -143,6 +153,7 @@ def defer_first_status(c: Convergence) -> Convergence:
 
 def gather_numbers(c: Convergence) -> Convergence:
     """Leave a status that differs in numbers only to a later pass, which then writes several changes at once."""
+    # Writes need the proof of a recent view, which the status write gives at no further cost.
     if c.plan.writes:
         return c
     seconds = outcome.gather_seconds(c.p.job.status, c.plan.status, c.p.roles, c.p.now)
@@ -150,7 +161,7 @@ def gather_numbers(c: Convergence) -> Convergence:
 
 
 def add_addon_events(c: Convergence) -> Convergence:
-    """Only with a status write: without one, the next pass sends the same events."""
+    # Only with a status write: without one, the next pass would send the same events again.
     if c.plan.status is None:
         return c
     return replace(c, plan=replace(c.plan, events=c.plan.events + c.addon_events))
@@ -168,14 +179,15 @@ STEPS: tuple[Callable[[Convergence], Convergence], ...] = (
 )
 
 
-def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
+def _list_writes(p: Pass, gang: GangPass) -> Iterator[Write]:
     # A restart of a whole role or job begins when the last pod of the old attempt is gone: a new trainer must not
     # connect to an old parameter server.
     old_attempt_lives = any(is_of_old_attempt(r, v) for v in p.roles.values() if v.role.makes_pods for r in v.replicas)
+    # A spec with errors may lack a role by mistake. Its pods stay until the user corrects it.
     if not p.job.errors:
         yield from strays(p)
     yield from gang.writes
-    held = _held(p, gang)
+    held = _find_held(p, gang)
     if not old_attempt_lives and not gang.waits:
         yield from jobwide.creates(p, held)
     for name in find_framework(p.job).order(p.job):
@@ -186,9 +198,10 @@ def _writes(p: Pass, gang: GangPass) -> Iterator[Write]:
         yield from (w for w in addon.shape(p) if not (gang.waits and is_withheld(w)))
 
 
-def _held(p: Pass, gang: GangPass) -> dict[str, str]:
+def _find_held(p: Pass, gang: GangPass) -> dict[str, str]:
     """Role -> what it waits for: roles whose pods are not created yet, because their PodGroup does not exist or their
     framework starts them after others."""
+    # Some gang schedulers place a pod alone if it exists before its group.
     if gang.waits:
         return dict.fromkeys(p.roles, gang.waits)
     framework, held = find_framework(p.job), {}
@@ -224,7 +237,7 @@ def _has_ended(replica: Replica) -> bool:
     return replica.state == "succeeded" or (replica.state == "failed" and replica.final)
 
 
-def _made(writes: Iterable[Write]) -> dict[str, set[int]]:
+def _created_indices(writes: Iterable[Write]) -> dict[str, set[int]]:
     """Role -> indices whose pod these writes create."""
     found: dict[str, set[int]] = {}
     for write in writes:
@@ -272,7 +285,7 @@ def _with_condition_of_all(c: Convergence) -> JobStatus:
     p, status, new = c.p, c.p.status, c.phase
     generation, old = p.job.generation, status.condition("Running")
     if new == "Running":
-        reason, message = ALL_RUN, phase.tell_all_run(p.roles)
+        reason, message = ALL_RUN, phase.describe_all_run(p.roles)
         # A running job may still lack an object, such as the service of a pod.
         missing = any(isinstance(w, Create) and not w.optional for w in c.writes)
         if missing and old is not None and old.reason == FAILED_CREATE:
@@ -281,7 +294,7 @@ def _with_condition_of_all(c: Convergence) -> JobStatus:
     if old is not None and old.reason == FAILED_CREATE and any(v.count("missing") for v in p.roles.values()):
         # The API server's refusal of a child stays in the condition until the child exists.
         return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)
-    waiting = phase.waiting_for(p.roles, _held(p, c.gang), c.gang.message, c.gang.too_large)
+    waiting = phase.waiting_for(p.roles, _find_held(p, c.gang), c.gang.message, c.gang.too_large)
     if old is not None and (old.reason, waiting.reason) == ("ErrImagePull", "ImagePullBackOff"):
         # The kubelet alternates between the two reasons. The first one says why.
         return set_condition(status, "Running", False, old.reason, old.message, now=p.at, generation=generation)
@@ -296,7 +309,7 @@ def _with_condition_of_all(c: Convergence) -> JobStatus:
 def _phase_message(p: Pass, new: Phase, scales: tuple[ScaleRecord, ...]) -> str:
     counts = ", ".join(f"{n} {v.count('running', 'succeeded')}/{v.role.replicas}" for n, v in p.roles.items())
     if new == "Running":
-        return f"{phase.tell_all_run(p.roles)} ({counts})"
+        return f"{phase.describe_all_run(p.roles)} ({counts})"
     if new == "Restarting":
         return p.restarted or f"pods are being replaced ({counts})"
     if new == "Scaling":

@@ -16,25 +16,25 @@ from tjworker.reconcile.attempts import record_successes
 from tjworker.reconcile.confirm import need_confirmation
 from tjworker.reconcile.converge import converge
 from tjworker.reconcile.ending import after_the_end, finish, resume_end
-from tjworker.reconcile.large_spec import tell_large_spec
+from tjworker.reconcile.large_spec import report_large_spec
 from tjworker.reconcile.one_pass import Pass, Step
 from tjworker.reconcile.plan import Plan
 from tjworker.reconcile.policies.annotations import end_by_annotation
 from tjworker.reconcile.policies.completion import end_by_completion, end_by_failure
 from tjworker.reconcile.policies.controller_managed import count_deaths
 from tjworker.reconcile.policies.creating import replace_stuck_creating
-from tjworker.reconcile.policies.died_passes import tell_died_passes
+from tjworker.reconcile.policies.died_passes import mark_died_passes
 from tjworker.reconcile.policies.limits import end_by_deadline
 from tjworker.reconcile.policies.restart_failed import restart_failed
 from tjworker.reconcile.refusals import is_mended, judge, leave_refused, refuse_spec, wait_for_reference
 from tjworker.reconcile.rules import Rules
-from tjworker.reconcile.spec_errors import tell_errors
+from tjworker.reconcile.spec_errors import report_errors
 from tjworker.reconcile.suspend import suspend
 
 # In order of precedence: the first step that ends the job is the last one that runs. So a step that records something
 # must come before the ends.
 STEPS: tuple[Step, ...] = (
-    tell_died_passes,
+    mark_died_passes,
     resume_end,
     record_successes,
     end_by_annotation,
@@ -65,12 +65,12 @@ def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rul
     if job.status.refused or job.status.condition("Waiting") is not None:
         # The spec is mended, or the object that it names exists now: the job starts from the beginning.
         job = replace(job, status=JobStatus(snapshot=job.status.snapshot))
-    return _pass(job, observed, now, rules)
+    return _reconcile_valid(job, observed, now, rules)
 
 
-def _pass(job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Plan:
+def _reconcile_valid(job: TrainingJob, observed: Observed, now: float, rules: Rules) -> Plan:
     begun = Pass.begin(job, observed, now, rules)
-    return tell_large_spec(job, observed, tell_errors(job, need_confirmation(begun, _decide(begun))))
+    return report_large_spec(job, observed, report_errors(job, need_confirmation(begun, _decide(begun))))
 
 
 def _decide(p: Pass) -> Plan:

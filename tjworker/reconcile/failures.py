@@ -81,7 +81,7 @@ def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
     # Only the containers that count decide. But if another container made the pod fail, the user must see that one.
     bad = ended or _ended_badly(pod.containers)
     first = min(bad, key=lambda c: (not c.finished_at, c.finished_at, c.name), default=None)
-    kind, cause = _cause(pod, bad)
+    kind, cause = _find_cause(pod, bad)
     return Diagnosis(
         kind,
         cause,
@@ -92,7 +92,7 @@ def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
             container=first.name if first else "",
             exit_code=first.exit_code if first else None,
             reason=pod.disruption or pod.reason or (first.reason if first else "") or "Failed",
-            message=(pod.disruption_message or pod.message or (_message(first) if first else ""))[:1024],
+            message=(pod.disruption_message or pod.message or (_write_message(first) if first else ""))[:1024],
             time=(first.finished_at if first else "") or now,
         ),
         cannot_start=any(c.reason in _CANNOT_START for c in ended),
@@ -100,7 +100,7 @@ def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
     )
 
 
-def _message(container: ContainerRecord) -> str:
+def _write_message(container: ContainerRecord) -> str:
     return start_error(container.message) if container.reason in _CANNOT_START else container.message
 
 
@@ -122,7 +122,7 @@ def _by_node(pod: PodRecord, kind: Kind, reason: str, why: str, now: str) -> Dia
     )
 
 
-def _cause(pod: PodRecord, bad: Sequence[ContainerRecord]) -> tuple[Kind, Cause]:
+def _find_cause(pod: PodRecord, bad: Sequence[ContainerRecord]) -> tuple[Kind, Cause]:
     """`bad`: the containers that made the pod fail."""
     if pod.disruption in _PREEMPTION_REASONS or pod.reason in _PREEMPTION_REASONS:
         return "disrupted", "preemption"
@@ -130,7 +130,7 @@ def _cause(pod: PodRecord, bad: Sequence[ContainerRecord]) -> tuple[Kind, Cause]
         return "node_lost", "node"
     if turned_away(pod):
         return "turned_away", "node"
-    if not pod.disruption and _rejected(pod):
+    if not pod.disruption and _is_rejected(pod):
         # A kubelet that was restarted admits its pods again, and ends the containers of a pod that it rejects.
         return "disrupted", "node"
     by_node = pod.disruption or pod.reason in _NODE_REASONS or pod.reason.startswith("OutOf")
@@ -141,10 +141,10 @@ def _cause(pod: PodRecord, bad: Sequence[ContainerRecord]) -> tuple[Kind, Cause]
 
 def turned_away(pod: PodRecord) -> bool:
     """True if the kubelet rejected the pod before any container ran."""
-    return not pod.disruption and _rejected(pod) and pod.never_started
+    return not pod.disruption and _is_rejected(pod) and pod.never_started
 
 
-def _rejected(pod: PodRecord) -> bool:
+def _is_rejected(pod: PodRecord) -> bool:
     """True if the kubelet rejected the pod at admission."""
     # The kubelet then replaces the whole status, so that it has no containers.
     return pod.phase == "Failed" and (pod.message.startswith(_REJECTED) or bool(pod.reason and not pod.containers))

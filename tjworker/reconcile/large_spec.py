@@ -13,8 +13,9 @@ LARGE_SPEC = "LargeSpec"
 """Reason of the event."""
 
 
-def tell_large_spec(job: TrainingJob, observed: Observed, plan: Plan) -> Plan:
+def report_large_spec(job: TrainingJob, observed: Observed, plan: Plan) -> Plan:
     """The plan with the event, if the operator reads the spec from the API server and has not reported it."""
+    # Reported once for each version of the spec: `observedGeneration` records that.
     size = observed.left_out_bytes
     if not size or plan.status is None or job.status.observed_generation == plan.status.observed_generation:
         return plan

@@ -62,15 +62,15 @@ def mark_node_troubles(
     """Look at the nodes that hold pods of this job. `status.missing_nodes` and `status.short_nodes` record since when a
     node is gone or lacks GPUs: the cluster does not record that."""
     placed = [p for p in own_pods(job, observed) if p.node and _may_hang(p)]
-    missing = _missing(placed, status, observed, now)
+    missing = _find_missing(placed, status, observed, now)
     in_use = _gpus_in_use(placed)
-    short = _short(in_use, status, observed, now)
+    short = _find_short(in_use, status, observed, now)
     if (missing, short) != (status.missing_nodes, status.short_nodes):
         status = status.model_copy(update={"missing_nodes": missing, "short_nodes": short})
     look = _Look(observed, missing, short, in_use, now, rules)
     names = {p.name for p in placed}
     pods = tuple(look.mark(p) if p.name in names else p for p in observed.pods)
-    if NODES in observed.seen and any(not _known(p.node, observed) and p.node not in missing for p in placed):
+    if NODES in observed.seen and any(not _is_known(p.node, observed) and p.node not in missing for p in placed):
         # The pod was placed a moment ago, and the watch of nodes may be behind that of pods.
         look.waits.append(_SETTLED_SECONDS)
     if look.ask:
@@ -84,15 +84,15 @@ def mark_node_troubles(
     return NodeFindings(observed, status, next_seconds, tuple(NodeNow(name) for name in sorted(look.ask)))
 
 
-def _known(node: str, observed: Observed) -> bool:
-    return _node(node, observed) is not None
+def _is_known(node: str, observed: Observed) -> bool:
+    return _find_node(node, observed) is not None
 
 
-def _node(name: str, observed: Observed) -> NodeRecord | None:
+def _find_node(name: str, observed: Observed) -> NodeRecord | None:
     return observed.nodes_now[name] if name in observed.nodes_now else observed.nodes.get(name)
 
 
-def _missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now: float) -> dict[str, str]:
+def _find_missing(placed: list[PodRecord], status: JobStatus, observed: Observed, now: float) -> dict[str, str]:
     """Node -> since when the view lacks it, for nodes that hold pods."""
     found: dict[str, str] = {}
     if NODES not in observed.seen:
@@ -121,7 +121,7 @@ def _gpus_in_use(placed: Iterable[PodRecord]) -> Mapping[Shortage, int]:
     return in_use
 
 
-def _short(
+def _find_short(
     in_use: Mapping[Shortage, int], status: JobStatus, observed: Observed, now: float
 ) -> dict[str, dict[str, str]]:
     """Node -> resource -> since when the node has fewer of it than this job's pods hold there."""
@@ -156,20 +156,21 @@ class _Look:
     ask: set[str] = field(default_factory=set)
 
     def mark(self, pod: PodRecord) -> PodRecord:
-        trouble = self._trouble(pod.node)
+        trouble = self._find_trouble(pod.node)
         if trouble is not None:
+            # The taint manager deletes pods of an unhealthy node by itself, maybe before the grace period is over.
             if pod.disruption == TAINTED and self._is_confirmed(pod.node):
                 pod = replace(pod, node_ill=trouble.why)
             # A pod that tolerates the unhealthy node and was placed there has its own grace period. Otherwise it would
             # be replaced as fast as it is created.
             since = max(trouble.since, from_rfc3339(pod.placed_at) or 0.0)
-            if not _forced_out(pod) and self._over(since) and self._is_confirmed(pod.node):
+            if not _forced_out(pod) and self._is_over(since) and self._is_confirmed(pod.node):
                 return replace(pod, lost=trouble.why)
         device = _unhealthy_device(pod)
-        fault = device if device and self._rested(pod) else self._gpu_fault(pod)
+        fault = device if device and self._has_rested(pod) else self._gpu_fault(pod)
         return replace(pod, gpu_fault=fault) if fault else pod
 
-    def _rested(self, pod: PodRecord) -> bool:
+    def _has_rested(self, pod: PodRecord) -> bool:
         """True if a successor has existed for as long as a rejected pod rests. The scheduler may have placed it on the
         same GPUs, and would place the next one there, too."""
         attempt = pod_attempt(pod)
@@ -181,7 +182,7 @@ class _Look:
             self.waits.append(min(left, rest))
         return left <= 0
 
-    def _over(self, since: float) -> bool:
+    def _is_over(self, since: float) -> bool:
         left = since + self.rules.node_failure_grace_seconds - self.now
         if left > 0:
             self.waits.append(left)
@@ -193,8 +194,8 @@ class _Look:
             self.ask.add(node)
         return node in self.observed.nodes_now
 
-    def _trouble(self, name: str) -> _Trouble | None:
-        node = _node(name, self.observed)
+    def _find_trouble(self, name: str) -> _Trouble | None:
+        node = _find_node(name, self.observed)
         if node is None:
             since = from_rfc3339(self.missing.get(name))
             return None if since is None else _Trouble(f"node {name} is gone since {self.missing[name]}", since)
@@ -210,7 +211,7 @@ class _Look:
     def _gpu_fault(self, pod: PodRecord) -> str:
         """Why a GPU of this pod counts as faulty: the node has fewer GPUs than its pods hold, or a node problem
         detector has set a condition. '' if none does."""
-        node = _node(pod.node, self.observed)
+        node = _find_node(pod.node, self.observed)
         if node is None:
             return ""
         for resource in sorted(self.rules.gpu_resources):
@@ -221,8 +222,8 @@ class _Look:
             if (
                 since is not None
                 and _lacks(node, resource, wanted)
-                and self._over(since)
-                and self._rested(pod)
+                and self._is_over(since)
+                and self._has_rested(pod)
                 and self._is_confirmed(node.name)
             ):
                 room = node.allocatable[resource]
@@ -232,7 +233,7 @@ class _Look:
                 # has no taint), and would be replaced as fast as it starts, for ever.
                 came = node.condition_since.get(condition)
                 there = condition in node.conditions and (came is None or pod.placed_at <= came)
-                if there and self._rested(pod) and self._is_confirmed(node.name):
+                if there and self._has_rested(pod) and self._is_confirmed(node.name):
                     return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
         return ""
 
@@ -243,11 +244,12 @@ def _may_hang(pod: PodRecord) -> bool:
 
 
 def _forced_out(pod: PodRecord) -> bool:
-    """With grace 0 already: what still holds it is a finalizer, whatever its node does."""
+    """True if the pod was deleted with grace period 0 already: only a finalizer still holds it, whatever its node
+    does."""
     return bool(pod.deleted_at) and not pod.deletion_grace_seconds
 
 
 def _unhealthy_device(pod: PodRecord) -> str:
-    """What the kubelet says of the pod's own devices."""
+    """The kubelet's report about unhealthy devices of the pod; '' if there are none."""
     sick = [d for c in pod.containers for d in c.unhealthy_devices]
     return f"node {pod.node}: device {', '.join(sick)} of the pod is Unhealthy" if sick else ""

@@ -26,8 +26,8 @@ nothing: a copied template has them, too. docs/lifecycle.md has the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tjworker.api import labels
@@ -99,6 +99,24 @@ class Orphan:
     delete: Delete
 
 
+@dataclass(slots=True)
+class OrphanScan:
+    """What one run has read about the owners of its candidates. The candidates of a job or workload that could not be
+    read, and so is missing here, are left alone."""
+
+    owners: dict[JobName, Uid | None] = field(default_factory=dict)
+    """Job -> its UID; None if it does not exist."""
+    nodes: frozenset[str] | None = None
+    """Names of the existing nodes; None if the operator may not read them."""
+    workloads: dict[WorkloadName, WorkloadOf] = field(default_factory=dict)
+    ended: dict[JobName, Cleaning] = field(default_factory=dict)
+    """Ended job -> which pods its end deletes."""
+    boards: dict[JobName, float] = field(default_factory=dict)
+    """Ended job -> Unix seconds until which its TensorBoard stays."""
+    keeping: set[JobName] = field(default_factory=set)
+    """Ended jobs whose end deletes nothing at all."""
+
+
 def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | None:
     """The candidate; None if the object has neither the job's UID as a label nor a label of an earlier EDL operator."""
     meta = obj["metadata"]
@@ -158,65 +176,52 @@ def _of_an_earlier_operator(
     )
 
 
-def find_orphans(
-    candidates: Iterable[Candidate],
-    owners: Mapping[JobName, Uid | None],
-    nodes: frozenset[str] | None,
-    now: float,
-    workloads: Mapping[WorkloadName, WorkloadOf] | None = None,
-    ended: Mapping[JobName, Cleaning] | None = None,
-    boards: Mapping[JobName, float] | None = None,
-    keeping: Set[JobName] = frozenset(),
-) -> list[Orphan]:
-    """The orphans among the candidates, sorted.
-
-    `owners`: job -> UID, None if the job does not exist; objects of a job that is missing here are left alone.
-    `nodes`: names of the existing nodes; None if the operator may not read them.
-    `workloads`: what is known of each ReplicaSet and batch Job; a pod whose workload is missing here is left alone.
-    `ended`: ended job -> which pods its end deletes.
-    `boards`: ended job -> Unix seconds until which its TensorBoard stays.
-    `keeping`: ended jobs whose end deletes nothing at all."""
-    found = []
-    for c in candidates:
-        created = from_rfc3339(c.created_at)
-        if created is None or now - created < MIN_AGE_SECONDS or c.owner is None:
-            continue
-        if c.earlier:
-            found += _earlier(c, c.owner, owners)
-            continue
-        workload = (workloads or {}).get(c.workload, "foreign") if c.workload is not None else "gone"
-        if workload == "foreign":
-            # Its pods belong to its own controller, whatever their labels say: a template may have been copied.
-            continue
-        if c.deleted_at:
-            # deletionTimestamp is the end of the grace period. A minute later no kubelet is still busy with it.
-            due = from_rfc3339(c.deleted_at)
-            late = due is not None and now - due >= MIN_AGE_SECONDS
-            if late and c.node and nodes is not None and c.node not in nodes:
-                why = f"in deletion since {c.deleted_at} on node {c.node}, which is gone"
-                found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, grace_seconds=0, why=why)))
-        elif workload == "gone" and c.owner in owners and owners[c.owner] != c.owner_uid:
-            # By UID: a job of the same name that was created since adopts nothing of the one before.
-            why = f"its job {c.owner.key} with UID {c.owner_uid} does not exist"
-            found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
-        elif c.workload is not None and workload == "gone" and c.owner in owners:
-            why = f"its {_KIND[c.workload.resource]} {c.workload.name} with UID {c.workload.uid} does not exist"
-            found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
-        elif c.of_tensorboard:
-            if c.owner in (ended or {}) and now >= (boards or {}).get(c.owner, 0.0) + MIN_AGE_SECONDS:
-                why = f"its job {c.owner.key} has ended, and the time of its TensorBoard is over"
-                found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
-        elif c.owner in owners and ended and c.owner in ended and _outlived(c, ended[c.owner], c.owner in keeping):
-            why = f"its job {c.owner.key} has ended, and {ended[c.owner]} would have taken it"
-            found.append(Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why)))
+def find_orphans(candidates: Iterable[Candidate], scan: OrphanScan, now: float) -> list[Orphan]:
+    """The orphans among the candidates, sorted. `now`: Unix seconds."""
+    found = [Orphan(c.namespace, delete) for c in candidates if (delete := _delete_orphan(c, scan, now)) is not None]
     return sorted(found, key=lambda o: (o.namespace, o.delete.resource, o.delete.name))
 
 
-def _earlier(c: Candidate, owner: JobName, owners: Mapping[JobName, Uid | None]) -> list[Orphan]:
-    if c.deleted_at or owner not in owners or owners[owner] is not None:
-        return []
-    why = f"its job {owner.key} does not exist, and nothing controls it"
-    return [Orphan(c.namespace, Delete(c.resource, c.name, c.uid, why=why))]
+def _delete_orphan(c: Candidate, scan: OrphanScan, now: float) -> Delete | None:
+    """The delete of the candidate; None if it is no orphan."""
+    created = from_rfc3339(c.created_at)
+    if created is None or now - created < MIN_AGE_SECONDS or c.owner is None:
+        return None
+    if c.earlier:
+        gone = not c.deleted_at and c.owner in scan.owners and scan.owners[c.owner] is None
+        why = f"its job {c.owner.key} does not exist, and nothing controls it"
+        return Delete(c.resource, c.name, c.uid, why=why) if gone else None
+    workload = scan.workloads.get(c.workload, "foreign") if c.workload is not None else "gone"
+    # Its pods belong to its own controller, whatever their labels say: a template may have been copied.
+    if workload == "foreign":
+        return None
+    if c.deleted_at:
+        # deletionTimestamp is the end of the grace period. A minute later no kubelet is still busy with the object.
+        due = from_rfc3339(c.deleted_at)
+        late = due is not None and now - due >= MIN_AGE_SECONDS
+        why = f"in deletion since {c.deleted_at} on node {c.node}, which is gone"
+        hangs = late and c.node and scan.nodes is not None and c.node not in scan.nodes
+        return Delete(c.resource, c.name, c.uid, grace_seconds=0, why=why) if hangs else None
+    why = _find_reason(c, c.owner, workload, scan, now)
+    return Delete(c.resource, c.name, c.uid, why=why) if why else None
+
+
+def _find_reason(c: Candidate, owner: JobName, workload: WorkloadOf, scan: OrphanScan, now: float) -> str:
+    """Why the candidate is an orphan; '' if it is none."""
+    if workload == "gone" and owner in scan.owners:
+        # By UID: a job of the same name that was created since adopts nothing of the former one.
+        if scan.owners[owner] != c.owner_uid:
+            return f"its job {owner.key} with UID {c.owner_uid} does not exist"
+        if c.workload is not None:
+            return f"its {_KIND[c.workload.resource]} {c.workload.name} with UID {c.workload.uid} does not exist"
+    if owner not in scan.ended:
+        return ""
+    if c.of_tensorboard:
+        over = now >= scan.boards.get(owner, 0.0) + MIN_AGE_SECONDS
+        return f"its job {owner.key} has ended, and the time of its TensorBoard is over" if over else ""
+    cleaning = scan.ended[owner]
+    outlived = owner in scan.owners and _outlived(c, cleaning, owner in scan.keeping)
+    return f"its job {owner.key} has ended, and {cleaning} would have taken it" if outlived else ""
 
 
 def _outlived(c: Candidate, cleaning: Cleaning, keeps: bool) -> bool:

@@ -26,7 +26,7 @@ from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import see_generation, set_condition
 from tjworker.reconcile.failures import ended_at
 from tjworker.reconcile.gangs import ignored_fields
-from tjworker.reconcile.peers import tell_left_out
+from tjworker.reconcile.peers import describe_left_out
 from tjworker.reconcile.plan import Event, EventType, Plan, Write
 from tjworker.reconcile.replicas import RoleView
 from tjworker.reconcile.rules import Rules
@@ -37,7 +37,7 @@ _NUMBER = re.compile("[0-9]+")
 
 # Phases that a job enters with an event. Not Pending, Creating and Terminating: a job passes through them within
 # seconds, and three more events would be three more requests in the life of a short job. For a job that stays in one of
-# them, `_stuck` sends an event with the reason: no node, a missing image, a refused child, a pod that is not deleted.
+# them, `_report_stuck` sends an event with the reason: no node, a missing image, a refused child, a pod that stays.
 _EVENTS: Mapping[str, EventType] = {
     "Running": "Normal",
     "Restarting": "Warning",
@@ -68,7 +68,7 @@ def finish_plan(
     if event_type is not None:
         events = (Event(event_type, new, message[:1024]),)
     elif changed:
-        events = _stuck(job.status, status)
+        events = _report_stuck(job.status, status)
     decisions = (f"phase {job.status.phase or 'none'} -> {new}: {message}",) if moved else ()
     return Plan(status=status if changed else None, writes=tuple(writes), events=events, decisions=decisions)
 
@@ -129,7 +129,7 @@ def _without_old_targets(job: TrainingJob, status: JobStatus) -> JobStatus:
     )
 
 
-def _stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
+def _report_stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
     """An event when a new reason blocks the job: the scheduler finds no node, an image is missing."""
     was, now = old.condition("Running"), new.condition("Running")
     if now is None or now.reason == new.phase:
@@ -172,7 +172,7 @@ def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = 
         # The first status may have been deferred until the first pod was seen: the job started with that pod.
         began = min((pod.created_at for pod in pods if pod.created_at), default=at)
         status = status.model_copy(update={"start_time": min(began, at)})
-    parts = (ACCEPTED, tell_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
+    parts = (ACCEPTED, describe_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
     message = "; ".join(text for text in parts if text)
     status = set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)
     return note_errors(job, status, at)

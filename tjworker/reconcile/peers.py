@@ -79,7 +79,7 @@ def left_out(job: TrainingJob) -> tuple[ListKind, ...]:
     return tuple(kind for kind in KINDS if kind not in kept)
 
 
-def tell_left_out(job: TrainingJob) -> str:
+def describe_left_out(job: TrainingJob) -> str:
     """The message for the job's owner; '' if no list is left out."""
     kinds = left_out(job)
     if not kinds:

@@ -162,7 +162,7 @@ def and_more(pods: int) -> str:
     return f" (and {pods} more)" if pods else ""
 
 
-def tell_all_run(views: Mapping[str, RoleView]) -> str:
+def describe_all_run(views: Mapping[str, RoleView]) -> str:
     """For people: that every replica runs or has ended."""
     replicas = [replica for view in views.values() for replica in view.replicas]
     which = f"all {len(replicas)} replicas are" if len(replicas) > 1 else "the replica is"

@@ -102,4 +102,5 @@ class Plan:
 
     @property
     def empty(self) -> bool:
+        # Not `deferred_status`: a plan has one only together with the creates of the first pods.
         return self.status is None and not self.writes and not self.events

@@ -124,7 +124,7 @@ def see_gang(p: Pass) -> GangPass:
     waits = "waits for its PodGroup, which is made when its scheduling policy is mended" if p.job.gang.unread else ""
     if waits or same_name:
         return GangPass(member, waits=waits or f"waits for the PodGroup {name} of an earlier job of this name to go")
-    return GangPass(member, (_create(p.job, gang, members.needed),), f"waits for its PodGroup {name} to be made")
+    return GangPass(member, (_create_group(p.job, gang, members.needed),), f"waits for its PodGroup {name} to be made")
 
 
 def _update_group(p: Pass, member: Membership, group: PodGroupRecord, members: _Members) -> GangPass:
@@ -141,8 +141,10 @@ def _update_group(p: Pass, member: Membership, group: PodGroupRecord, members: _
         return GangPass(member, message=_describe(group, p.job))
     news = f"{size} pods start together, not {group.size}" if size != group.size else "its scheduling policy was edited"
     if member.gang.resize is not None:
-        change = _edit(p.job, member.gang, group, size) if edited else {"spec": member.gang.resize(size)}
-        return GangPass(member, (_patch(member.gang.resource, group, change, news),), message=_describe(group, p.job))
+        change = _edit_spec(p.job, member.gang, group, size) if edited else {"spec": member.gang.resize(size)}
+        return GangPass(
+            member, (_make_patch(member.gang.resource, group, change, news),), message=_describe(group, p.job)
+        )
     # The size of this group cannot be changed, so replace the group while no pod has a node.
     if not members.placed:
         why = f"PodGroup {group.name} is made again: {news}"
@@ -165,12 +167,12 @@ def _judge_room(p: Pass, gang_pass: GangPass, members: _Members) -> GangPass:
     return replace(gang_pass, judges_room=True, too_large=why_too_large(roles, members.needed, nodes))
 
 
-def _patch(resource: GroupResource, group: PodGroupRecord, change: JsonDict, why: str) -> Patch:
+def _make_patch(resource: GroupResource, group: PodGroupRecord, change: JsonDict, why: str) -> Patch:
     seen = {"uid": group.uid, "resourceVersion": str(group.rv)}
     return Patch(resource, group.name, {**change, "metadata": {**seen, **change.get("metadata", {})}}, why)
 
 
-def _edit(job: TrainingJob, gang: Gang, group: PodGroupRecord, size: int) -> JsonDict:
+def _edit_spec(job: TrainingJob, gang: Gang, group: PodGroupRecord, size: int) -> JsonDict:
     noted = {"annotations": {ASKED_ANNOTATION: asked_of(gang, job)}}
     return {"metadata": noted, "spec": edited_spec(gang, job, size, group.asked)}
 
@@ -186,7 +188,7 @@ def delete_group(resource: GroupResource, group: PodGroupRecord, why: str) -> De
     return Delete(resource, group.name, group.uid, None, why, group.rv, group.owner_uid)
 
 
-def _create(job: TrainingJob, gang: Gang, size: int) -> Create:
+def _create_group(job: TrainingJob, gang: Gang, size: int) -> Create:
     body = {
         "apiVersion": gang.api_version,
         "kind": "PodGroup",

@@ -65,8 +65,8 @@ def view_slots(
     completed = parse_indices(attempts.completed, role.replicas)
     failed = parse_indices(attempts.failed, role.replicas)
     free = [i for i in range(role.replicas) if i not in completed and i not in failed]
-    slots, surplus = _fill(_sort(role_pods), attempts, free)
-    misled = _misled(role, owner, status, completed, failed, role_pods)
+    slots, surplus = _fill_slots(_sort_pods(role_pods), attempts, free)
+    misled = _is_misled(role, owner, status, completed, failed, role_pods)
     over = "" if owner is None or role.workload != "Job" or misled else owner.condition
     replicas = []
     for index in range(role.replicas):
@@ -75,7 +75,7 @@ def view_slots(
         # The status decides, not the pod: a completed replica's pod may be gone, and must not be missed.
         final = index in completed or index in failed
         ended: State = "succeeded" if index in completed else "failed"
-        state = ended if final else _state(role, pod, index, attempt, over, status)
+        state = ended if final else _slot_state(role, pod, index, attempt, over, status)
         replicas.append(Replica(role.name, index, name, attempt, state, pod, final))
     placed = {p.name for p in (*slots.values(), *surplus)}
     others = tuple(p for p in role_pods if p.name not in placed)
@@ -106,7 +106,7 @@ def ordinal_of(pod: PodRecord) -> tuple[int, int] | None:
     return None if index is None else (index, pod_attempt(pod))
 
 
-def _sort(pods: Iterable[PodRecord]) -> _Pods:
+def _sort_pods(pods: Iterable[PodRecord]) -> _Pods:
     # Running pods first, so that no starting pod takes the slot of one that runs.
     found = _Pods([], [], [])
     for pod in sorted(pods, key=lambda p: (p.phase != "Running", -pod_attempt(p), p.created_at, p.name)):
@@ -120,7 +120,7 @@ def _sort(pods: Iterable[PodRecord]) -> _Pods:
 
 
 class _Slots:
-    """The slots that `_fill` fills."""
+    """The slots that `_fill_slots` fills."""
 
     def __init__(self, attempts: RoleAttempts, free: Iterable[int]) -> None:
         self.taken: dict[int, PodRecord] = {}
@@ -155,7 +155,9 @@ class _Slots:
         self._free.discard(index)
 
 
-def _fill(pods: _Pods, attempts: RoleAttempts, free: Iterable[int]) -> tuple[dict[int, PodRecord], list[PodRecord]]:
+def _fill_slots(
+    pods: _Pods, attempts: RoleAttempts, free: Iterable[int]
+) -> tuple[dict[int, PodRecord], list[PodRecord]]:
     """(slot -> pod, live pods without a slot). The order of the calls is that of this module's docstring."""
     slots = _Slots(attempts, free)
     ended_with, ended_without = _split_by_ordinal(pods.ended)
@@ -173,7 +175,7 @@ def _split_by_ordinal(pods: Iterable[PodRecord]) -> tuple[list[PodRecord], list[
     return known, [p for p in pods if ordinal_of(p) is None]
 
 
-def _misled(
+def _is_misled(
     role: Role,
     owner: WorkloadRecord | None,
     status: JobStatus,
@@ -198,7 +200,7 @@ def _misled(
     return known == 0 and (not owner.condition or owner.succeeded <= went)
 
 
-def _state(role: Role, pod: PodRecord | None, index: int, attempt: int, over: str, status: JobStatus) -> State:
+def _slot_state(role: Role, pod: PodRecord | None, index: int, attempt: int, over: str, status: JobStatus) -> State:
     """`over`: the condition with which the batch Job has ended; '' while it has not."""
     if over == "Complete":
         # A work queue is done when one trainer has exited with 0 and the others have ended, with any exit code.
@@ -213,12 +215,12 @@ def _state(role: Role, pod: PodRecord | None, index: int, attempt: int, over: st
         # job's phase.
         return "running" if status.phase == "Running" else "scheduled"
     state = state_of(pod, attempt if ordinal is not None and ordinal[0] == index else 0)
-    if state == "running" and role.workload == "ReplicaSet" and not _serves(pod, status):
+    if state == "running" and role.workload == "ReplicaSet" and not _is_serving(pod, status):
         return "scheduled"
     return state
 
 
-def _serves(pod: PodRecord, status: JobStatus) -> bool:
+def _is_serving(pod: PodRecord, status: JobStatus) -> bool:
     """True if the server is ready, as in PaddlePaddle EDL's readyReplicas."""
     # A server that is unready for a moment must not take a Running job out of that phase.
     return pod.ready or (status.phase == "Running" and all(c.state == "running" for c in counted(pod)))

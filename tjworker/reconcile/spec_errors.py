@@ -40,11 +40,12 @@ def errors_in_words(job: TrainingJob) -> str:
     return f"{'; '.join(map(str, job.errors))[: MAX_MESSAGE - len(more)]}{more}"
 
 
-def tell_errors(job: TrainingJob, plan: Plan) -> Plan:
+def report_errors(job: TrainingJob, plan: Plan) -> Plan:
     """The plan with an event if the errors are new."""
     failed = None if plan.status is None else plan.status.condition("Failed")
     if failed is None or (failed.status, failed.reason) != ("False", INVALID_SPEC):
         return plan
+    # An event for each version of the message: the condition shows only the last one.
     old = job.status.condition("Failed")
     if old is not None and (old.reason, old.message) == (failed.reason, failed.message):
         return plan

@@ -8,8 +8,9 @@ from tjworker.base import JobKey
 
 
 def backoff_seconds(key: JobKey, failures: int, *, base_seconds: float, max_seconds: float) -> float:
-    """Doubles with each failure in a row from base to max, times 0.8 to 1.2. The jitter depends on key and count alone:
-    keys that one outage made fail come back at different times, and a test run sees the same times again."""
+    """The wait doubles with each failure in a row, from `base_seconds` to `max_seconds`, times 0.8 to 1.2."""
+    # The jitter depends on key and count alone. Keys that failed in the same outage return at different times, and a
+    # test run sees the same times again.
     digest = hashlib.sha1(f"{key}:{failures}".encode(), usedforsecurity=False).hexdigest()
     spread = int(digest[:8], 16) / 2**32
     return float(min(max_seconds, base_seconds * 2 ** min(failures - 1, 40))) * (0.8 + 0.4 * spread)

@@ -1,10 +1,6 @@
-"""The client of Redis, and the store over it: every wait is bounded, and no command is sent twice by the client.
+"""Makes the client of Redis, and the store over it. Every wait is bounded, and the client sends no command twice.
 
-Connects to nothing yet. Not safe across a fork: make it afterwards.
-
-redis-py by default sends a command again when its answer did not come. Most of ours must not run twice (an `acquire`
-sent again finds the key leased, by itself, until the lease lapses), so retries are off; `RedisCommands.read` repeats
-reads.
+Connects at the first command. Not safe across a fork: create it afterwards.
 """
 
 from __future__ import annotations
@@ -26,30 +22,30 @@ from tjworker.store.sealed_store import SealedStore, sealed
 
 CONNECT_TIMEOUT_SECONDS = 3.0
 ANSWER_TIMEOUT_SECONDS = 8.0
-"""Longer than any of our scripts (a full resync of 10,000 jobs takes well under a second)."""
+"""Longer than any script takes: a full resync of 10,000 jobs takes well under a second."""
 HEALTH_CHECK_SECONDS = 15
 
 
-class _ToThePrimary:
-    """A connection that is made again after a replica has answered on it. Behind an address that follows the primary (a
-    Service, HAProxy) a connection to the primary of before lasts as long as both ends keep it, and each write on it is
-    refused; a new one leads to the new primary. redis-py does the same where it asks Sentinel itself
-    (`SentinelManagedConnection.read_response`)."""
+class _FollowsPrimary:
+    """A connection that reconnects after a replica has answered on it."""
 
     def read_response(self, *args: Any, **options: Any) -> Any:
         try:
             return super().read_response(*args, **options)  # type: ignore[misc]
         except redis.ResponseError as error:
             if is_of_a_replica(error):
+                # The address follows the primary (a Service, HAProxy), but an open connection stays with the former
+                # primary, which refuses each write. A new connection leads to the new one. redis-py does the same for
+                # Sentinel (`SentinelManagedConnection.read_response`).
                 self.mark_for_reconnect()  # type: ignore[attr-defined]
             raise
 
 
-class PrimaryConnection(_ToThePrimary, redis.Connection):
+class PrimaryConnection(_FollowsPrimary, redis.Connection):
     pass
 
 
-class PrimarySSLConnection(_ToThePrimary, redis.SSLConnection):
+class PrimarySSLConnection(_FollowsPrimary, redis.SSLConnection):
     pass
 
 
@@ -57,7 +53,7 @@ _CLASSES = {"redis": PrimaryConnection, "rediss": PrimarySSLConnection}
 
 
 def client(url: str, **options: Any) -> redis.Redis:
-    """A pooled, thread-safe client. Raises ValueError for a URL that it cannot parse."""
+    """A pooled, thread-safe client. Raises ValueError if it cannot parse the URL."""
     if kind := _CLASSES.get(url.partition("://")[0]):
         options.setdefault("connection_class", kind)
     return redis.Redis.from_url(
@@ -66,9 +62,13 @@ def client(url: str, **options: Any) -> redis.Redis:
         socket_timeout=ANSWER_TIMEOUT_SECONDS,
         socket_keepalive=True,
         health_check_interval=HEALTH_CHECK_SECONDS,
+        # redis-py would send a command again if its answer was lost. Most commands here must not run twice: an
+        # `acquire` that is sent again finds the key leased, by itself, until the lease lapses. `RedisCommands.read`
+        # repeats reads.
         retry=Retry(NoBackoff(), 0),
         protocol=2,
-        encoding_errors="surrogateescape",  # as `redis_commands.text` has read it
+        # `redis_commands.text` decodes names with the same handler, so a foreign name survives the way back.
+        encoding_errors="surrogateescape",
         **options,
     )
 
@@ -94,7 +94,7 @@ class RedisStore:
 
 
 def open_store(url: str, prefix: str, *, retry_base_seconds: float = 1, retry_max_seconds: float = 300) -> RedisStore:
-    """The store, not connected yet, with its records as they stand in Redis: sealed."""
+    """The store, not connected yet. It reads and writes records as they are in Redis: sealed."""
     commands = RedisCommands(client(url), prefix, where=describe(url))
     return RedisStore(
         RedisProjection(commands),

@@ -1,4 +1,4 @@
-"""Redis' errors to the operator's, in this one place. Messages name the Redis, never its password.
+"""Maps errors of Redis to those of the operator. Messages name the Redis, never its password.
 
 Transient: Redis is away, starting, read-only, full, busy or silent. Terminal: it refuses the user or the command.
 Scripts answer `FENCED ...` and `LOST ...` themselves.
@@ -26,7 +26,7 @@ _PASSING = {
     "READONLY": "is a read-only replica",
     "OOM": "has no memory left (maxmemory)",
 }
-"""First word of an error reply -> what the message says. Each passes by itself or is cured from outside."""
+"""First word of an error reply -> words for the message. Each state passes by itself or is cured from outside."""
 
 
 CLUSTER_MODE = (
@@ -35,11 +35,12 @@ CLUSTER_MODE = (
 )
 
 _OF_A_SCRIPT = "in a cluster node"
-"""An ERR without a word of its own: a script "attempted to access a non local key in a cluster node"."""
+"""Part of an error that has only the general word ERR: a script "attempted to access a non local key in a cluster
+node"."""
 
 
 def is_of_a_replica(error: BaseException) -> bool:
-    """Whether a replica answered, which takes no writes: the primary has changed."""
+    """True if a replica answered, which refuses writes: the primary has changed."""
     return isinstance(error, exceptions.ReadOnlyError) or str(error).startswith(("READONLY", "MASTERDOWN"))
 
 
@@ -55,7 +56,7 @@ def describe(url: str) -> str:
 
 @contextmanager
 def mapped(where: str) -> Iterator[None]:
-    """Raises the operator's errors for those of redis-py. `where` is `describe(url)`."""
+    """Raise the operator's errors in place of redis-py's. `where`: `describe(url)`."""
     try:
         yield
     except exceptions.RedisError as error:
@@ -70,7 +71,7 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
     if word == "LOST":
         return Lost(f"{text.removeprefix('LOST ')} (Redis at {where})")
     passing, reason = _PASSING.get(word), REDIS_AWAY
-    # The client cuts the first word from the text of each error that has a class of its own.
+    # For an error that has a class of its own, redis-py removes the first word from the text.
     if isinstance(error, exceptions.BusyLoadingError):
         passing = _PASSING["LOADING"]
     elif isinstance(error, exceptions.ReadOnlyError):
@@ -80,7 +81,7 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
     elif isinstance(error, exceptions.ClusterCrossSlotError | exceptions.MovedError) or _OF_A_SCRIPT in text:
         return Terminal(f"Redis at {where} {CLUSTER_MODE}: {text}", reason="RedisRefused")
     elif isinstance(error, exceptions.AuthenticationError | exceptions.NoPermissionError):
-        # Somebody may mend the ACL, but not within this call.
+        # An administrator may mend the ACL, but not within this call.
         return Terminal(
             f"Redis at {where} refuses the user of TJ_REDIS_URL: {text}; see docs/redis.md for the ACL it needs"
         )
@@ -88,7 +89,7 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
         passing = "does not answer"
     elif isinstance(error, exceptions.ConnectionError):
         passing = "cannot be reached"
-    # A full Redis still takes deletions: the watcher makes room before it tries again.
+    # The watcher must know this state from others: a full Redis still takes deletions, with which it makes room.
     if passing == _PASSING["OOM"]:
         reason = REDIS_FULL
     if passing:

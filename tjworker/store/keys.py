@@ -1,9 +1,9 @@
-"""Every Redis key of the operator: name, type, TTL, who writes it, who reads it. The only place that names a key.
+"""The table of Redis keys: name, type, TTL, writers, readers and content. No other place names a key.
 
 Data only. `scripts.py` makes the table `K` of every Lua script from it, and `redis_commands.py` looks names up in it,
 so a key that is not here cannot be used. `docs/redis.md` is generated from it (`python -m tjworker.store.keys`).
-`{prefix}` is the setting `key_prefix`; `{key}` is a job key (`<plural>.<group>/<namespace>/<name>`, checked by
-`base.parse_key`), never other text.
+`{prefix}` is the setting `key_prefix`. `{key}` is a job key (`<plural>.<group>/<namespace>/<name>`) that
+`base.parse_key` has checked, never other text.
 
 Every key can be deleted at any time: the watcher lists everything again, and the full resync queues every job.
 """
@@ -23,7 +23,8 @@ events that they are about."""
 
 WORKERS_TTL_SECONDS = 60
 REST_TTL_SECONDS = 86_400
-"""A suspended job is read from the API server once a day, should a new version of the operator want something of it."""
+"""A suspended job is read from the API server once a day, because a new version of the operator may treat it
+differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,11 @@ class Key:
     holds: str
     ttl: str = "none"
     ttl_seconds: int = 0
-    """Of a key whose every write gives it this time to live."""
+    """The time to live that every write gives the key; 0 if it has none."""
 
     @property
     def is_one(self) -> bool:
-        """One key, not one for each job or name."""
+        """True for a single key, False for a row with a key for each job or name."""
         return "}" not in self.pattern.removeprefix("{prefix}")
 
     @property
@@ -149,8 +150,8 @@ KEYS: tuple[Key, ...] = (
         "sorted set",
         "watcher, workers, beat",
         "workers",
-        "the queued keys that nobody runs; score = its turn. The lowest is served next: of each namespace one key, then"
-        " one of the next.",
+        "the queued keys that no worker holds; score = the key's turn. The lowest is served next. Namespaces take"
+        " turns, one key each.",
     ),
     Key(
         "in_line",

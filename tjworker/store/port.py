@@ -1,4 +1,4 @@
-"""What the operator keeps in Redis: the projection and the work queue. Code that needs one of them takes that one."""
+"""The Store: the projection and the work queue. Code that needs only one of them takes that one."""
 
 from __future__ import annotations
 

@@ -47,6 +47,7 @@ class RedisCommands:
         known = self.scripts[script]
 
         def send(calls: Sequence[Sequence[Any]]) -> list[Any]:
+            # No transaction: each call is atomic by itself, and Redis serves other clients in between.
             pipe = self.client.pipeline(transaction=False)
             for arguments in calls:
                 pipe.evalsha(known.sha, 0, self.prefix, *arguments)
@@ -78,6 +79,7 @@ class RedisCommands:
             with self.mapped():
                 return read()
         except Transient as error:
+            # Not after a time-out: a Redis that is busy would be asked twice, and the caller would wait twice as long.
             if not isinstance(error.__cause__, redis.exceptions.ConnectionError):
                 raise
             with self.mapped():

@@ -39,50 +39,54 @@ class RedisProjection:
     def apply(
         self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
     ) -> list[JobKey]:
-        return self._apply("apply", token, changes, progress or {})
+        return self._apply_in_parts("apply", token, changes, progress or {})
 
     def free(self, token: int, changes: Sequence[Change]) -> list[JobKey]:
-        return self._apply("free", token, changes, {})
+        return self._apply_in_parts("free", token, changes, {})
 
-    def _apply(self, script: str, token: int, changes: Sequence[Change], progress: Mapping[str, int]) -> list[JobKey]:
+    def _apply_in_parts(
+        self, script: str, token: int, changes: Sequence[Change], progress: Mapping[str, int]
+    ) -> list[JobKey]:
         publish: dict[JobKey, None] = {}
+        # A call without changes still writes progress, and finds out whether this writer still leads.
         parts = list(batches(changes, CHANGES_PER_CALL)) or [[]]
         for part in parts:
             # Progress claims that everything up to it has been written, so it is written with the last part.
             pairs = flat(progress.items()) if part is parts[-1] else []
             arguments: list[Any] = [len(pairs) // 2, *pairs]
             for change in part:
-                arguments += _encoded(change)
-            publish |= dict.fromkeys(job_keys(self._write(script, token, arguments)[1:]))
+                arguments += _change_args(change)
+            publish |= dict.fromkeys(job_keys(self._run_fenced(script, token, arguments)[1:]))
         return list(publish)
 
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
         for part in list(batches(list(nodes.items()), CHANGES_PER_CALL)) or [[]]:
-            self._write("apply_nodes", token, _triples(part))
+            self._run_fenced("apply_nodes", token, _record_args(part))
 
     def apply_node_requests(self, token: int, requests: Mapping[str, bytes | None], *, whole: bool = False) -> None:
         parts = list(batches(list(requests.items()), CHANGES_PER_CALL)) or [[]]
         for part in parts:
-            self._write("apply_node_requests", token, [int(whole and part is parts[0]), *_triples(part)])
+            # With `whole` the script first deletes all nodes. A later part must not delete what the first has written.
+            self._run_fenced("apply_node_requests", token, [int(whole and part is parts[0]), *_record_args(part)])
 
     def mark_children(self, token: int) -> None:
-        self._write("mark_children", token, [])
+        self._run_fenced("mark_children", token, [])
 
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
-        self._write("mark_synced", token, [cluster, form])
+        self._run_fenced("mark_synced", token, [cluster, form])
 
     def reset(self, token: int) -> None:
-        self._write("reset", token, ["begin"])
+        self._run_fenced("reset", token, ["begin"])
         stems = tuple(self._redis.key(name).encode() for name in VERSIONED)
         with self._redis.mapped():
             # A key that appears during the scan belongs to the new history, or expires by itself.
             every = list(self._redis.client.scan_iter(match=f"{self._redis.prefix}:*", count=KEYS_PER_CALL))
         for part in batches([key for key in every if key.startswith(stems)], KEYS_PER_CALL):
             # The script fences: a writer that was paused here must not delete the records of its successor.
-            self._write("reset", token, ["part", *part])
-        self._write("reset", token, ["end"])
+            self._run_fenced("reset", token, ["part", *part])
+        self._run_fenced("reset", token, ["end"])
 
-    def _write(self, script: str, token: int, arguments: Sequence[Any]) -> Any:
+    def _run_fenced(self, script: str, token: int, arguments: Sequence[Any]) -> Any:
         """Run a script of the writer. Returns its answer, which begins with the new `seq`."""
         # Both sides count the writes. If Redis has counted fewer than this writer, it has lost its last writes, and no
         # watch will send those changes again.
@@ -100,6 +104,7 @@ class RedisProjection:
     # -- read by the watcher -----------------------------------------------------------------------
     def checkpoint(self) -> Checkpoint:
         def read() -> list[Any]:
+            # In one transaction: progress of a later moment than `synced` could belong to an incomplete projection.
             pipe = self._redis.client.pipeline(transaction=True)
             pipe.hmget(self._redis.key("writer"), ["cluster", "synced", "form"])
             pipe.hgetall(self._redis.key("progress"))
@@ -138,7 +143,7 @@ class RedisProjection:
 
         answer = self._redis.read(read)
         (view,) = self.read_views([key], answer)
-        return replace(view, nodes=_present(node_names, answer[-1])) if node_names else view
+        return replace(view, nodes=_existing(node_names, answer[-1])) if node_names else view
 
     def views(self, keys: Sequence[JobKey]) -> list[View]:
         """The views of these keys, from one consistent read. A view that cannot be read has a `fault`."""
@@ -148,6 +153,7 @@ class RedisProjection:
         def read() -> list[Any]:
             pipe = self._redis.client.pipeline(transaction=True)
             _ask_views(self._redis, pipe, keys)
+            # A stranger may have written a key of another type for one job. The others are read all the same.
             return pipe.execute(raise_on_error=False)
 
         return self.read_views(keys, self._redis.read(read))
@@ -176,7 +182,7 @@ class RedisProjection:
         if not wanted:
             return {}
         records: list[Any] = self._redis.read(lambda: self._redis.client.hmget(self._redis.key("nodes"), wanted))
-        return _present(wanted, records)
+        return _existing(wanted, records)
 
     def cluster(self) -> ClusterView:
         def read() -> list[Any]:
@@ -190,8 +196,8 @@ class RedisProjection:
         token, whole, of_children = writer
         there = token is not None
         return ClusterView(
-            _named(nodes),
-            _named(requests),
+            _by_name(nodes),
+            _by_name(requests),
             synced=there and whole is not None,
             nodes_whole=there and (whole is not None or of_children is not None),
         )
@@ -202,7 +208,7 @@ class RedisProjection:
             for key, value in zip(part, self._of_each(part, "hget", "job"), strict=True):
                 # None: the job was deleted meanwhile.
                 if value is not None:
-                    found[key] = _job(value)
+                    found[key] = _parse_job(value)
         return found
 
     def children(
@@ -211,7 +217,7 @@ class RedisProjection:
         found: dict[JobKey, Mapping[GroupResource, Mapping[str, bytes]]] = {}
         for part in batches(list(keys), CHANGES_PER_CALL):
             for key, fields in zip(part, self._of_each(part, "hgetall"), strict=True):
-                found[key] = {resource: _children(fields, f"{resource}/".encode()) for resource in resources}
+                found[key] = {resource: _children_of(fields, f"{resource}/".encode()) for resource in resources}
         return found
 
     def _of_each(self, keys: Sequence[JobKey], command: str, *arguments: str) -> list[Any]:
@@ -238,13 +244,15 @@ def _ask_views(redis: RedisCommands, pipe: Any, keys: Sequence[JobKey]) -> None:
 
 def _read_view(key: JobKey, answer: Sequence[Any], progress: Mapping[bytes, bytes], *, synced: bool) -> View:
     fields, own_seen, min_observed = answer
+    # Padded: a foreign key may have fewer parts.
     job_resource, namespace, _ = (*key.split("/", 2), "", "")[:3]
-    seen = _newest(own_seen, progress, namespace)
+    seen = _newest_versions(own_seen, progress, namespace)
     job = None
     children: dict[GroupResource, dict[str, bytes]] = {}
     for field, value in fields.items():
         if field == b"job":
-            rv, job = _job(value)
+            rv, job = _parse_job(value)
+            # `seen` counts children. The job's own record says how far the watch has shown the job.
             of_job = GroupResource(job_resource)
             seen[of_job] = max(seen.get(of_job, 0), rv)
         else:
@@ -259,25 +267,28 @@ def _read_view(key: JobKey, answer: Sequence[Any], progress: Mapping[bytes, byte
     )
 
 
-def _job(value: bytes) -> tuple[int, bytes]:
+def _parse_job(value: bytes) -> tuple[int, bytes]:
     """(resourceVersion, record) of a job's own field, `<version> <finished> <generation> <uid> <record>`. A value of
     another form gives an empty record, whose seal is wrong."""
     rv, *rest = value.split(b" ", 4)
     return version(rv), rest[3] if len(rest) == 4 else b""
 
 
-def _newest(own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespace: str) -> dict[GroupResource, int]:
+def _newest_versions(
+    own: Mapping[bytes, bytes], progress: Mapping[bytes, bytes], namespace: str
+) -> dict[GroupResource, int]:
     """resource -> newest resourceVersion that the job's children or the watches of its namespace have shown."""
     newest = {GroupResource(text(resource)): version(rv) for resource, rv in own.items()}
     for watch, rv in progress.items():
         resource, _, of_namespace = text(watch).partition("/")
+        # An operator for some namespaces has a watch for each. One of another namespace may be further.
         if of_namespace in ("", namespace):
             name = GroupResource(resource)
             newest[name] = max(newest.get(name, 0), version(rv))
     return newest
 
 
-def _encoded(change: Change) -> tuple[Any, ...]:
+def _change_args(change: Change) -> tuple[Any, ...]:
     """The change as ARGV of `apply.lua`."""
     operation = (
         "del"
@@ -292,20 +303,20 @@ def _encoded(change: Change) -> tuple[Any, ...]:
     return change.key, field, change.rv, operation, change.record or b"", change.job_uid, change.generation
 
 
-def _triples(records: Sequence[tuple[str, bytes | None]]) -> list[Any]:
+def _record_args(records: Sequence[tuple[str, bytes | None]]) -> list[Any]:
     """The records as arguments of `put_each` in `common.lua`."""
     return flat((name, "del" if record is None else "put", record or b"") for name, record in records)
 
 
-def _children(fields: Mapping[bytes, bytes], start: bytes) -> dict[str, bytes]:
+def _children_of(fields: Mapping[bytes, bytes], start: bytes) -> dict[str, bytes]:
     return {
         text(name[len(start) :]): fields[name].partition(b" ")[2] for name in sorted(fields) if name.startswith(start)
     }
 
 
-def _named(fields: Mapping[bytes, bytes]) -> dict[str, bytes]:
+def _by_name(fields: Mapping[bytes, bytes]) -> dict[str, bytes]:
     return {text(name): value for name, value in sorted(fields.items())}
 
 
-def _present(names: Sequence[str], records: Sequence[bytes | None]) -> dict[str, bytes]:
+def _existing(names: Sequence[str], records: Sequence[bytes | None]) -> dict[str, bytes]:
     return {name: record for name, record in zip(names, records, strict=False) if record is not None}

@@ -66,25 +66,26 @@ class RedisWorkQueue:
 
     def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
         answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), 1, 0)
-        return None if answer is None else _claim(answer[1], owner)
+        return None if answer is None else _parse_claim(answer[1], owner)
 
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
+        # Leases and views in one script: a view that was read before the lease could lack the last holder's writes.
         answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), most, 1)
         if answer is None:
             return Taken()
         publish, *shared, at = answer[:4]
         taken = answer[4:]
-        claims = [_claim(one, owner) for one in taken]
+        claims = [_parse_claim(one, owner) for one in taken]
         try:
-            views = self._views(claims, shared, taken)
+            views = self._read_views(claims, shared, taken)
         except OperatorError:
-            # Release the keys. Otherwise they would wait until their leases lapse, and count as died.
+            # Release the keys. Otherwise they would wait until their leases lapse, and count as deaths.
             with suppress(OperatorError):
                 self.finish_all([PassEnding(claim, next_pass=WithBackoff()) for claim in claims])
             raise
         return Taken(list(zip(claims, views, strict=True)), job_keys([publish] if publish else []), float(at))
 
-    def _views(self, claims: Sequence[Claim], shared: Sequence[Any], taken: Sequence[Sequence[Any]]) -> list[View]:
+    def _read_views(self, claims: Sequence[Claim], shared: Sequence[Any], taken: Sequence[Sequence[Any]]) -> list[View]:
         """The views in the answer of `acquire.lua`. The view of a big job is not in it, and is read here."""
         keys = [claim.key for claim in claims]
         if len(taken[0]) == _WITHOUT_VIEW:
@@ -103,19 +104,25 @@ class RedisWorkQueue:
         return [answer if isinstance(answer, OperatorError) else None for answer in answers]
 
     def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
-        return _finished(self._redis.run("finish", *self._finish_args(PassEnding(claim, written, next_pass))))
+        return _parse_result(self._redis.run("finish", *self._finish_args(PassEnding(claim, written, next_pass))))
 
     def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
         calls = [self._finish_args(ending) for ending in endings]
-        return [_finished(answer) for answer in self._redis.run_each("finish", calls)]
+        return [_parse_result(answer) for answer in self._redis.run_each("finish", calls)]
 
     def _finish_args(self, ending: PassEnding) -> list[Any]:
         """ARGV of `finish.lua`, after the prefix."""
         claim = ending.claim
-        return [claim.key, claim.token, *_next_pass_args(ending.next_pass), *self._retry, *_pairs(ending.written)]
+        return [
+            claim.key,
+            claim.token,
+            *_next_pass_args(ending.next_pass),
+            *self._retry,
+            *_written_args(ending.written),
+        ]
 
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
-        self._redis.run("raise_min_observed", claim.key, claim.token, *_pairs(written))
+        self._redis.run("raise_min_observed", claim.key, claim.token, *_written_args(written))
 
     def note_rest(self, key: JobKey, version: str) -> None:
         self._redis.run("note_rest", key, version)
@@ -138,6 +145,7 @@ class RedisWorkQueue:
         key = self._redis.key("once", name)
         with self._redis.mapped():
             period = milliseconds(period_seconds)
+            # Two beats may run at once, and their tasks may come late or twice. The first caller of a period wins.
             if self._redis.client.set(key, 1, nx=True, px=period):
                 return True
             # A key that expires later than a period, or never, was written by a stranger and would stop the task. Give
@@ -175,20 +183,20 @@ def _next_pass_args(next_pass: NextPass) -> tuple[str, float | str]:
     return word, "" if seconds is None else seconds
 
 
-def _claim(taken: Sequence[Any], owner: str) -> Claim:
+def _parse_claim(taken: Sequence[Any], owner: str) -> Claim:
     # If a stranger has written `fence`, the token may be no number (`inf`). It becomes 0 then, and the pass is fenced
     # at its end. Redis ends the list before such a value, so `deaths` may be missing.
     token, key, *deaths = taken[:_WITHOUT_VIEW]
     return Claim(JobKey(text(key)), version(token), owner, deaths[0] if deaths else 0)
 
 
-def _finished(answer: Any) -> FinishResult:
+def _parse_result(answer: Any) -> FinishResult:
     if isinstance(answer, OperatorError):
         return FinishResult(False, error=answer)
     publish, wait, failures = answer
     return FinishResult(publish == 1, float(wait) if wait else None, int(failures))
 
 
-def _pairs(written: Written) -> list[Any]:
+def _written_args(written: Written) -> list[Any]:
     """The writes as ARGV of `finish.lua` and `raise_min_observed.lua`."""
     return [len(written.gone), *flat(written.gone), *flat(written.versions)]

@@ -1,6 +1,6 @@
-"""The Lua scripts in `scripts/`, each with the table of keys and `common.lua` before it.
+"""Assembles the Lua scripts in `scripts/`: the table of keys, `common.lua`, and the script's own text.
 
-A script runs whole or not at all, by Redis' own clock. Text of users reaches a script only as an argument.
+A script runs completely or not at all, by Redis' own clock. Text of users reaches a script only as an argument.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ CONSTANTS = {
 
 
 OVER_MAXMEMORY = frozenset({"lead", "free", "finish", "resync"})
-"""Scripts that run in a Redis that has reached maxmemory, too: they free memory, or take little of it and are needed
-before any can be freed. Redis refuses the others at their first write that may need memory."""
+"""Scripts that also run in a Redis that has reached maxmemory. They free memory, or take little and are needed before
+any can be freed. Redis refuses the others at their first write that may need memory."""
 
 
 def prelude() -> str:
-    """`K.<name>`: the key, or for a key of one job the part before the job key. ARGV[1] is always the prefix."""
+    """The Lua text that defines `K` and the constants. `K.<name>` is the key, or the part before the job key."""
+    # Keys are built in the script, not passed in KEYS: only Redis Cluster, which is not supported, needs that.
     rows = "\n".join(f"  {key.name} = ARGV[1] .. '{key.stem}'," for key in KEYS)
     numbers = "".join(f"local {name} = {value}\n" for name, value in CONSTANTS.items())
     return f"local K = {{\n{rows}\n}}\n{numbers}"
@@ -61,10 +62,11 @@ def prelude() -> str:
 
 @cache
 def source(name: str) -> str:
-    """The whole text, as Redis gets it."""
+    """The complete text of a script, as Redis gets it."""
     folder = files("tjworker.store") / "scripts"
     flags = "#!lua flags=allow-oom\n" if name in OVER_MAXMEMORY else ""
     text = (folder / f"{name}.lua").read_text()
+    # `free` is `apply` with another flag. A script's flags cannot depend on its arguments, so there are two scripts.
     if name == "free":
         text += (folder / "apply.lua").read_text()
     elif name == "apply":

@@ -39,25 +39,28 @@ class Seal:
 
     def seal(self, record: bytes, *place: str) -> bytes:
         packed = packing.pack(record)
-        return self._seal(0, self._context(place), packed) + packed
+        return self._seal_with(0, self._encode_place(place), packed) + packed
 
     def open(self, sealed: bytes, *place: str) -> bytes | None:
-        """The record; None if no key of this process has sealed it for this place. Raises nothing: a record that cannot
-        be unpacked counts as sealed by a stranger."""
+        """The record; None if no key of this process has sealed it for this place. Raises nothing."""
         packed = sealed[SEAL_BYTES:]
-        context = self._context(place)
+        context = self._encode_place(place)
         given = sealed[:SEAL_BYTES]
-        opens = any(compare_digest(given, self._seal(which, context, packed)) for which in range(len(self._macs)))
+        opens = any(compare_digest(given, self._seal_with(which, context, packed)) for which in range(len(self._macs)))
         try:
+            # The seal first: foreign bytes may unpack to a thousand times their length.
             return packing.unpack(packed) if opens else None
         except ValueError:
+            # Sealed with a right key, but not written by `pack`. It counts like a wrong seal.
             return None
 
-    def _context(self, place: Sequence[str]) -> bytes:
-        # No name in Kubernetes, and no prefix, holds a zero byte.
+    def _encode_place(self, place: Sequence[str]) -> bytes:
+        # Without a separator the names `a`, `bc` and `ab`, `c` would have one seal. No name in Kubernetes, and no
+        # prefix, holds a zero byte.
         return b"\0".join((self._prefix, *(part.encode(errors="surrogateescape") for part in place), b""))
 
-    def _seal(self, which: int, context: bytes, packed: bytes) -> bytes:
+    def _seal_with(self, which: int, context: bytes, packed: bytes) -> bytes:
+        # A copy of a keyed MAC is faster than hashing the key for each record.
         mac = self._macs[which].copy()
         mac.update(context)
         mac.update(packed)

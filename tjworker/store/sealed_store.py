@@ -49,7 +49,7 @@ class SealedProjection:
     # -- written by the watcher --------------------------------------------------------------------
     def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
         before = self._inner.checkpoint()
-        self._inner.lead(token, form and self._form(form), outright=outright)
+        self._inner.lead(token, form and self._form_with_key(form), outright=outright)
         if before != Checkpoint() and before.form.partition(":")[0] not in self._seal.names:
             # No worker could open these records, and each worker would ask for a new list because of each record.
             log.warning(
@@ -63,10 +63,10 @@ class SealedProjection:
     def apply(
         self, token: int, changes: Sequence[Change], *, progress: Mapping[str, int] | None = None
     ) -> list[JobKey]:
-        return self._inner.apply(token, [self._sealed(change) for change in changes], progress=progress)
+        return self._inner.apply(token, [self._seal_change(change) for change in changes], progress=progress)
 
     def free(self, token: int, changes: Sequence[Change]) -> list[JobKey]:
-        return self._inner.free(token, [self._sealed(change) for change in changes])
+        return self._inner.free(token, [self._seal_change(change) for change in changes])
 
     def apply_nodes(self, token: int, nodes: Mapping[str, bytes | None]) -> None:
         self._inner.apply_nodes(token, self._sealed_each("node", nodes))
@@ -78,19 +78,19 @@ class SealedProjection:
         self._inner.mark_children(token)
 
     def mark_synced(self, token: int, cluster: str = "", form: str = "") -> None:
-        self._inner.mark_synced(token, cluster, self._form(form))
+        self._inner.mark_synced(token, cluster, self._form_with_key(form))
 
     def reset(self, token: int) -> None:
         self._inner.reset(token)
 
-    def _form(self, form: str) -> str:
-        """The form with the name of the key. A watcher with another key finds another form, and lists everything."""
+    def _form_with_key(self, form: str) -> str:
+        # With the name of the key: a watcher with another key finds another form, and lists everything.
         return f"{self._seal.name}:{form}"
 
-    def _sealed(self, change: Change) -> Change:
+    def _seal_change(self, change: Change) -> Change:
         if change.record is None:
             return change
-        return replace(change, record=self._seal.seal(change.record, "job", change.key, _field(change)))
+        return replace(change, record=self._seal.seal(change.record, "job", change.key, _field_of(change)))
 
     def _sealed_each(self, what: str, records: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
         return {
@@ -114,11 +114,11 @@ class SealedProjection:
 
     # -- read by workers ---------------------------------------------------------------------------
     def view(self, key: JobKey, node_names: Sequence[str] = ()) -> View:
-        return self.opened(key, self._inner.view(key, node_names))
+        return self.open_view(key, self._inner.view(key, node_names))
 
-    def opened(self, key: JobKey, view: View) -> View:
+    def open_view(self, key: JobKey, view: View) -> View:
         refused: list[RecordPlace] = []
-        job = None if view.job is None else self._open(view.job, refused, RecordPlace(key, "job"))
+        job = None if view.job is None else self._open_record(view.job, refused, RecordPlace(key, "job"))
         children = {
             resource: self._open_each(records, refused, key, resource) for resource, records in view.children.items()
         }
@@ -148,7 +148,7 @@ class SealedProjection:
         found: dict[JobKey, tuple[int, bytes]] = {}
         refused: list[RecordPlace] = []
         for key, (rv, sealed) in self._inner.unfinished().items():
-            record = self._open(sealed, refused, RecordPlace(key, "job"))
+            record = self._open_record(sealed, refused, RecordPlace(key, "job"))
             if record is not None:
                 found[key] = (rv, record)
         self.distrust(refused)
@@ -165,7 +165,7 @@ class SealedProjection:
         self.distrust(refused)
         return found
 
-    def _open(self, sealed: bytes, refused: list[RecordPlace], entry: RecordPlace) -> bytes | None:
+    def _open_record(self, sealed: bytes, refused: list[RecordPlace], entry: RecordPlace) -> bytes | None:
         place = ("job", entry.key, entry.field) if entry.key else (entry.of, entry.field)
         record = self._seal.open(sealed, *place)
         if record is None:
@@ -176,13 +176,15 @@ class SealedProjection:
         self, records: Mapping[str, bytes], refused: list[RecordPlace], key: JobKey, resource: GroupResource
     ) -> dict[str, bytes]:
         opened = (
-            (name, self._open(sealed, refused, RecordPlace(key, f"{resource}/{name}")))
+            (name, self._open_record(sealed, refused, RecordPlace(key, f"{resource}/{name}")))
             for name, sealed in records.items()
         )
         return {name: record for name, record in opened if record is not None}
 
     def _open_named(self, of: str, records: Mapping[str, bytes], refused: list[RecordPlace]) -> dict[str, bytes]:
-        opened = ((n, self._open(sealed, refused, RecordPlace(JobKey(""), n, of))) for n, sealed in records.items())
+        opened = (
+            (n, self._open_record(sealed, refused, RecordPlace(JobKey(""), n, of))) for n, sealed in records.items()
+        )
         return {name: record for name, record in opened if record is not None}
 
     # -- what cannot be trusted --------------------------------------------------------------------
@@ -191,14 +193,17 @@ class SealedProjection:
         if not entries:
             return
         self.refused += len(entries)
-        self._log(entries)
+        self._log_refused(entries)
         try:
+            # Once for all workers: a list costs the API server a millisecond per object, and an attacker could ask for
+            # one with each forged record.
             if self._once("relist", ASK_SECONDS):
                 self._inner.distrust(entries)
         except Transient as error:
+            # The record stays, so the next read of it asks again.
             log.warning("cannot ask the watcher to list everything again", error=error.message)
 
-    def _log(self, entries: Sequence[RecordPlace]) -> None:
+    def _log_refused(self, entries: Sequence[RecordPlace]) -> None:
         since, logged = self._logged
         if self._monotonic() - since >= ASK_SECONDS:
             since, logged = self._monotonic(), 0
@@ -224,7 +229,9 @@ class SealedWorkQueue:
 
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
         taken = self._inner.acquire_views(key, owner, ttl_seconds, most)
-        return replace(taken, views=[(claim, self._projection.opened(claim.key, view)) for claim, view in taken.views])
+        return replace(
+            taken, views=[(claim, self._projection.open_view(claim.key, view)) for claim, view in taken.views]
+        )
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -242,7 +249,7 @@ def sealed(store: Store, seal: Seal) -> SealedStore:
 
 
 def _describe_form(form: str) -> str:
-    """For the log: what is known of a projection that no key of this process opens. `form`: of the checkpoint."""
+    """For the log: the likely writer of a projection that no key of this process opens. `form`: the checkpoint's."""
     name, sealed, _ = form.partition(":")
     if not form:
         return "no form: a watcher of another version wrote it, or none has listed everything"
@@ -251,5 +258,5 @@ def _describe_form(form: str) -> str:
     return f"records of form {printable(name)}, of a version with another form or of other TJ_RECORD_KEYS"
 
 
-def _field(change: Change) -> str:
+def _field_of(change: Change) -> str:
     return "job" if change.is_job else f"{change.resource}/{change.name}"

@@ -1,8 +1,8 @@
-"""Redis' users: which keys, channels and commands each process needs there, and no other. The only place that says so.
+"""The users of Redis: the keys, channels and commands that each process needs, and no others.
 
-`tj up` and docker-compose.yml take their users from here; those of k8s/secrets.sh, which runs without Python, are
-compared with it by a test, and docs/redis.md shows it. That it is enough, and nothing else allowed, is measured on
-a real Redis (tests/integration/test_redis_users.py).
+`tj up` and docker-compose.yml take their users from here. k8s/secrets.sh runs without Python; a test compares its users
+with these, and docs/redis.md shows them. Tests on a real Redis show that they suffice and allow nothing else
+(tests/integration/test_redis_users.py).
 
     REDIS_PASSWORD=... REDIS_TASKS_PASSWORD=... REDIS_PAGE_PASSWORD=... python -m tjworker.store.users
 """
@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 DATABASE = 0
-"""Channels, other than keys, have the number of the database in their names (kombu's)."""
+"""kombu's channels, unlike keys, have the number of the database in their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +31,22 @@ class User:
         """The line of an ACL file. `password`: `>plain`, `#sha256` or `nopass`."""
         keys = [key if key.startswith("%") else f"~{key}" for key in self.keys] or ["resetkeys"]
         channels = [f"&{channel}" for channel in self.channels]
-        # Said first, whatever the server's default for new users is.
+        # With `resetchannels`, because the server's default for new users may allow every channel.
         words = ["user", self.name, "on", password, *keys, "resetchannels", *channels, *self.commands]
         return " ".join(words).replace("{p}", prefix)
 
 
 _MESSAGES = ("{p}", "{p}???", "{p}.*", "_kombu*", "*.{p}.control.pidbox*")
-"""kombu's queues (one more for each priority, with three characters behind the name), its bindings, and the mailboxes
+"""kombu's queues (for each priority another one, whose name has three more characters), its bindings, and the mailboxes
 of the remote control."""
 _CONTROL, _EVENTS = f"/{DATABASE}.{{p}}.control.pidbox", f"/{DATABASE}.{{p}}.events/*"
 _NEVER = ("-@admin", "-@dangerous", "-randomkey", "-client|tracking")
-"""Tracking tells the names of all keys that change, whatever a user may read."""
+"""Client tracking would send a user the names of all keys that change, also of those it may not read."""
 
 OPERATOR = User(
     "tj",
     (*_MESSAGES, "{p}:*"),
-    # Whoever listens to a pattern needs a rule that is that pattern, letter by letter.
+    # PSUBSCRIBE needs a rule that equals its pattern, letter by letter.
     (_CONTROL, _EVENTS, f"/{DATABASE}.{{p}}.events/worker.*"),
     ("+@all", *_NEVER, "-script", "-function", "-fcall", "-fcall_ro", "+script|load", "+script|exists", "+info"),
 )
@@ -61,7 +61,7 @@ TASKS = User(
         *("+del", "+exists", "+time", "+evalsha", "+script|load", "+script|exists", *_NEVER),
     ),
 )
-"""Beat and Flower: messages alone. kombu's bindings need a script, so that they cannot do without any."""
+"""Beat and Flower, which only send and read messages. kombu's bindings need EVALSHA."""
 
 PAGE = User(
     "tj-page",
@@ -73,7 +73,7 @@ PAGE = User(
         *("+zrange", "+zrangebyscore", "+zcard", "+zcount", *_NEVER),
     ),
 )
-"""The page reads the projection, the queue's numbers and the history, and writes nothing."""
+"""The page. It reads the projection, the queue's numbers and the history, and writes nothing."""
 
 PASSWORDS = ("REDIS_PASSWORD", "REDIS_TASKS_PASSWORD", "REDIS_PAGE_PASSWORD")
 """Environment variables of docker-compose.yml's users."""
@@ -82,7 +82,7 @@ PROBE = User("probe", (), (), ("-@all", "+ping"))
 
 
 def acl(prefix: str, operator: str, tasks: str, page: str = "") -> list[str]:
-    """An ACL file, with these passwords. `page` '': without a user for the page."""
+    """The lines of an ACL file with these passwords. `page` '': without a user for the page."""
     return [
         "user default off",
         PROBE.rule("nopass", prefix),
@@ -93,11 +93,12 @@ def acl(prefix: str, operator: str, tasks: str, page: str = "") -> list[str]:
 
 
 def acl_of_environment(environment: Mapping[str, str]) -> list[str]:
-    """The ACL file for the passwords in PASSWORDS. Raises ValueError for a password that is missing, or that an ACL
-    file or a URL would read as something else."""
+    """The ACL file for the passwords in PASSWORDS. Raises ValueError if one is missing or has other characters than
+    letters, digits, `-` and `_`."""
     passwords = []
     for name in PASSWORDS:
         password = environment.get(name, "")
+        # An ACL file splits at blanks, and a URL at `@`, `/` and others.
         if not re.fullmatch(r"[A-Za-z0-9_-]+", password):
             problem = "holds other characters" if password else "is not set"
             raise ValueError(f"{name} {problem}: set it in .env, to letters and digits only")

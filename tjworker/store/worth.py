@@ -10,7 +10,7 @@ WORTH: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "raise `token` of `{prefix}:writer`",
-        "the leading watcher begins some terms anew, each a second long",
+        "the leading watcher loses some terms after a second each, and begins another",
         "the fifth term: the watcher holds the Lease, so no other watcher can have written that token",
     ),
     (
@@ -48,8 +48,8 @@ WORTH: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "fill Redis",
-        "Redis refuses writes at its `maxmemory` (ours at 700 MB, below its memory limit), and the log says so; nothing"
-        " is decided; running pods run on",
+        "Redis refuses writes at its `maxmemory` (700 MB as shipped, below its memory limit), and the log says so;"
+        " nothing is decided; running pods run on",
         "the keys that fill it are deleted, or Redis is emptied",
     ),
     (
@@ -64,7 +64,7 @@ WORTH: tuple[tuple[str, str, str], ...] = (
         "the queue is empty; then the next key that is queued, or the resync (30 to 60 s)",
     ),
     (
-        "write another generation or UID beside a job's record",
+        "write another generation or UID next to a job's record",
         "the job is retried early or late after deaths, by at most 5 minutes; for a job recreated under its name, a pod"
         " is missing from the view, so a pass asks the API server",
         "the next event of the job or the pod, or the next list of the watcher",

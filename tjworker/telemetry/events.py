@@ -67,6 +67,7 @@ class Correlator:
 
     def message(self, uid: str, kind: str, reason: str, message: str, now: float) -> str | None:
         """The message to send; None if the object has used up its limit. `now`: Unix seconds."""
+        # The least recently used object is forgotten. It only gets its burst again.
         spam = self._objects.setdefault(uid, _Spam(refilled_at=now))
         self._objects.move_to_end(uid)
         if len(self._objects) > OBJECTS_REMEMBERED:
@@ -77,6 +78,7 @@ class Correlator:
         if message in recent or len(recent) < SIMILAR_MESSAGES:
             recent[message] = now
         else:
+            # Each further message would make another Event object in etcd.
             message = COMBINED + message
         spam.tokens = min(BURST, spam.tokens + (now - spam.refilled_at) / REFILL_SECONDS)
         spam.refilled_at = now
@@ -118,11 +120,11 @@ class EventRecorder:
         if text is None:
             self.dropped += 1
             return
-        body = self._body(job, event_type, reason, text, now)
+        body = self._build_event(job, event_type, reason, text, now)
         if not self._background:
-            self._send(job.name.namespace, body)
+            self._send_event(job.name.namespace, body)
             return
-        self._start()
+        self._start_thread()
         try:
             self._queue.put_nowait((job.name.namespace, body))
         except queue.Full:
@@ -139,31 +141,34 @@ class EventRecorder:
                 self._queue.all_tasks_done.wait(remaining_seconds)
         return True
 
-    def _start(self) -> None:
+    def _start_thread(self) -> None:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+                self._thread = threading.Thread(target=self._send_all, name="events", daemon=True)
                 self._thread.start()
 
-    def _run(self) -> None:
+    def _send_all(self) -> None:
         while True:
             namespace, body = self._queue.get()
             try:
-                self._send(namespace, body)
+                self._send_event(namespace, body)
             finally:
+                # `flush` counts on it, also for an event that was lost.
                 self._queue.task_done()
 
-    def _send(self, namespace: str, body: dict[str, Any]) -> None:
+    def _send_event(self, namespace: str, body: dict[str, Any]) -> None:
         try:
             try:
                 self._api.create(EVENTS, namespace, body)
             except Conflict:
-                self._repeat(namespace, body)
+                # The name is made from job and message: another worker, or an earlier process, has reported the same.
+                self._count_again(namespace, body)
         except OperatorError as error:
+            # Not tried again: while the API server is away, retries would hold up the queue until it is full.
             self.dropped += 1
             log.debug("cannot record an event", reason=body["reason"], error=error.message)
 
-    def _repeat(self, namespace: str, body: dict[str, Any]) -> None:
+    def _count_again(self, namespace: str, body: dict[str, Any]) -> None:
         """Count an existing Event once more. Two workers at the same time may count only once, which does no harm."""
         name = body["metadata"]["name"]
         known = self._api.get(EVENTS, namespace, name)
@@ -178,7 +183,7 @@ class EventRecorder:
         }
         self._api.merge_patch(EVENTS, namespace, name, patch)
 
-    def _body(
+    def _build_event(
         self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float
     ) -> dict[str, Any]:
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -67,6 +67,7 @@ class HealthServer:
                 """Log nothing: probes come every few seconds."""
 
         self._server = _ProbeServer((host, port), ProbeHandler)
+        # A probe that hangs must not keep the process from ending.
         self._server.daemon_threads = True
         self.port = int(self._server.server_address[1])
         self._thread = threading.Thread(target=self._server.serve_forever, name="health", daemon=True)

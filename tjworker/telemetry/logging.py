@@ -64,7 +64,7 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *_SHARED],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                *_renderers(settings.log_format, target),
+                *_make_renderers(settings.log_format, target),
             ],
         )
     )
@@ -78,25 +78,25 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
         structlog.get_logger(__name__).warning(warning)
 
 
-def _renderers(log_format: str, target: TextIO) -> list[structlog.types.Processor]:
+def _make_renderers(log_format: str, target: TextIO) -> list[structlog.types.Processor]:
     if log_format == "json":
         return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     # structlog's default, rich's tracebacks, prints local variables, secrets included. It also takes seconds of CPU for
     # one traceback: a worker that had lost Redis did not reconnect meanwhile.
-    render = structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0, exception_formatter=_traceback)
-    return [_without_escapes, render if target.isatty() else partial(_plain, render)]
+    render = structlog.dev.ConsoleRenderer(colors=target.isatty(), pad_event_to=0, exception_formatter=_print_traceback)
+    return [_without_escapes, render if target.isatty() else partial(_render_plain, render)]
 
 
-def _plain(render: structlog.types.Processor, logger: Any, name: str, event: MutableMapping[str, Any]) -> Any:
+def _render_plain(render: structlog.types.Processor, logger: Any, name: str, event: MutableMapping[str, Any]) -> Any:
     """The same line as from `render`, without columns and colours, for a third of the CPU."""
     if not event.keys().isdisjoint(_LONGER):
         return render(logger, name, event)
     parts = [event.pop(key, "") for key in ("timestamp", "level", "event", "logger")]
     line = "{} [{:<9}] {} [{}]".format(*parts)
-    return " ".join([line, *(f"{key}={_shown(event[key])}" for key in sorted(event))])
+    return " ".join([line, *(f"{key}={_show_value(event[key])}" for key in sorted(event))])
 
 
-def _shown(value: object) -> str:
+def _show_value(value: object) -> str:
     return value if isinstance(value, str) and not _QUOTED.search(value) else repr(value)
 
 
@@ -106,7 +106,7 @@ def _without_escapes(_: Any, __: str, event: MutableMapping[str, Any]) -> Mutabl
     return {key: printable(value, keep="\n\t") if isinstance(value, str) else value for key, value in event.items()}
 
 
-def _traceback(out: TextIO, error: Any) -> None:
+def _print_traceback(out: TextIO, error: Any) -> None:
     text = io.StringIO()
     structlog.dev.plain_traceback(text, error)
     out.write(printable(text.getvalue(), keep="\n\t"))

@@ -85,7 +85,8 @@ class Histogram(MetricRow):
         (self._made.labels(**labels) if labels else self._made).observe(seconds)
 
 
-prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, which Prometheus does not need
+# The client library would export a second series for each counter, with the time of its creation.
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 Sample = tuple[MetricRow, Mapping[str, str], float]
 """(metric, labels, value), from a collector."""
 REGISTRY = prometheus_client.CollectorRegistry()
@@ -141,7 +142,7 @@ HISTORY_ENTRIES = Counter(
     "tj_history_entries_total",
     "entries for the history",
     {
-        "result": "`written`; `lost`: the history store was away, full or slow for so long that the watcher let them"
+        "result": "`written`; `lost`: the history store was away, full or slow until the watcher let them"
         " go, or refused them; `cut`: pods and phases beyond the bounds of one job (500 and 200)"
     },
     ("watcher",),
@@ -261,7 +262,7 @@ CONSUMING = Gauge(
     {},
     ("worker",),
 )
-LEADING = Gauge("tj_watcher_leading", "1 for the watcher that leads, 0 for one that stands by", {}, ("watcher",))
+LEADING = Gauge("tj_watcher_leading", "1 for the watcher that leads, 0 for a standby", {}, ("watcher",))
 SYNCED = Gauge("tj_watcher_synced", "1 when every list is in the projection", {}, _LEADER)
 STORE_UP = Gauge("tj_watcher_redis_up", "1 when Redis answers the leading watcher", {}, _LEADER)
 STORE_FULL = Gauge(

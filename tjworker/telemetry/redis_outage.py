@@ -31,6 +31,7 @@ class RedisOutage(logging.Filter):
             first = self._since is None
             if first:
                 self._since = self._now()
+        # Outside the lock: writing a line may block.
         if first:
             words = " ".join(str(error).split())[:300] or type(error).__name__
             log.warning("Redis cannot be used, trying again; nothing is lost", error=words)

@@ -78,8 +78,9 @@ def share_with_children(settings: Settings) -> None:
     """Count into files from now on. Call it before the first value is counted and the first child is forked."""
     if not settings.metrics_port:
         return
+    # A new folder for each start: a killed worker leaves its files, and their counts would be added to the new ones.
     folder = os.environ[FOLDER] = tempfile.mkdtemp(prefix="tj-metrics-")
-    atexit.register(_remove, folder, os.getpid())
+    atexit.register(_remove_folder, folder, os.getpid())
     # A child's file is named by its place in the pool, not by its pid: the child's successor continues the file, so
     # files do not pile up and no total falls.
     values.ValueClass = values.MultiProcessValue(_place_in_pool)  # type: ignore[no-untyped-call]
@@ -98,6 +99,7 @@ def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Scr
     try:
         return ScrapeServer(settings.metrics_port, settings.metrics_host, registry)
     except OSError as error:
+        # Unlike a port for probes: no one kills a process that shows no metrics, so it does its work.
         log.error(
             f"TJ_METRICS_HOST={settings.metrics_host} TJ_METRICS_PORT={settings.metrics_port} cannot be opened: "
             f"{error.strerror}; this process shows no metrics; choose others"
@@ -107,13 +109,14 @@ def serve(settings: Settings, *collectors: Collect, shared: bool = False) -> Scr
 
 def _place_in_pool() -> str:
     """The place of this process in the pool of its worker."""
+    # Only a worker has billiard loaded; the watcher imports this module, too.
     from billiard.process import current_process
 
     index = getattr(current_process(), "index", None)
     return "main" if index is None else f"child-{index}"
 
 
-def _remove(folder: str, owner: int) -> None:
+def _remove_folder(folder: str, owner: int) -> None:
     # A forked child inherits the exit handler, and must not remove the files.
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)

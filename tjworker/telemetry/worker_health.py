@@ -37,6 +37,7 @@ class WorkerReport:
     def problems(self) -> list[str]:
         """Why the worker is not alive; [] if it is."""
         found = []
+        # Only time in which Redis answered counts: a silent Redis holds the loop up, and a restart cures nothing.
         if min(self.sign_age_seconds, self.redis_answers_seconds) > LOOP_LIMIT_SECONDS:
             found.append(
                 f"the worker's loop has not turned for {self.sign_age_seconds:.0f} s (limit {LOOP_LIMIT_SECONDS:.0f} s)"
@@ -110,4 +111,5 @@ class Lasting:
 
     def seconds(self, now: float) -> float:
         """The seconds without a new look; 0 if the last look is too old, or found the condition false."""
+        # Never 0 while the condition holds: at the first look no time has passed yet.
         return max(now - self._since, 1e-9) if now - self._seen <= self._gap_seconds else 0.0

@@ -45,8 +45,9 @@ def project(resource: GroupResource, obj: Json, before: Deletion | None = None) 
         return Projected(_named_change(resource, meta))
     owner = controller(meta)
     key, job_uid = job_of(resource, meta, owner)
+    # Without the label, another operator serves the job of a guest's kind, and created this object.
     if key is None or (RESOURCES[parse_key(key).resource].guest and JOB_UID not in (meta.get("labels") or {})):
-        return None  # another operator serves the job, and created this object
+        return None
     owner_uid = owner["uid"] if owner else ""
     rv = int(meta["resourceVersion"])
     if resource == PODS:

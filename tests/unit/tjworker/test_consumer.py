@@ -236,10 +236,10 @@ WATCHED = {
     "one that waits for Redis goes on": Watched("", reaching=True, redis_answers=False),
     "one that consumes nothing while Redis is away goes on": Watched("", consuming=False, redis_answers=False),
     "one that was told to stop and does not, although Redis answers, ends itself": Watched(
-        "told to stop and has not within 70 s", told_to_stop=True, want_after_seconds=70
+        "asked to stop and has not within 70 s", told_to_stop=True, want_after_seconds=70
     ),
     "one that was told to stop while Redis is silent ends in order": Watched(
-        "told to stop, and Redis does not answer",
+        "asked to stop, and Redis does not answer",
         told_to_stop=True,
         redis_answers=False,
         reaching=True,
@@ -247,7 +247,7 @@ WATCHED = {
         want_after_seconds=consumer.STOP_WITHOUT_REDIS_SECONDS,
     ),
     "one that was told to stop while Redis is silent first lets a task end": Watched(
-        "told to stop, and Redis does not answer",
+        "asked to stop, and Redis does not answer",
         told_to_stop=True,
         redis_answers=False,
         works=True,

@@ -147,5 +147,5 @@ def test_a_process_remembers_so_many_failures_and_no_more() -> None:
     names = Stragglers()
     for number in range(MOST + 1):
         names.note(number, failed=True)
-    assert names.last([MOST, -1], lambda number: number) == [-1, MOST]
-    assert names.last([0, -1], lambda number: number) == [0, -1], "an old one is forgotten"
+    assert names.put_failed_last([MOST, -1], lambda number: number) == [-1, MOST]
+    assert names.put_failed_last([0, -1], lambda number: number) == [0, -1], "an old one is forgotten"

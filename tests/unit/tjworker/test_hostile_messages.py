@@ -19,7 +19,6 @@ from celery.contrib.testing.worker import start_worker
 from benchmarks.support.valkey import Valkey
 from tests.support.waiting import PATIENCE_SECONDS
 from tjworker.app import make_app
-from tjworker.consumer import REQUEST
 from tjworker.settings import Settings
 
 pytestmark = pytest.mark.xdist_group("hostile-messages")  # they share what its fixture starts or renders
@@ -68,6 +67,7 @@ BOMBS: dict[str, dict[str, Any]] = {
     "a body in an encoding that inflates": {"content-encoding": "zlib_codec"},
 }
 LONG = 2 << 20
+REQUEST = "tjworker.consumer:TaskRequest"
 MESSAGES: dict[str, Any] = {
     "not JSON": b"{",
     "an argument that is long": _message((["x" * LONG], {}, {})),

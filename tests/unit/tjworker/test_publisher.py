@@ -13,7 +13,7 @@ import pytest
 from benchmarks.support.valkey import Valkey
 from tjworker.app import make_app
 from tjworker.base import KEYS_PER_TASK, JobKey, Transient
-from tjworker.publisher import RECONCILE, Publisher, shown
+from tjworker.publisher import RECONCILE, Publisher, describe_keys
 from tjworker.settings import Settings
 from tjworker.store.connect import client
 
@@ -46,6 +46,17 @@ def test_many_keys_are_a_task_for_every_sixteen_in_their_order(own_valkey: Valke
     keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(450)]
     assert Publisher(Settings(redis_url=own_valkey.url)).publish(keys) == 450
     assert messages(own_valkey) == [(RECONCILE, [key]) for key in keys[::KEYS_PER_TASK]]
+
+
+def test_a_redis_that_was_started_again_in_between_costs_no_error(own_valkey: Valkey) -> None:
+    """The producer's connection is dead by then, one key or many."""
+    publisher = Publisher(Settings(redis_url=own_valkey.url))
+    for keys in ([A], [A, B, C]):
+        publisher.publish([A, B])
+        own_valkey.kill()
+        own_valkey.start()
+        assert publisher.publish(keys) == len(keys)
+        assert JobKey(messages(own_valkey)[-1][1][0]) == keys[0]
 
 
 def test_a_key_that_waits_twice_is_published_once(own_valkey: Valkey) -> None:
@@ -83,7 +94,7 @@ def flat(message: Any) -> dict[str, Any]:
 def test_a_message_is_what_celery_sends(keys: list[JobKey], own_valkey: Valkey) -> None:
     settings = Settings(redis_url=own_valkey.url, key_prefix="blue")
     with make_app(settings) as app:
-        app.send_task(RECONCILE, (keys[0],), argsrepr=shown(keys))
+        app.send_task(RECONCILE, (keys[0],), argsrepr=describe_keys(keys))
         Publisher(settings).publish(keys)
         with client(own_valkey.url) as redis:
             ours, celerys = (flat(json.loads(message)) for message in redis.lrange("blue", 0, -1))

@@ -8,7 +8,7 @@ import pytest
 
 from localcluster.apiserver.selectors import field_selector, parse_fields
 from localcluster.resources import BUILTIN
-from tjworker.scope import Scope, Selection, told_by
+from tjworker.scope import Scope, Selection, scope_of_lease
 
 NAMESPACES = ("a", "b", "c", "d")
 EVERY, ALL_BUT_A, ONLY_AB = Scope(), Scope(excluded=("a",)), Scope(only=("a", "b"))
@@ -65,4 +65,4 @@ def test_what_two_operators_both_serve(case: Both) -> None:
 
 @pytest.mark.parametrize("scope", SCOPES.values(), ids=SCOPES)
 def test_a_lease_tells_the_scope(scope: Scope) -> None:
-    assert told_by(scope.annotations()) == scope
+    assert scope_of_lease(scope.annotations()) == scope

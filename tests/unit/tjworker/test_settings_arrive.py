@@ -20,7 +20,7 @@ from tjworker.controllers.autoscaler import autoscale_rules
 from tjworker.page.__main__ import site_of
 from tjworker.runtime import connect
 from tjworker.settings import Settings
-from watcher.__main__ import _historian, _watcher
+from watcher.__main__ import _make_historian, _make_watcher
 from watcher.term import Term
 
 OTHER: Mapping[str, Any] = {
@@ -135,7 +135,7 @@ def another(name: str) -> Settings:
 
 def processes(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, str]]]:
     """Of each object of a worker, of a watcher with a term, of Celery's app, of beat and of the page: its values."""
-    watcher = _watcher(settings, _historian(settings, ClusterClock()))
+    watcher = _make_watcher(settings, _make_historian(settings, ClusterClock()))
     term = Term(watcher._api, watcher._store, print, token=1, now=lambda: 0.0, settings=settings)
     monkeypatch.setattr("tjworker.settings.load_settings", lambda: settings)
     beat = importlib.reload(importlib.import_module("beat_schedule"))

@@ -25,7 +25,7 @@ from tjworker.history.store import LIVE_SECONDS, MOST_PODS, Bounds, LeftOut
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import REGISTRY
 from watcher import historian as module
-from watcher.__main__ import _historian, _watcher
+from watcher.__main__ import _make_historian, _make_watcher
 from watcher.historian import Historian
 
 NOW = 1_700_000_000.0
@@ -212,7 +212,7 @@ def test_a_job_that_a_restore_of_etcd_brings_back_lives_in_the_history(sentence:
     if RESTORED[sentence]:
         world.new_historian()
         world.page(job_object("Running"), rv="3")
-    world.historian.begin_anew()
+    world.historian.begin_new_history()
     world.page(job_object("Running"), rv="3")
     summary = world.story.summary
     assert (summary.phase, summary.ended_at, summary.deleted_at) == ("Running", "", "")
@@ -354,7 +354,7 @@ def test_the_watchers_history_goes_by_the_date_of_the_api_servers_answers(
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         settings, ahead = Settings(record_keys="a" * 32), time.time() + 30 * DAY
         clock = ClusterClock(wall=lambda: ahead)
-        watcher, historian = _watcher(settings, clock=clock), _historian(settings, clock)
+        watcher, historian = _make_watcher(settings, clock=clock), _make_historian(settings, clock)
         assert historian is not None
         assert historian._now() == ahead
         watcher._api.alive()

@@ -30,7 +30,7 @@ def test_whatever_an_object_raises_the_others_are_taken() -> None:
         taken.append(number)
 
     skipped = Skipped("pods")
-    skipped.each(range(8), take)
+    skipped.take_each(range(8), take)
     assert (taken, skipped.times) == ([0, 2, 4, 6], 4)
 
 

@@ -246,4 +246,4 @@ def test_a_lease_tells_what_its_leader_serves(scope: Scope, want: str) -> None:
     bid = leader.bid(None, 0, WALL)
     assert bid is not None
     standby = Election("two", "ns", "tj-watcher", lease_duration_seconds=15, scope=scope)
-    assert standby.served(bid.lease) == want
+    assert standby.describe_other_scope(bid.lease) == want

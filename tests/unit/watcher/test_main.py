@@ -16,9 +16,9 @@ TIMES = 5
 """Now and then it is stopped between two waits, which shows nothing."""
 WAITS = f"""
 import signal
-from watcher.__main__ import until_told
+from watcher.__main__ import wait_for_end
 signal.pthread_sigmask(signal.SIG_BLOCK, {{signal.SIGTERM, signal.SIGINT, signal.SIGALRM}})
-until_told(lambda: not print("looks", flush=True), {LOOK_SECONDS})
+wait_for_end(lambda: not print("looks", flush=True), {LOOK_SECONDS})
 print("leaves", flush=True)
 """
 

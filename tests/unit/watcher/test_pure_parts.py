@@ -86,22 +86,22 @@ def listing(source: str, position: int, *, swept_first: bool = False) -> ListEnd
 def test_progress_of_a_source_waits_for_its_sweep_and_what_comes_meanwhile_with_it() -> None:
     progress = ProjectionProgress(["pods"])
     progress.note(WatchEvents("pods", position=5))
-    assert progress.take() == {"pods": 5}
+    assert progress.take_unwritten() == {"pods": 5}
     progress.note(listing("pods", 10, swept_first=True))
     progress.note(WatchEvents("pods", position=14))
     progress.note(WatchEvents("pods", position=12))
-    assert (progress.take(), progress.complete, progress.has_list("pods")) == ({}, False, True)
-    progress.swept("pods")
-    assert (progress.take(), progress.complete) == ({"pods": 14}, True)
-    assert progress.take() == {}, "each once"
+    assert (progress.take_unwritten(), progress.complete, progress.has_list("pods")) == ({}, False, True)
+    progress.note_sweep("pods")
+    assert (progress.take_unwritten(), progress.complete) == ({"pods": 14}, True)
+    assert progress.take_unwritten() == {}, "each once"
 
 
 def test_a_sweep_that_ends_does_not_take_progress_back() -> None:
     progress = ProjectionProgress(["pods"])
     progress.note(WatchEvents("pods", position=20))
     progress.note(listing("pods", 10, swept_first=True))
-    progress.swept("pods")
-    assert progress.take() == {"pods": 20}
+    progress.note_sweep("pods")
+    assert progress.take_unwritten() == {"pods": 20}
 
 
 RUNTIMES = "clustertrainingruntimes.trainer.kubeflow.org"

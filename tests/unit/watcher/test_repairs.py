@@ -51,7 +51,7 @@ def test_a_key_of_another_type_in_one_jobs_place_stops_the_writing_of_all_for_a_
     store = open_store(real_redis.url, real_redis.prefix)
     clock = [0.0]
     retry = RedisRetry(threading.Event(), lambda: clock[0], random.Random(1))
-    retry.refused = Repairs(store.queue, SETTINGS, lambda: clock[0]).refused
+    retry.on_refused = Repairs(store.queue, SETTINGS, lambda: clock[0]).repair_all
     store.projection.lead(1)
     store.projection.apply(1, [job().change])
     client = real_redis.client()

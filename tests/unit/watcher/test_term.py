@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.memory_history import MemoryHistory
 from tests.unit.watcher.test_in_process import JOB, Bench
 from tjworker.api.resources import PODS
+from tjworker.history.store import Bounds
 from tjworker.kube.reflector import Closed
 from watcher.event_queue import WatchEvents
+from watcher.historian import Historian
+from watcher.progress import BeganAnew
 
 
 def with_two_pods() -> Bench:
@@ -59,3 +63,31 @@ def test_each_time_that_everything_is_listed_again_what_has_gone_is_swept() -> N
             bench.cluster.advance(3)
             bench.watcher.pump()
         assert [pod.name for pod in bench.observed()[1].pods] == ["digits-trainer-0"]
+
+
+def test_the_history_of_jobs_hears_of_a_restored_cluster_and_of_no_loss_of_redis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard: list[str] = []
+
+    class Heard(Historian):
+        def begin_new_history(self) -> None:
+            heard.append("anew")
+
+    def restored(_: float) -> None:
+        raise BeganAnew("the list of pods, at 3, is older than the one before, at 9")
+
+    bench = with_two_pods()
+    watcher = bench.new_watcher(Heard(MemoryHistory(Bounds(60, 10)), 60, now=bench.cluster.clock))
+    watcher.start()
+    watcher.pump()
+    monkeypatch.setattr(watcher.writer, "step", restored)
+    watcher.pump()
+    assert heard == ["anew"]
+    before = watcher.feed
+    bench.store.flush()
+    for _ in range(2):
+        bench.cluster.advance(3)
+        watcher.pump()
+    assert watcher.feed is not before
+    assert heard == ["anew"]

@@ -67,7 +67,7 @@ def test_a_refusal_is_looked_into_at_once_and_not_more_often_than_a_resync() -> 
     one, made = repairs(clock)
     for seconds in (0, 29, 1, 29, 1):
         clock.seconds += seconds
-        one.refused()
+        one.repair_all()
     assert [(at + 995, everything) for at, everything in made] == [(0, True), (30, True), (60, True)]
 
 

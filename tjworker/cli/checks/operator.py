@@ -17,7 +17,7 @@ from tjworker.cli.rows import parse_time, queue_line
 from tjworker.clock import TOLERANCE_SECONDS
 from tjworker.kube.client import KubeClient
 from tjworker.kube.rbac import NAMESPACE
-from tjworker.scope import PART_OF, Scope, told_by
+from tjworker.scope import PART_OF, Scope, scope_of_lease
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.keys import BY_NAME
 from tjworker.store.projection import Projection
@@ -63,7 +63,7 @@ def others(api: KubeClient, settings: Settings, now: datetime) -> Iterator[Check
 def _leads(lease: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Scope]]:
     """(namespace/name, what is served) of a watcher's Lease that is held; nothing for any other."""
     meta, spec = lease["metadata"], lease.get("spec") or {}
-    scope, renewed = told_by(meta.get("annotations") or {}), parse_time(str(spec.get("renewTime") or ""))
+    scope, renewed = scope_of_lease(meta.get("annotations") or {}), parse_time(str(spec.get("renewTime") or ""))
     lasts_seconds = max(OLD_SECONDS, float(spec.get("leaseDurationSeconds") or 0))
     if scope is None or renewed is None or not spec.get("holderIdentity"):
         return

@@ -112,9 +112,10 @@ def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
     yield from wrong or _path_errors(config)
     yield from _env_errors(config)
     if config.password:
-        yield FieldError(f"{PATH}.password", f"must not stand in an annotation; {_BY_REFERENCE}")
+        yield FieldError(f"{PATH}.password", f"must not be in an annotation; {_BY_REFERENCE}")
     for name in ("branch", "revision"):
         value = getattr(config, name)
+        # git would read a value that starts with - as an option.
         if value.startswith("-") or re.search(r"[\s\x00-\x1f]", value):
             yield FieldError(f"{PATH}.{name}", f"{value[:80]!r}: must not start with - nor have blanks")
     if config.depth != "" and not re.fullmatch(r"[1-9][0-9]{0,8}", str(config.depth)):
@@ -165,7 +166,7 @@ def _env_errors(config: GitSync) -> Iterator[FieldError]:
         elif not isinstance(entry.get("value", ""), str) or not isinstance(entry.get("valueFrom", {}), dict):
             yield FieldError(path, "must be a variable as in a Pod: value is a string, valueFrom an object")
         elif entry.get("value") and _SECRET.search(name):
-            yield FieldError(f"{path}.value", f"of {name} must not stand in an annotation; {_BY_REFERENCE}")
+            yield FieldError(f"{path}.value", f"of {name} must not be in an annotation; {_BY_REFERENCE}")
 
 
 def _role_errors(config: GitSync, role: Role) -> Iterator[FieldError]:
@@ -225,6 +226,7 @@ def _container(config: GitSync, role: Role, rules: Rules) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"]},
             "runAsNonRoot": True,
             "seccompProfile": {"type": "RuntimeDefault"},
+            # The image's own user may be root, which `runAsNonRoot` refuses.
             **({} if pod.get("runAsUser") else {"runAsUser": USER_ID}),
         },
         "volumeMounts": [
@@ -247,6 +249,7 @@ def _environment(config: GitSync) -> list[Json]:
         "SSH": "true" if config.ssh else "",
         "USERNAME": config.user,
     }
+    # The fields of the annotation win over a variable of the same name in `envs`.
     own = [entry for entry in config.envs if entry["name"].removeprefix("GIT_SYNC_") not in _OURS]
     # Kubernetes expands $(NAME) in values. A `$` in these values is literal.
     made = [{"name": f"GIT_SYNC_{name}", "value": value.replace("$", "$$")} for name, value in ours.items() if value]

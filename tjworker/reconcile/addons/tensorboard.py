@@ -119,6 +119,7 @@ def _errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
 
 def _shape(p: Pass) -> Iterator[Write]:
     """The writes for the TensorBoard. They come after all writes of the job itself."""
+    # An annotation that cannot be read says nothing: what was made for the last good one stays.
     if ANNOTATION in p.job.unread_annotations:
         return
     config = wanted(p.job)
@@ -281,6 +282,7 @@ def _service(job: TrainingJob) -> Json:
 def _pod(job: TrainingJob, config: TensorBoard) -> Json:
     role, container = _source(job, config)
     template_spec = role.template.get("spec") or {}
+    # Not the other volumes of the template: one that nothing mounts could still keep the pod from starting.
     mounted = {m["name"] for m in _mounts(job, role, container)}
     volumes = [v for v in template_spec.get("volumes") or () if v.get("name") in mounted]
     spec = {name: template_spec[name] for name in _OF_THE_POD if name in template_spec}
@@ -326,12 +328,15 @@ def _secrets(volume: Json) -> set[str]:
 def _container(job: TrainingJob, config: TensorBoard, role: Role, source: Json) -> Json:
     path = config.path(job)
     own = source.get("securityContext") or {}
+    # A namespace may enforce the Pod Security profile `restricted`.
     restricted = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"},
     }
     users = {name: own[name] for name in ("runAsUser", "runAsGroup", "runAsNonRoot") if name in own}
+    # CUDA images set NVIDIA_VISIBLE_DEVICES to `all`: without a request for GPUs the container would see those of
+    # other pods.
     env = [e for e in source.get("env") or () if e.get("name") != "NVIDIA_VISIBLE_DEVICES"]
     made = {
         **{name: source[name] for name in _OF_THE_CONTAINER if name in source},

@@ -60,7 +60,7 @@ def gang_errors(job: TrainingJob, rules: Rules) -> Iterator[FieldError]:
             yield FieldError(path, f"{str(amount)[:80]!r}: must be a quantity, such as 1, 500m or 1Gi")
 
 
-def tell_what_is_missing(rules: Rules) -> str:
+def describe_missing_scheduler(rules: Rules) -> str:
     """Advice that follows the API server's message that it does not know the kind of an object; '' without a gang
     scheduler."""
     gang = find_gang(rules)

@@ -55,6 +55,7 @@ def _is_waiting(view: RoleView, replica: Replica) -> bool:
     pod = replica.pod
     if pod is None:
         return replica.state == "missing" and replica.index in view.unmade_until
+    # The failed pod stays until the rest is over, so that its log can be read.
     return replica.state == "outdated" and view.has_failed(pod) and not pod.deleted_at
 
 

@@ -89,7 +89,7 @@ def _count_death(p: Pass, view: RoleView, replica: Replica, over: str, found: _F
         turn_away(found.draft, replica, p)
         _replaced(view, replica, diagnosis, found)
         return
-    spent = _spent(job, diagnosis, found)
+    spent = _find_limit(job, diagnosis, found)
     if not over and not spent:
         found.draft.raise_pod(replica)
         _replaced(view, replica, diagnosis, found)
@@ -101,7 +101,7 @@ def _count_death(p: Pass, view: RoleView, replica: Replica, over: str, found: _F
             found.draft.fail(other)
 
 
-def _spent(job: TrainingJob, diagnosis: Diagnosis, found: _Found) -> str:
+def _find_limit(job: TrainingJob, diagnosis: Diagnosis, found: _Found) -> str:
     """Why the job's limit forbids another restart; '' if it does not."""
     if job.backoff_limit is None or diagnosis.cause != "application":
         return ""

@@ -59,9 +59,9 @@ def replace_stuck_creating(p: Pass) -> Pass:
         elif p.now - (from_rfc3339(first) or p.now) < rules.creating_restart_seconds:
             since[place] = first
             draft.raise_pod(replica)
-            decisions.append(f"replace {pod.name}: {_words(pod, stuck)} for {tried_seconds:.0f} s")
+            decisions.append(f"replace {pod.name}: {_describe_cause(pod, stuck)} for {tried_seconds:.0f} s")
         elif rules.enable_creating_failed:
-            p = p.end_unless_failed("Failed", stuck.reason, f"{_words(pod, stuck)}, tried since {first}")
+            p = p.end_unless_failed("Failed", stuck.reason, f"{_describe_cause(pod, stuck)}, tried since {first}")
     status = draft.status()
     if since != before:
         status = status.model_copy(update={"creating_since": _written(since)})
@@ -94,6 +94,6 @@ def stuck_container(pod: PodRecord) -> ContainerRecord | None:
     return next((c for c in pod.containers if c.state == "waiting" and c.reason in CREATING_FAILURES), None)
 
 
-def _words(pod: PodRecord, container: ContainerRecord) -> str:
+def _describe_cause(pod: PodRecord, container: ContainerRecord) -> str:
     what = f"{container.reason} {container.message}".rstrip()
     return f"pod {pod.name} on node {pod.node} cannot start container {container.name}: {what}"

@@ -19,7 +19,8 @@ DIED = "PassDied"
 """Reason of the condition Stalled."""
 
 
-def tell_died_passes(p: Pass) -> Pass:
+def mark_died_passes(p: Pass) -> Pass:
+    # First of all steps, so that the condition is written whatever the others decide.
     if p.observed.died_passes:
         return p.with_status(_with_stalled(p.job, p.status, p.observed.died_passes, p.at))
     over = "passes over this job come to their end again"

@@ -41,6 +41,7 @@ def pods_are_late(p: Pass) -> bool:
         and p.now < (from_rfc3339(view.owner.completed_at) or -LATE_SECONDS) + LATE_SECONDS
     }
     pods = [pod for pod in p.pods if pod.owner_uid in late]
+    # Either a pod has not ended in the view, or the Job has counted more successes than the view shows.
     succeeded = Counter(pod.owner_uid for pod in pods if pod.phase == "Succeeded")
     return any(pod.phase not in ENDED_PHASES and not pod.deleted_at for pod in pods) or any(
         succeeded[uid] < owner.succeeded for uid, owner in late.items()

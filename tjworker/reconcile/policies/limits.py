@@ -29,6 +29,7 @@ def time_left(job: TrainingJob, status: JobStatus, now: float) -> tuple[float | 
     """Seconds left of (timeLimit, activeDeadlineSeconds); None for a limit that is not set or has not begun."""
     suspended_since_running = status.suspended_seconds - status.suspended_seconds_before_running
     running = _left(job.time_limit_seconds, status.start_running_time, suspended_since_running, now)
+    # As for a batch Job, whose startTime is set again when it is resumed.
     if job.deadline_begins_anew:
         return running, _left(job.active_deadline_seconds, _active_since(status), 0, now)
     return running, _left(job.active_deadline_seconds, status.start_time, status.suspended_seconds, now)

@@ -34,7 +34,7 @@ def restart_failed(p: Pass) -> Pass:
     # Controllers replace the pods of the other roles: `controller_managed`.
     for view in (v for v in p.roles.values() if v.role.workload == "Pod"):
         for replica in _candidates(p.job, view):
-            failure = _failure(p, view, replica)
+            failure = _find_failure(p, view, replica)
             if failure is not None:
                 failed.append(failure)
             elif replica.state == "terminating" and _was_surplus(p.job, replica):
@@ -54,8 +54,8 @@ def restart_failed(p: Pass) -> Pass:
         return p.with_new_attempts(draft.status()).log_restarts(replaced)
     # The first one is the likely cause: when a rank dies, its peers fail in their collectives a moment later.
     failed.sort(key=lambda f: (f.diagnosis.failure.time, f.replica.name))
-    # `_judge` logs the restarts for failures, which must come before those for deletions.
-    return _judge(p, failed, draft).log_restarts(replaced).add_failures([f.diagnosis.failure for f in failed])
+    # `_judge_failures` logs the restarts for failures, which must come before those for deletions.
+    return _judge_failures(p, failed, draft).log_restarts(replaced).add_failures([f.diagnosis.failure for f in failed])
 
 
 def _candidates(job: TrainingJob, view: RoleView) -> Iterator[Replica]:
@@ -65,7 +65,7 @@ def _candidates(job: TrainingJob, view: RoleView) -> Iterator[Replica]:
     return (r for r in view.replicas if not r.final and not (never_ran and r.pod is None and r.index not in view.made))
 
 
-def _failure(p: Pass, view: RoleView, replica: Replica) -> FailedReplica | None:
+def _find_failure(p: Pass, view: RoleView, replica: Replica) -> FailedReplica | None:
     pod = replica.pod
     if pod is None:
         return None
@@ -108,13 +108,13 @@ def _was_surplus(job: TrainingJob, replica: Replica) -> bool:
     return old is not None and replica.index >= old.desired
 
 
-def _judge(p: Pass, failed: Sequence[FailedReplica], draft: Draft) -> Pass:
+def _judge_failures(p: Pass, failed: Sequence[FailedReplica], draft: Draft) -> Pass:
     """Mark the final failures, and restart the others if the job goes on."""
     # Final failures come first: the message that the user reads must not depend on which pod has the lower index.
     final: list[tuple[FailedReplica, RestartRefusal]] = []
     retried: list[FailedReplica] = []
     for failure in failed:
-        refusal = _refusal(failure, draft)
+        refusal = _find_refusal(failure, draft)
         if refusal is not None:
             final.append((failure, refusal))
         else:
@@ -124,12 +124,12 @@ def _judge(p: Pass, failed: Sequence[FailedReplica], draft: Draft) -> Pass:
         reached: set[str] = set()
         for failure in (f for f in retried if f.role.name not in reached):
             # The restarts of this loop may have used up a limit.
-            refusal = _refusal(failure, draft)
+            refusal = _find_refusal(failure, draft)
             if refusal is not None:
                 final.append((failure, refusal))
                 continue
-            restarted.append(f"{describe(failure.diagnosis.failure)}; restart, scope {_scope(failure)}")
-            reached |= _restart(p, failure, draft)
+            restarted.append(f"{describe(failure.diagnosis.failure)}; restart, scope {_restart_scope(failure)}")
+            reached |= _raise_attempts(p, failure, draft)
         final = [(failure, refusal) for failure, refusal in final if failure.role.name not in reached]
     for failure, _ in final:
         draft.fail(failure.replica)
@@ -144,32 +144,34 @@ def _judge(p: Pass, failed: Sequence[FailedReplica], draft: Draft) -> Pass:
     return p.with_new_attempts(draft.status()).log_decisions(*kept, *restarted).log_restarts(restarted)
 
 
-def _restart(p: Pass, failed: FailedReplica, draft: Draft) -> set[str]:
+def _raise_attempts(p: Pass, failed: FailedReplica, draft: Draft) -> set[str]:
     """Raise the attempts. Returns the roles that restart as a whole."""
     draft.count(failed.role.name, failed.diagnosis.cause)
     if failed.diagnosis.kind == "turned_away":
         turn_away(draft, failed.replica, p)
         return set()
-    scope = _scope(failed)
+    scope = _restart_scope(failed)
     reached = {"Pod": set(), "Replica": {failed.role.name}, "All": set(p.roles)}[scope]
     if scope == "Pod":
         draft.raise_pod(failed.replica)
     else:
         draft.raise_roles(sorted(reached), whole_job=scope == "All")
     if failed.diagnosis.cause == "application" and failed.replica.pod is not None:
+        # Only crashes wait longer with each one: a lost node or a deletion says nothing about the next try.
         forget = ran_long(failed.replica.pod, p.job.main_container)
-        crashes = draft.crash(failed.replica, sorted(reached), anew=forget)
+        crashes = draft.crash(failed.replica, sorted(reached), forget=forget)
         if until := after_crash(crashes, p.now):
             draft.rest(failed.replica, until, p.at)
     return reached
 
 
-def _scope(failed: FailedReplica) -> RestartScope:
+def _restart_scope(failed: FailedReplica) -> RestartScope:
     # A pod that never started has done nothing that concerns other pods.
     return "Pod" if failed.diagnosis.kind == "turned_away" else failed.role.restart_scope
 
 
 def _ends_the_job(p: Pass, final: Sequence[FailedReplica]) -> bool:
+    # As if they were marked already: a job that ends by them must not first replace the other failed pods.
     if not final:
         return False
     marked = {failed.replica.name for failed in final}
@@ -183,7 +185,7 @@ def _ends_the_job(p: Pass, final: Sequence[FailedReplica]) -> bool:
     return job_verdict(p.job, views_then).verdict == "failed"
 
 
-def _refusal(failed: FailedReplica, draft: Draft) -> RestartRefusal | None:
+def _find_refusal(failed: FailedReplica, draft: Draft) -> RestartRefusal | None:
     """Why the replica is not restarted, by the role's policy or by a limit; None if it is."""
     job, role = failed.job, failed.role
     if failed.diagnosis.kind == "turned_away":

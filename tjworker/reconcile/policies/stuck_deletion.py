@@ -33,6 +33,7 @@ def find_stuck_deletions(pods: Iterable[PodRecord], now: float) -> StuckDeletion
     stuck: list[PodRecord] = []
     waits: list[float] = []
     for pod in pods:
+        # deletionTimestamp is the end of the grace period.
         over = from_rfc3339(pod.deleted_at)
         if over is None:
             continue

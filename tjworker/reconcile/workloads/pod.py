@@ -24,6 +24,7 @@ def shape(p: Pass, view: RoleView, may_create: bool) -> Iterator[Write]:
     yield from _pod_deletes(view)
     yield from _service_deletes(p.job, view, p.observed)
     yield from _relabel(p.job, view)
+    # Deletes first: the pass may have no room for all writes, and a role over its size holds room that others need.
     if may_create:
         yield from _creates(p, view)
 
@@ -96,7 +97,7 @@ def _relabel(job: TrainingJob, view: RoleView) -> Iterator[Patch]:
         if wanted.items() <= pod.labels.items():
             continue
         lost = {name: value for name, value in wanted.items() if pod.labels.get(name) != value}
-        yield label_pod(pod, lost, f"labels of ours are gone or changed: {', '.join(sorted(lost))}")
+        yield label_pod(pod, lost, f"the operator's labels are missing or changed: {', '.join(sorted(lost))}")
 
 
 def _creates(p: Pass, view: RoleView) -> Iterator[Create]:

@@ -50,7 +50,7 @@ class Desk:
         return self.served.get(name)
 
     def found(self) -> dict[str, int]:
-        return {job.name.name: job.role("trainer").replicas for job in self.autoscaler._jobs()}
+        return {job.name.name: job.role("trainer").replicas for job in self.autoscaler._elastic_jobs()}
 
 
 @pytest.mark.parametrize("by", [1, 2, 1000])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tjworker.kube.http1 import MOST_HEAD_BYTES, Answer, request
+from tjworker.kube.http1 import MOST_HEAD_BYTES, Answer, build_request
 
 
 class Sent:
@@ -86,7 +86,7 @@ def test_a_connection_on_which_more_came_than_was_asked_for_is_not_used_again(fr
 REFUSED: dict[str, tuple[bytes, str]] = {
     "nothing": (b"", "without an answer"),
     "another protocol": (b"SSH-2.0-OpenSSH\r\n\r\n", "Expected HTTP/"),
-    "another version": (b"HTTP/2 200 OK\r\n\r\n", "no answer of HTTP/1.1"),
+    "another version": (b"HTTP/2 200 OK\r\n\r\n", "not valid HTTP/1.1"),
     "chunks and a length": (
         OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
         "can't be present",
@@ -95,7 +95,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "interim answers without end": (b"HTTP/1.1 100 Continue\r\n\r\n" * (MOST_HEAD_BYTES // 20), "more than"),
     "another protocol from here on, unasked": (
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n",
-        "no answer of HTTP/1.1",
+        "not valid HTTP/1.1",
     ),
     "no status": (b"HTTP/1.1 OK\r\n\r\n", "Invalid status code"),
     "an unknown status": (b"HTTP/1.1 000 ?\r\n\r\n", "status 0"),
@@ -127,11 +127,11 @@ def test_what_is_no_whole_answer_is_refused(case: str) -> None:
 @pytest.mark.parametrize("target", ["", "/a b", "/a\r\nx: y", "/a\n", "/ä", "/\x7f", "/\x00"])
 def test_a_path_that_is_none_is_not_sent(target: str) -> None:
     with pytest.raises(HTTPException):
-        request("GET", target, {}, None)
+        build_request("GET", target, {}, None)
 
 
 @pytest.mark.parametrize("value", ["secret\r\nx: y", "secret\n", "sec\rret"])
 def test_a_header_with_a_line_break_is_not_sent_and_not_shown(value: str) -> None:
     with pytest.raises(HTTPException) as refused:
-        request("GET", "/", {"authorization": value}, None)
+        build_request("GET", "/", {"authorization": value}, None)
     assert "sec" not in str(refused.value)

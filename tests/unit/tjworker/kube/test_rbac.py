@@ -51,7 +51,7 @@ def test_roles_grant_exactly_what_the_table_says(process: Process) -> None:
     lease = RESOURCES[LEASES]
     own = [row for row in RESOURCES.values() if not row.guest and not row.needed_by and not row.gang]
     assert granted(rbac.cluster_wide(), process) == tabled(process, own)
-    assert granted(rbac.apart(), process) == tabled(process, [lease])
+    assert granted(rbac.own_namespace(), process) == tabled(process, [lease])
     in_namespaces = [row for row in own if row.namespaced and row != lease]
     assert granted(rbac.served(), process) == tabled(process, in_namespaces)
     assert granted(rbac.nodes(), process) == tabled(process, [r for r in own if not r.namespaced])
@@ -84,7 +84,7 @@ def test_no_wildcard_no_reading_of_secrets_no_escalation(text: str) -> None:
 
 
 def test_for_single_namespaces_it_has_nothing_of_the_whole_cluster() -> None:
-    documents = [*rbac.apart(), *rbac.served()]
+    documents = [*rbac.own_namespace(), *rbac.served()]
     assert {d["kind"] for d in documents} == {"ServiceAccount", "Role", "RoleBinding"}
     assert all("namespace" not in d["metadata"] for d in documents)
 

@@ -14,7 +14,15 @@ from tjworker.api.model import CleanPodPolicy
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, POD_GROUPS, PODS, REPLICASETS, SERVICES
 from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, JobName, Uid
-from tjworker.reconcile.orphans import MIN_AGE_SECONDS, Candidate, WorkloadName, WorkloadOf, candidate, find_orphans
+from tjworker.reconcile.orphans import (
+    MIN_AGE_SECONDS,
+    Candidate,
+    OrphanScan,
+    WorkloadName,
+    WorkloadOf,
+    candidate,
+    find_orphans,
+)
 from tjworker.reconcile.plan import Delete
 from tjworker.reconcile.policies.clean import Cleaning
 
@@ -148,10 +156,10 @@ CASES = {
 def test_orphan(case: Case) -> None:
     job = case.candidate.owner or JOB
     owners = {job: Uid(case.owner) if case.owner else None} if case.known else {}
-    workloads = {WORKLOAD: case.workload} if case.workload else None
+    workloads = {WORKLOAD: case.workload} if case.workload else {}
     ended = {job: Cleaning(case.ended)} if case.ended else {}
-    keeping = frozenset({job} if case.keeps else ())
-    found = find_orphans([case.candidate], owners, case.nodes, NOW, workloads, ended, keeping=keeping)
+    keeping = {job} if case.keeps else set()
+    found = find_orphans([case.candidate], OrphanScan(owners, case.nodes, workloads, ended, keeping=keeping), NOW)
     assert [o.delete for o in found] == ([case.want] if case.want else [])
 
 
@@ -164,7 +172,7 @@ def test_one_that_stays_hides_none_that_goes_and_they_come_in_a_fixed_order() ->
         replace(LEFT, resource=SERVICES, name="a"),
         replace(LEFT, namespace="another", name="z"),
     ]
-    found = find_orphans(seen, {JOB: None}, NODES, NOW)
+    found = find_orphans(seen, OrphanScan({JOB: None}, NODES), NOW)
     assert [(o.namespace, o.delete.resource, o.delete.name) for o in found] == [
         ("another", PODS, "z"),
         ("default", PODS, "a"),

@@ -11,7 +11,7 @@ import pytest
 from tests.support.builders import make_pod, make_training_job
 from tjworker.api.observed import ContainerRecord
 from tjworker.api.status import JobStatus, Phase
-from tjworker.reconcile.slots import _state
+from tjworker.reconcile.slots import _slot_state
 
 CONTAINERS: dict[str, tuple[tuple[str, str], ...]] = {
     "its program runs": (("pserver", "running"),),
@@ -32,4 +32,4 @@ def test_a_server_counts_once_it_is_ready_and_as_long_as_its_program_runs(senten
         containers: Any = tuple(ContainerRecord(name, state=state) for name, state in CONTAINERS[sentence])  # type: ignore[arg-type]
         pod = replace(make_pod(job, role.name).running(ready=ready).build(), containers=containers, ready=ready)
         want = "running" if ready or (phase == "Running" and program == "running") else "scheduled"
-        assert _state(role, pod, 0, 0, "", JobStatus(phase=phase)) == want, (ready, phase)
+        assert _slot_state(role, pod, 0, 0, "", JobStatus(phase=phase)) == want, (ready, phase)

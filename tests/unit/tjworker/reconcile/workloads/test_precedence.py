@@ -21,7 +21,7 @@ from tjworker.api.model import GangPolicy, Role, TrainingJob
 from tjworker.base import GroupResource
 from tjworker.reconcile.gangs import GANGS
 from tjworker.reconcile.gangs.gang import Membership
-from tjworker.reconcile.pod_group import _create
+from tjworker.reconcile.pod_group import _create_group
 from tjworker.reconcile.workloads.environment import role_environment
 from tjworker.reconcile.workloads.podbody import child_metadata, pod_body, service_body
 
@@ -154,7 +154,7 @@ def test_a_pod_inherits_what_is_no_mark_for_another_program() -> None:
 
 def test_no_child_of_a_job_has_a_mark_for_another_program() -> None:
     job = replace(make_job().role("trainer").build(), labels=_SAID, annotations=_SAID)
-    group = _create(job, GANGS["volcano"], 1).body
+    group = _create_group(job, GANGS["volcano"], 1).body
     for child in (service_body(job, job.roles[0], 0)["metadata"], child_metadata(job, "a"), group["metadata"]):
         assert [key for key in _SAID if key in child["labels"]] == [*INHERITED]
         assert not set(_SAID) & set(child.get("annotations", {}))
