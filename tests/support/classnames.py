@@ -1,5 +1,5 @@
-"""Finds classes of the product that share a name: `make check` fails for them, as a name that means two things misleads
-whoever searches for it."""
+"""Finds classes of the product that share a name. `make check` fails for them, because a name with two meanings
+misleads a reader who searches for it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.paths import ROOT
 
 PRODUCT = ("tjworker", "watcher", "tjstack")
 FOREIGN_APIS = ("tjworker/api/kinds/", "tjworker/api/podtemplate.py", "tjworker/convert/volcano/spec.py")
-"""Where a class is called as the API calls what it reads: kinds of several operators use the same words."""
+"""Modules whose classes have the names of the API that they read. APIs of several operators use the same words."""
 SUBCLASSES = "tjworker/broker.py"
 """kombu finds the classes of a transport by their names."""
 BASE = "_Model"

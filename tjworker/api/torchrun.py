@@ -1,7 +1,7 @@
-"""torchrun's options, and the variables in which a pod's torchrun finds them. Pure.
+"""torchrun's options, and the variables from which torchrun reads them. Pure.
 
-Job kinds say the options that a manifest sets, `reconcile.frameworks.pytorch` those by which the pods find each other.
-Nothing but this module writes a name PET_*.
+A job kind sets the options that a manifest has fields for, `reconcile.frameworks.pytorch` those by which the pods find
+each other. Only this module writes a name PET_*.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 Value = str | Mapping[str, Any]
-"""Of a variable; or its source (`valueFrom`)."""
-PREFIX = "PET_"
+"""The value of a variable, or its source (`valueFrom`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +31,29 @@ class TorchOptions:
     rdzv_conf: str | None = None
 
     def variables(self) -> dict[str, Value]:
-        """Every option of torchrun has a variable PET_<OPTION> (torch/distributed/argparse_util.py)."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {variable(name): value for name, value in values.items() if value is not None}
+        values = ((name, getattr(self, option)) for option, name in _NAMES)
+        return {name: value for name, value in values if value is not None}
 
 
 def variable(option: str) -> str:
-    return PREFIX + option.upper()
+    """Every option of torchrun has a variable PET_<OPTION> (torch/distributed/argparse_util.py)."""
+    return f"PET_{option.upper()}"
+
+
+_NAMES = tuple((field.name, variable(field.name)) for field in fields(TorchOptions))
+"""(option, variable) of each option. Computed once, because it is needed for every pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class TorchSettings:
-    """What a job's manifest sets of its launcher. Each setting replaces the framework's."""
+    """The settings of torchrun in a job's manifest. Each replaces the framework's."""
 
     options: TorchOptions = TorchOptions()
     world_size: int | None = None
-    """Processes of the whole job, for programs that torchrun does not start; None: one in each pod."""
+    """Number of processes of the job, for programs that torchrun does not start; None: one in each pod."""
 
     def variables(self) -> dict[str, Value]:
-        """They are raw: a user may write $(NAME) of a variable of the template."""
+        """Kubernetes expands $(NAME) in the values, because users may refer to variables of the template."""
         found = self.options.variables()
         if self.world_size is not None:
             found["WORLD_SIZE"] = str(self.world_size)

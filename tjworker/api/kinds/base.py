@@ -72,7 +72,7 @@ Named = tuple[GroupResource, str]
 
 
 class JobKind(ABC):
-    """One kind of job: a subclass says what is different, and its one instance is a row of `kinds.KNOWN_KINDS`."""
+    """The base class of job kinds. A kind is a subclass with one instance, a row of `kinds.KNOWN_KINDS`."""
 
     plural: str
     kind: str
@@ -91,35 +91,35 @@ class JobKind(ABC):
     optional: bool = False
     """Its CRD need not be installed: a cluster may do without this kind."""
     roles_field: str = "replicaSpecs"
-    """Of spec: the map of roles. Empty: each role is a field of spec."""
+    """The field of spec that is the map of roles; empty if each role is a field of spec."""
     run_policy_path: tuple[str, ...] = ("spec", "runPolicy")
-    """Of the object that has ttlSecondsAfterFinished and its like."""
+    """The object that has the fields of the run policy, such as ttlSecondsAfterFinished."""
     suspend_path: tuple[str, ...] = ("spec", "suspend")
-    """Of the field that suspends a job."""
+    """The field that suspends a job."""
     ttl_path: tuple[str, ...] = ()
-    """Of the field that says how long an ended job is kept; empty: ttlSecondsAfterFinished of the run policy."""
+    """The field with the seconds for which an ended job is kept; empty: ttlSecondsAfterFinished of the run policy."""
     companions: tuple[Companion, ...] = ()
-    """Kinds of the objects that its jobs name. `parse` answers an InvalidJob with `missing` until the named one is
-    there; what `snapshot` keeps of it then stays in the status for the life of the job."""
+    """Kinds of the objects that its jobs name. `parse` returns an InvalidJob with `missing` until the named object
+    exists. Then the status keeps its `snapshot` for the life of the job."""
     is_salvaged: bool = True
-    """`salvage`, which knows maps of roles, finds the rest of a job whose spec cannot be used; False: `rest` does."""
+    """True if `salvage` finds the usable rest of a job whose spec has errors; False if `rest` does."""
 
     @abstractmethod
     def parse(self, raw: Json) -> Parsed:
-        """Never raises, whatever the JSON."""
+        """The job of any JSON object. Never raises."""
 
     @property
     def scale_role(self) -> str:
-        """The role that the scale subresource scales, where a job has it: a CRD allows one fixed path."""
+        """The role that the scale subresource scales, if the job has it. A CRD allows one fixed path."""
         return ""
 
     @property
     def scale_spec_path(self) -> str:
-        """Empty: no role of the kind ever changes its size, and the CRD has no scale subresource."""
+        """Path of the number of replicas that the scale subresource changes; empty if the CRD has none."""
         return ""
 
     def role_patch(self, role: str, replicas: int) -> dict[str, Any] | None:
-        """The merge patch that scales a role which the scale subresource does not name; None: none scales."""
+        """The merge patch that scales a role without the scale subresource; None if no other role is scaled."""
         return None
 
     def skeleton(self, numbers: Mapping[str, int], templates: Mapping[str, Json]) -> dict[str, Any]:
@@ -128,20 +128,20 @@ class JobKind(ABC):
         return {self.roles_field: roles}
 
     def named(self, raw: Json) -> Named | None:
-        """The object whose changes may let a job, raw, begin; None for a job that has begun."""
+        """The object for which the job `raw` waits; None for a job that has begun."""
         return None
 
     def snapshot(self, found: Json) -> dict[str, Any]:
-        """What a job keeps of the object that it names."""
+        """The part of the named object that a job keeps."""
         return {}
 
     def rest(self, raw: Json) -> TrainingJob | None:
-        """A job whose spec cannot be used, as far as it can be, where `salvage` does not know how."""
+        """The usable rest of a job whose spec has errors, for a kind that is not `is_salvaged`."""
         return None
 
     @property
     def guest(self) -> Guest | None:
-        """Itself, where it is a kind of another operator's."""
+        """The kind itself, if it is another operator's."""
         return None
 
     @property
@@ -150,12 +150,12 @@ class JobKind(ABC):
 
     @property
     def resource(self) -> GroupResource:
-        """Its part of a JobKey, its name in `kube.resources` and in KINDS; also the name of its CRD."""
+        """Name of the CRD; the kind's part of a JobKey, and its key in `kube.resources` and in KINDS."""
         return GroupResource(f"{self.plural}.{self.group}")
 
     @property
     def roles_path(self) -> tuple[str, ...]:
-        """Of the object whose fields are the roles."""
+        """The object whose fields are the roles."""
         return ("spec", self.roles_field) if self.roles_field else ("spec",)
 
     @property
@@ -163,32 +163,32 @@ class JobKind(ABC):
         return tuple(f"{self.group}/{version}" for version in self.versions)
 
     def run_policy(self, raw: Json) -> Json:
-        """Of any object, raw."""
+        """The fields of the run policy in any object, raw."""
         found: object = raw
         for step in self.run_policy_path:
             found = mapping(found).get(step)
         return mapping(found)
 
     def ttl_seconds(self, raw: Json) -> int | None:
-        """How long an ended job is kept. Of any object, raw."""
+        """Seconds for which an ended job is kept, from any object, raw; None: for ever."""
         found: object = raw
         for step in self.ttl_path or (*self.run_policy_path, "ttlSecondsAfterFinished"):
             found = mapping(found).get(step)
         return found if isinstance(found, int) else None
 
     def with_run_policy(self, policy: Json) -> dict[str, Any]:
-        """An object of nothing but that."""
+        """An object that has only this run policy."""
         made = dict(policy)
         for step in reversed(self.run_policy_path):
             made = {step: made}
         return made
 
     def own_status(self, status: object) -> Json:
-        """Our own status in the status of an object, raw."""
+        """The operator's own status in the status of an object, raw."""
         return mapping(status)
 
     def placed(self, status: Json) -> dict[str, Any]:
-        """Our own status, or a part of it, where it stands in the status of an object."""
+        """The status of an object that has only this own status, or this part of one."""
         return dict(status)
 
     def written_status(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
@@ -197,23 +197,23 @@ class JobKind(ABC):
 
 
 class Guest(JobKind):
-    """A kind that is another operator's. Its users and their programs read the status in that operator's shape; what
-    this one must remember beside it stands in a field of its own, MEMORY."""
+    """A kind of another operator. Its status has the shape that its users and their programs read. What this operator
+    must remember is in a field of its own, MEMORY."""
 
     optional = True
     status_model: type[BaseModel]
     columns: tuple[dict[str, Any], ...]
     scale_paths: tuple[str, str]
-    """Of the scale subresource in the status: replicas and selector."""
+    """Paths in the status for the scale subresource: replicas and selector."""
     mirrored: tuple[str, ...] = ()
-    """Fields of our own status that its users read beside MEMORY, too."""
+    """Fields of the own status that are also written outside of MEMORY, for its users."""
 
     @abstractmethod
     def status_of(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
         """The status as its operator writes it, without MEMORY."""
 
     def is_for_another(self, raw: Json) -> bool:
-        """The job says that another controller has it (`managedBy`)."""
+        """True if the job names another controller (`managedBy`)."""
         return False
 
     @property

@@ -114,7 +114,8 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a TrainJob with its runtime": (
         TRAINJOB,
         "TrainJob (trainer.kubeflow.org/v1alpha1) cannot be converted: its runtime, which its manifest"
-        " only names, holds its pods; the operator serves it as it is (docs/trainer.md); write the AITrainingJob by hand",
+        " only names, holds its pods; the operator serves it as it is (docs/trainer.md); write the AITrainingJob by"
+        " hand",
     ),
     "a misspelt version beside other objects": (
         f"{CLAIM}---\n{OWN.replace('ai/v1', 'ai/v2')}",

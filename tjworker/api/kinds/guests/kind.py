@@ -1,4 +1,4 @@
-"""What differs by operator and by kind: a class that says it. Pure."""
+"""The base class of other operators' job kinds. Pure."""
 
 from __future__ import annotations
 
@@ -35,47 +35,47 @@ S = TypeVar("S", bound=BaseModel)
 
 
 class GuestKind(Guest, Generic[S]):
-    """A kind whose spec, an `S`, has a map of roles with a pod template each.
+    """A kind whose spec, an `S`, has a map of roles, each with a pod template.
 
-    A class for each operator says what its kinds share, a class for each kind the rest. Where a method is not
-    overridden, the kind has nothing of that.
+    A subclass for each operator has what its kinds share, and a subclass of that for each kind has the rest. A kind
+    overrides the methods for what it has.
     """
 
     spec_model: type[S]
     root_rules = (rules.ROOT[0],)
     roles: tuple[str, ...]
     lone: tuple[str, ...] = ()
-    """Roles of one replica."""
+    """Roles that must have one replica."""
     needed: tuple[str, ...] = ()
-    """Roles without which it cannot be."""
+    """Roles that a job must have."""
     framework: FrameworkType | GuestFramework
     container: str
-    """Name of the main container (`GetDefaultContainerName`): its exit code counts, wherever it stands in the list."""
+    """Name of the main container (`GetDefaultContainerName`), whose exit code counts."""
     clean_pod_policy: CleanPodPolicy = "None"
     limit_clean_policy: CleanPodPolicy | None = None
-    """Which pods activeDeadlineSeconds and backoffLimit delete; None: those that cleanPodPolicy says."""
+    """Which pods are deleted when activeDeadlineSeconds or backoffLimit ends the job; None: as cleanPodPolicy says."""
     backoff_limit: int | None = None
     final: Mapping[str, str] = MappingProxyType({})
-    """Role -> why ExitCode restarts none of its pods."""
+    """Role -> why ExitCode restarts none of its pods, as the end of a sentence."""
     fails_when_evicted: tuple[str, ...] = ()
-    """Of the roles that never fail, those whose evicted pods end the job."""
+    """Roles among `never_fails` whose evicted pods end the job."""
     retries_unknown_exit: bool = False
-    """With ExitCode, a pod without an exit code of its main container is made again."""
+    """With ExitCode, a failed pod without an exit code of its main container is replaced."""
     exit_code_of_running: bool = False
     """With ExitCode, the operator looks at the exit code of the main container while the pod still runs."""
     known_to_kueue: bool = False
     """Kueue suspends its jobs until it admits them."""
     ignored_annotations: tuple[str, ...] = ()
-    """Annotations that its users write, and nothing here acts on."""
+    """Annotations of its operator that have no effect here."""
     style: Style
 
     @abstractmethod
     def run_fields(self, spec: S) -> RunFields:
-        """Those of the run policy, which stands at `run_policy_path`."""
+        """The fields of the run policy, which are at `run_policy_path`."""
 
     @abstractmethod
     def labels(self) -> LabelsOfGuest:
-        """Those of its pods."""
+        """The labels by which the users of its operator find pods."""
 
     @abstractmethod
     def replica_specs(self, spec: S) -> Specs:
@@ -83,14 +83,14 @@ class GuestKind(Guest, Generic[S]):
 
     @abstractmethod
     def complete_policies(self, spec: S, specs: Specs) -> Mapping[str, EndPolicy]:
-        """When each role is done; a role that is not there never ends the job with success."""
+        """When each role is done. A role that is not in the mapping never ends the job with success."""
 
     def enough(self, spec: S, specs: Specs) -> Enough | None:
-        """With how many successes the job is done, where its kind counts them over roles."""
+        """How many successes complete the job, if the kind counts them over roles."""
         return None
 
     def runs(self, spec: S, specs: Specs) -> Runs:
-        """When its operator says Running: with its master, by whichever name; without one as soon as any worker
+        """When its operator says Running: while a Chief or Master runs, or in a job without them while a worker
         runs."""
         masters = tuple(name for name in ("Chief", "Master") if name in specs)
         return Runs(masters or ("Worker",))
@@ -100,15 +100,15 @@ class GuestKind(Guest, Generic[S]):
         return "Never"
 
     def batch_roles(self, spec: S) -> tuple[str, ...]:
-        """See `TrainingJob`."""
+        """`TrainingJob.batch_roles`."""
         return ()
 
     def elastic_policy(self, spec: S) -> ElasticBounds | None:
-        """The bounds of the workers' number, where they have some."""
+        """The bounds of the number of workers; None if it is fixed."""
         return None
 
     def freely_scaled(self, spec: S) -> tuple[str, ...]:
-        """Roles whose number of replicas may change while they run, without bounds."""
+        """Roles whose number of replicas may change without bounds while they run."""
         return ()
 
     def never_fails(self, spec: S) -> tuple[str, ...]:
@@ -116,19 +116,19 @@ class GuestKind(Guest, Generic[S]):
         return ()
 
     def ignored(self, spec: S) -> Iterator[Ignored]:
-        """Fields of its own that are set and not acted on."""
+        """The kind's own fields that are set and have no effect."""
         return iter(())
 
     def errors(self, job: str, spec: S, specs: Specs) -> Iterator[FieldError]:
-        """What no kind but this refuses. `job`: its name."""
+        """Errors in what only this kind checks. `job`: the job's name."""
         return iter(())
 
     def dress(self, spec: S, role: str, uid: str, template: Json) -> Json:
-        """A role's template with what the spec says beside it. `uid`: the job's."""
+        """A role's template, changed by other fields of the spec. `uid`: the job's."""
         return template
 
     def finish(self, job: TrainingJob, spec: S) -> TrainingJob:
-        """The job with what only this kind has."""
+        """The job with what only this kind has. Called last."""
         return job
 
     @property

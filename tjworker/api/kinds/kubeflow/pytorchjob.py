@@ -97,8 +97,8 @@ class PyTorchJob(KubeflowKind[PyTorchJobSpec]):
 
 
 def _torch(job: TrainingJob, spec: PyTorchJobSpec) -> TorchSettings:
-    """As training-operator 1.9 takes them (`setPodEnv`, `ElasticEnvVarGenerator`): without a master and without a
-    number in the spec, the number of processes is torchrun's own default, 1."""
+    """Follows training-operator 1.9 (`setPodEnv`, `ElasticEnvVarGenerator`). If the job has no master and the spec has
+    no number of processes, torchrun's default applies, which is 1."""
     elastic, has_master = spec.elastic_policy, any(role.name == "Master" for role in job.roles)
     deprecated = str(elastic.n_proc_per_node) if elastic and elastic.n_proc_per_node else None
     default = "auto" if has_master else None
