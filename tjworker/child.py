@@ -11,7 +11,6 @@ read completely. `register` bounds errors, `BoundedTask` bounds results. Celery'
 
 from __future__ import annotations
 
-import select
 import signal
 import threading
 from collections.abc import Iterator
@@ -27,7 +26,6 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from tjworker.base import OperatorError, Transient, printable
 from tjworker.settings import load_settings
 
-PIPE_BYTES = select.PIPE_BUF
 RESULT_BYTES = 2_800
 """Limit of a task's text, in UTF-8. Celery sends its `repr`, in which quotes and backslashes may double, cut to 1,024
 characters (`Task.resultrepr_maxsize`), with some 100 bytes around it."""

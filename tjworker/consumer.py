@@ -89,8 +89,6 @@ CELERYS_LOGGERS = (
 
 MINGLE_SECONDS = 0.1
 SIGN_SECONDS = 1.0
-REQUEST = "tjworker.consumer:TaskRequest"
-"""The option `Request` of a task. It is text, so that only a worker loads the class."""
 ENDED_BADLY = frozenset({"task-failed", "task-retried"})
 _TEXTS = ("shadow", "root_id", "parent_id", "argsrepr", "kwargsrepr", "expires", "group", "lang", "origin")
 _NUMBERS = ("retries", "replaced_task_nesting", "group_index", "ignore_result")

@@ -13,8 +13,9 @@ from tests.hostile.schema import GUEST_TREES, TREES
 from tests.hostile.world import Json, Loops
 from tests.scenarios.world import job, role
 from tests.support.kinds import AITRAININGJOBS
+from tjworker.api.kinds import KINDS
 from tjworker.base import GroupResource, JobKey
-from tjworker.kube.resources import WATCHED
+from tjworker.kube.resources import watched
 
 EACH, OF_A_GUEST = 60, 6
 """Objects of each kind, and of each kind of another operator's: some seconds in all."""
@@ -32,7 +33,7 @@ def healthy() -> dict[GroupResource, list[Json]]:
 
 
 def test_every_watched_kind_has_hostile_objects() -> None:
-    assert set(TREES) == {row.name for row in WATCHED}
+    assert set(TREES) == {row.name for row in watched(KINDS)}
 
 
 def test_the_same_seed_makes_the_same_object() -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels
 from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, called, parse, resolved
-from tjworker.api.kinds.base import mapping, seen_status, strings, text
+from tjworker.api.kinds.base import seen_status, strings, text
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
-from tjworker.base import JsonDict, OperatorError, with_article
+from tjworker.base import JsonDict, OperatorError, mapping, with_article
 from tjworker.cli import happenings
 from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening

@@ -20,13 +20,13 @@ from pydantic import ValidationError
 from tjworker.api import crd
 from tjworker.api.end_policies import race_to_end
 from tjworker.api.kinds import COMPANIONS, KNOWN_KINDS, parse, resolved, trainingjob
-from tjworker.api.kinds.base import Companion, JobKind, field_errors, mapping
+from tjworker.api.kinds.base import Companion, JobKind, field_errors
 from tjworker.api.kinds.trainingjob.spec import DEFAULT_IMAGE
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.naming import env_name
 from tjworker.api.podrules import resource_rules, template_rules
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource, JsonDict
+from tjworker.base import GroupResource, JsonDict, mapping
 from tjworker.cli import strangers
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field

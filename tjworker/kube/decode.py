@@ -13,10 +13,8 @@ from typing import Any
 
 import orjson
 
-WRITABLE = 254
-"""Levels that orjson writes."""
 DEEPEST = 512
-"""More than WRITABLE and fewer than 1,024, with room for a list around the object."""
+"""More than the 254 levels that orjson writes, and fewer than 1,024, with room for a list around the object."""
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 """A string, one that the document's end cuts off included, or a bracket. Possessive: a string is looked at once, even

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tjworker.api.kinds import GUEST_KINDS, KINDS, KNOWN_KINDS
+from tjworker.api.kinds import GUEST_KINDS, KNOWN_KINDS
 from tjworker.base import GroupResource
 
 Process = Literal["watcher", "worker", "reporter"]
@@ -249,7 +249,3 @@ def needed(kinds: Container[GroupResource], gang: str = "none") -> tuple[Resourc
 
 def _serves(row: Resource, kinds: Container[GroupResource]) -> bool:
     return not row.needed_by or any(kind in kinds for kind in row.needed_by)
-
-
-WATCHED: tuple[Resource, ...] = watched(KINDS)
-"""Where no guest is, and no gang scheduler."""

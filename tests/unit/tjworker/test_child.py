@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import select
 import signal
 import threading
 import time
@@ -20,7 +21,7 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from tjworker import child, tasks
 from tjworker.app import make_app
 from tjworker.base import Terminal, Transient
-from tjworker.child import PIPE_BYTES, BoundedTask, Crashed, Failed, TriedAgain, again, time_limit
+from tjworker.child import BoundedTask, Crashed, Failed, TriedAgain, again, time_limit
 from tjworker.settings import Settings
 
 assert tasks, "importing it registers how errors are sent"
@@ -75,7 +76,7 @@ TEXTS = {
 @pytest.mark.parametrize("sentence", TEXTS)
 def test_a_result_fits_a_pipe(sentence: str) -> None:
     failed, _, message = traced(lambda: TEXTS[sentence] * 20_000)
-    assert (failed, len(message) + 4 <= PIPE_BYTES) == (0, True)
+    assert (failed, len(message) + 4 <= select.PIPE_BUF) == (0, True)
 
 
 KINDS: dict[str, tuple[Callable[[str], Exception], type[Exception]]] = {
@@ -93,7 +94,7 @@ def test_an_error_fits_a_pipe_and_is_a_line_however_deep_it_was(sentence: str, t
     make, want = KINDS[sentence]
     failed, info, message = traced(lambda: _deep(50, _raise(make(TEXTS[text] * 20_000))))
     assert (failed, type(info.exception)) == (1, want)
-    assert len(message) + 4 <= PIPE_BYTES
+    assert len(message) + 4 <= select.PIPE_BUF
     assert bool(info.traceback) is (want is Crashed), "only that of a bug says something"
     assert info.exc_info[0] is want
 
@@ -109,7 +110,7 @@ def test_what_billiard_reports_itself_fits_a_pipe() -> None:
         _deep(200, _raise(MemoryError("x" * 100_000)))  # type: ignore[arg-type,unused-ignore]
     except MemoryError:
         message = ForkingPickler.dumps((2, (1, 0, (False, ExceptionInfo()), 1)))
-    assert len(message) + 4 <= PIPE_BYTES
+    assert len(message) + 4 <= select.PIPE_BUF
     assert type(pickle.loads(message)[1][2][1].exception) is Crashed, "it is no MemoryError of the main process"  # noqa: S301
 
 

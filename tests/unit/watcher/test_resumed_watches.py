@@ -17,10 +17,11 @@ from benchmarks.support.inprocess import InProcessWatcher
 from tests.support.kinds import AITRAININGJOBS
 from tests.unit.watcher.test_in_process import JOB, KEY
 from tests.unit.watcher.test_in_process import Bench as Local
+from tjworker.api.kinds import KINDS
 from tjworker.api.node_requests import decode_node_requests
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.base import Fenced, GroupResource, JobKey, JsonDict, Transient
-from tjworker.kube.resources import WATCHED
+from tjworker.kube.resources import watched
 from watcher.event_queue import ListEnd, WatchEvents
 
 NEW = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/new")
@@ -57,7 +58,7 @@ class Bench(Local):
         return {
             row.name
             for method, path in self.watcher.transport.requests
-            for row in WATCHED
+            for row in watched(KINDS)
             if method == "GET" and path == row.path()
         }
 

@@ -7,7 +7,7 @@ from tjworker.api.kinds import KINDS
 from tjworker.api.observed import RECORD_TYPES
 from tjworker.api.resources import ALL_POD_GROUPS, LEASES, NODES, PODS, REPLICASETS
 from tjworker.kube.rbac import rules
-from tjworker.kube.resources import RESOURCES, WATCHED, needed, watched
+from tjworker.kube.resources import RESOURCES, needed, watched
 from tjworker.reconcile.gangs import GANGS
 
 POD_GROUPS = tuple(RESOURCES[name] for name in ALL_POD_GROUPS)
@@ -16,7 +16,7 @@ POD_GROUPS = tuple(RESOURCES[name] for name in ALL_POD_GROUPS)
 def test_every_watched_resource_is_a_job_or_has_a_record() -> None:
     with_gangs = {row.name for gang in ("none", *GANGS) for row in watched(KINDS, gang) if not row.is_job}
     assert with_gangs == set(RECORD_TYPES)
-    assert {row.name for row in WATCHED if not row.is_job} == set(RECORD_TYPES) - set(ALL_POD_GROUPS)
+    assert {row.name for row in watched(KINDS) if not row.is_job} == set(RECORD_TYPES) - set(ALL_POD_GROUPS)
 
 
 def test_only_the_pod_groups_of_the_chosen_scheduler_are_watched() -> None:
@@ -30,12 +30,12 @@ def test_only_the_pod_groups_of_the_chosen_scheduler_are_watched() -> None:
 
 
 def test_every_job_kind_has_its_row() -> None:
-    assert {row.name for row in WATCHED if row.is_job} == KINDS.keys()
+    assert {row.name for row in watched(KINDS) if row.is_job} == KINDS.keys()
     assert RESOURCES[AITRAININGJOBS].api_version == KINDS[AITRAININGJOBS].api_versions[0]
 
 
 def test_what_is_watched_may_be_listed_and_watched_by_the_watcher() -> None:
-    for row in WATCHED:
+    for row in watched(KINDS):
         assert {"list", "watch"} <= set(row.verbs["watcher"]), row.name
 
 
