@@ -110,9 +110,9 @@ class Half:
 
 HALVES: dict[str, Half] = {
     "a file that ends in the middle": Half("apiVersion: v1\nspec: {replicaSpecs: {", "is not valid YAML"),
-    "an empty one": Half("", "has no manifest in it"),
-    "a sentence": Half("just words", "is no manifest: it must have apiVersion, kind, metadata and spec"),
-    "no text at all": Half(b"\xff\xfe\x00", "is no text: a manifest is YAML or JSON in UTF-8"),
+    "an empty one": Half("", "contains no manifest"),
+    "a sentence": Half("just words", "is not a manifest: it must have apiVersion, kind, metadata and spec"),
+    "no text at all": Half(b"\xff\xfe\x00", "is not text: a manifest is YAML or JSON in UTF-8"),
     "no kind": Half("metadata: {name: a}", "kind: no kind (no apiVersion) is not a supported job kind; supported are"),
     "no name and no spec": Half(
         "apiVersion: elasticdeeplearning.ai/v1\nkind: AITrainingJob", "metadata.name: is missing"

@@ -148,12 +148,12 @@ REFUSED: dict[str, tuple[str, str]] = {
         "expected one of PyTorchJob",
     ),
     "a batch Job of Kubernetes": ("kind: Job\napiVersion: batch/v1\n", "Job (batch/v1) cannot be converted"),
-    "no object": ("- a\n", "is no manifest"),
+    "no object": ("- a\n", "is not a manifest"),
     "no YAML": ("{", "is not valid YAML"),
-    "nothing": ("", "has no manifest in it"),
+    "nothing": ("", "contains no manifest"),
     "a job that its own operator would refuse": (
         JAXJOB.replace("replicas: 2", "replicas: two"),
-        "no valid JAXJob; nothing is converted:\n    spec.jaxReplicaSpecs.Worker.replicas: 'two'",
+        "not a valid JAXJob; nothing is converted:\n    spec.jaxReplicaSpecs.Worker.replicas: 'two'",
     ),
     "a misspelt field of a template, by the name that the user gave its place": (
         JAXJOB.replace("image:", "imaeg:"),

@@ -166,7 +166,7 @@ CASES: dict[str, Case] = {
     "a job that has ended": Case(
         make_training_job().status(phase="Succeed"),
         None,
-        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
+        "digits has ended (Succeed): an end is final; to run the job again, delete it and apply it again",
     ),
     "a job that was refused": Case(
         make_job().role("trainer", 2).status(phase="Failed", refused="Create"),
@@ -314,7 +314,7 @@ SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
     "a job that has ended": (
         make_job().role("trainer").status(phase="Succeed"),
         False,
-        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
+        "digits has ended (Succeed): an end is final; to run the job again, delete it and apply it again",
     ),
     "a job that was refused": (
         make_job().role("trainer").status(phase="Failed", refused="Create"),
@@ -324,7 +324,7 @@ SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
     "a job whose end is decided": (
         make_job().role("trainer").status(phase="Terminating", ending=Ending(phase="Failed", reason="r", time="t")),
         True,
-        "digits is about to end (Failed): an end is final; delete the job and apply it again to run it anew",
+        "digits is about to end (Failed): an end is final; to run the job again, delete it and apply it again",
     ),
     "a TrainingJob": (make_training_job(), True, {"spec": {"suspend": True}}),
 }

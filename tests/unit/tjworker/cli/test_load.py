@@ -19,7 +19,7 @@ from tjworker.cli.load import (
     MAX_WORKERS,
     cluster_lines,
     job_lines,
-    standing,
+    job_progress,
     worker_lines,
     workers,
 )
@@ -78,7 +78,7 @@ def test_jobs_stand_with_what_their_pods_ask_for() -> None:
     assert job_lines(
         found,
         {
-            "default/big": standing(
+            "default/big": job_progress(
                 {
                     "phase": "Running",
                     "active": "2/2",
@@ -156,7 +156,7 @@ def test_the_command_shows_the_cluster_also_where_redis_is_away(
 def test_as_an_object_it_has_every_field(typed_at: TypedAt, monkeypatch: pytest.MonkeyPatch) -> None:
     stats = QueueStats(queued=1, delayed=2, running=3, oldest_seconds=4.5, unfinished=5, failing=6)
     told = TrainerStatus(progressPercentage=41, estimatedRemainingSeconds=90)
-    job = {"digits": standing({"phase": "Running", "trainerStatus": told.model_dump(by_alias=True)})}
+    job = {"digits": job_progress({"phase": "Running", "trainerStatus": told.model_dump(by_alias=True)})}
     found = room([with_gpus(node("a", unschedulable=True), 8)], [pod("digits", 0), pod("digits", 1, where="")])
     asked = {"cpu_milli": 1000, "memory_bytes": 0, "cpu_limit_milli": 0, "memory_limit_bytes": 0, "pods": 1}
     jobs = {f"default/{name}": one for name, one in job.items()}

@@ -83,7 +83,7 @@ CASES: dict[str, Case] = {
     "a name and all namespaces exclude each other": Case(("get", "a", "-A"), 2, ("exclude each other",)),
     "watching cannot print YAML": Case(("get", "-w", "-o", "yaml"), 2, ("cannot be used with -o yaml",)),
     "a duration that is none is wrong usage": Case(
-        ("logs", "a", "--since", "soon"), 2, ("'soon' is no duration, such as 30s, 5m or 1h30m",)
+        ("logs", "a", "--since", "soon"), 2, ("'soon' is not a duration such as 30s, 5m or 1h30m",)
     ),
     "nor is nothing one": Case(("logs", "a", "--since", "0s"), 2, ("'0s' is not above 0",)),
     "a run that is over is not followed": Case(("logs", "a", "-f", "-p"), 2, ("--follow and --previous exclude",)),

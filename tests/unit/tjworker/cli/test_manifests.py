@@ -289,9 +289,9 @@ def test_a_field_that_somebody_else_manages_is_left_to_them(tmp_path: Path, type
 UNREADABLE: dict[str, tuple[bytes, str]] = {
     "a file that is not there": (b"", "cannot read"),
     "what is no YAML": (b"a: [", "is not valid YAML"),
-    "what is no text": (b"\xff\xfe\x00", "is no text"),
-    "an empty file": (b"---\n", "has no manifest in it"),
-    "a list of words": (b"- a\n- b\n", "is no manifest"),
+    "what is no text": (b"\xff\xfe\x00", "is not text"),
+    "an empty file": (b"---\n", "contains no manifest"),
+    "a list of words": (b"- a\n- b\n", "is not a manifest"),
     "half a manifest": (
         b"kind: AITrainingJob\n",
         "AITrainingJob (no apiVersion) is not a supported job kind; did you mean",

@@ -125,7 +125,7 @@ CASES: dict[str, Case] = {
         "",
         (
             "is Running",
-            "! digits-trainer-0: made of an older template than trainer has now, which they keep; `tj suspend`",
+            "! digits-trainer-0: created from an older template of trainer, and keep it; to change it, `tj suspend`",
         ),
         (running("old:1"), running("python", 1), running("old:1", 2, phase="Failed")),
     ),
@@ -163,7 +163,7 @@ CASES: dict[str, Case] = {
     "a status that does not know the newest spec": Case(
         DIGITS.metadata(generation=4).status(phase="Running", observed_generation=3, last_reconcile_time=ago(60)),
         "",
-        ("is Running", "! This status is of generation 3 of the spec, which is at 4"),
+        ("is Running", "! This status is for generation 3 of the spec, which is at 4"),
     ),
     "a status that the pods contradict, with its age": Case(
         DIGITS.status(
@@ -264,7 +264,7 @@ CASES: dict[str, Case] = {
             phase="Running", restart_counts={"trainer": RestartCounts(application=8)}
         ),
         "Restarts",
-        ("trainer: 8 because its program failed (no restartLimit: a program that fails is started again for ever)",),
+        ("trainer: 8 because its program failed (no restartLimit: a program that fails is restarted for ever)",),
     ),
     "restarts that the job limits": Case(
         DIGITS.workers(2, restart="OnFailure")

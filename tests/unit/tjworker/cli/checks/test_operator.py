@@ -193,7 +193,7 @@ BESIDE: dict[str, Beside] = {
     "One operator serves everything.": Beside("ok", "serves every namespace", {"tj-system": told(Scope())}),
     "Two divide the cluster.": Beside(
         "ok",
-        "serves every namespace but team-a; team-a by Lease tj-second/tj-watcher",
+        "serves every namespace but team-a; Lease tj-second/tj-watcher serves team-a",
         {"tj-system": told(ALL_BUT_A), "tj-second": told(ONLY_A)},
         DIVIDED,
     ),
@@ -206,7 +206,9 @@ BESIDE: dict[str, Beside] = {
         {"tj-system": told(Scope()), "tj-second": told(ONLY_A)},
     ),
     "What counts is what the watcher serves, not the settings of who asks.": Beside(
-        "ok", "serves every namespace but team-a; team-a by", {"tj-system": told(ALL_BUT_A), "tj-second": told(ONLY_A)}
+        "ok",
+        "serves every namespace but team-a; Lease tj-second",
+        {"tj-system": told(ALL_BUT_A), "tj-second": told(ONLY_A)},
     ),
     "An operator whose Lease was given back serves nothing.": Beside(
         "ok", "serves every namespace", {"tj-system": told(Scope()), "tj-second": told(ONLY_A, holder="")}
