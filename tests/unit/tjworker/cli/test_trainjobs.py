@@ -204,7 +204,7 @@ SPOILT = spoilt(("spec", "mlPolicy", "numNodes"), "2")
 COMMANDS: dict[str, tuple[str, tuple[Json, ...], int, str]] = {
     "validate names a runtime that is valid": ("validate", (PLAIN,), 0, "ClusterTrainingRuntime plain is valid"),
     "submit makes nothing of a wrong one": ("submit", (SPOILT, JOB), 1, "spec.mlPolicy.numNodes: '2' is text"),
-    "a runtime alone is nothing to submit": ("submit", (PLAIN,), 1, "has no job; `kubectl apply -f` takes what stands"),
+    "a runtime alone is nothing to submit": ("submit", (PLAIN,), 1, "has no job; `kubectl apply -f` applies"),
 }
 
 
