@@ -1,6 +1,6 @@
-"""Rules of Kubernetes for a pod template that no schema states: what fields allow each other, what names look like.
+"""Kubernetes' rules for a pod template that no schema states: which fields exclude each other, which names are valid.
 
-Pure. Each rule is one of kubernetes/pkg/apis/core/validation/validation.go (the function's name stands at each), and
+Pure. Each rule is one of kubernetes/pkg/apis/core/validation/validation.go (named at each rule), and
 an image's name follows github.com/distribution/reference, which the kubelet parses it with (InvalidImageName). A
 template that breaks none can still be refused: quotas, policies and admission need a cluster. A part of another shape
 than a Pod's is skipped here, for its shape is reported elsewhere.
@@ -65,7 +65,7 @@ def image_error(image: str) -> str:
 
 
 def resource_rules(resources: object, path: str) -> Iterator[FieldError]:
-    """Of a container's requests and limits (ValidateContainerResourceRequirements)."""
+    """The errors of a container's requests and limits (ValidateContainerResourceRequirements)."""
     limits, requests = (mapping(mapping(resources).get(part)) for part in ("limits", "requests"))
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
@@ -86,7 +86,7 @@ def resource_rules(resources: object, path: str) -> Iterator[FieldError]:
             )
     names = {str(name) for name in (*limits, *requests)}
     if not names & {"cpu", "memory"} and any(name.startswith("hugepages-") for name in names):
-        yield FieldError(path, "hugepages need a request or a limit of cpu or memory beside them")
+        yield FieldError(path, "hugepages also need a request or a limit of cpu or memory")
 
 
 def _amount_rules(name: str, amount: object, path: str) -> Iterator[FieldError]:
@@ -147,7 +147,7 @@ def _key_error(key: str) -> str:
     """IsQualifiedName."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (_is_dns_subdomain(prefix) and len(prefix) <= 253):
-        return f"{key[:80]!r}: what stands before the / must be a domain in lower case, such as example.com"
+        return f"{key[:80]!r}: the part before the / must be a domain in lower case, such as example.com"
     if not (_is_name_part(name) and len(name) <= _MAX_LABEL):
         return (
             f"{key[:80]!r}: a key has at most {_MAX_LABEL} letters, digits, '-', '_' and '.', with a letter or digit at"
@@ -179,7 +179,7 @@ def _spec_rules(spec: Json, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.activeDeadlineSeconds", f"{deadline}: must be from 1 to {_MAX_INT32}")
     # ValidatePodSecurityContext: a pod has one process namespace.
     if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
-        yield FieldError(f"{path}.shareProcessNamespace", "cannot be true beside hostPID")
+        yield FieldError(f"{path}.shareProcessNamespace", "cannot be true together with hostPID")
     dns = mapping(spec.get("dnsConfig"))
     # validatePodDNSConfig: the pod could resolve no name.
     if spec.get("dnsPolicy") == "None" and not dns.get("nameservers"):
@@ -306,7 +306,9 @@ def _variable_rules(variable: Json, path: str) -> Iterator[FieldError]:
     if not isinstance(source, Mapping):
         return
     if variable.get("value") not in (None, ""):
-        yield FieldError(f"{path}.valueFrom", "stands beside value: a variable has one of them; remove the other")
+        yield FieldError(
+            f"{path}.valueFrom", "is set together with value: a variable has one of them; remove the other"
+        )
     sources = [str(key) for key, value in source.items() if value is not None]
     if not sources:
         yield FieldError(f"{path}.valueFrom", "needs fieldRef, resourceFieldRef, configMapKeyRef or secretKeyRef")
@@ -343,7 +345,9 @@ def _sub_path_rules(mount: Json, path: str) -> Iterator[FieldError]:
                 f"{path}.{field}", f"{value!r}: must be a path inside the volume, without '/' in front or '..'"
             )
     if mount.get("subPath") and mount.get("subPathExpr"):
-        yield FieldError(f"{path}.subPathExpr", "stands beside subPath: a mount has one of them; remove the other")
+        yield FieldError(
+            f"{path}.subPathExpr", "is set together with subPath: a mount has one of them; remove the other"
+        )
 
 
 def _probe_rules(probe: Json, name: str, path: str) -> Iterator[FieldError]:
