@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,8 +28,9 @@ from benchmarks.loads import job
 from benchmarks.processes import Processes
 from benchmarks.support.records import environment, with_records
 from benchmarks.support.valkey import free_port
+from benchmarks.support.waiting import answers, wait_until
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
-from tjworker.base import JobKey, Transient
+from tjworker.base import JobKey
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
 from tjworker.store.connect import open_sealed_store
@@ -38,7 +39,6 @@ from tjworker.store.projection import Change
 from watcher.projection.jobs import project_job
 
 PREFIX = "bench-fair"
-DEADLINE_SECONDS = 300.0
 BIG = 5_000
 CASES: dict[str, tuple[int, bool]] = {
     "alone": (0, False),
@@ -69,17 +69,17 @@ class Bench:
         processes.start("redis", [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""])
         self.store: Store = open_sealed_store(with_records(url, PREFIX))
         self.redis: Any = stack.enter_context(redis.Redis.from_url(url))
-        _until("Redis answers", lambda: _answers(self.store))
+        wait_until("Redis answers", lambda: answers(self.store))
         program = [sys.executable, "-m", "celery", "-A", "benchmarks.slow_app", "worker", "--pool", "prefork", "-E"]
         env = {**environment(url, PREFIX), "TJ_BENCH_REQUEST_SECONDS": "0.005"}
         for number in range(2):
             processes.start("worker", [*program, "-n", f"fair{number}@%h", "--concurrency", "1"], env=env)
-        _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == 2)
+        wait_until("the workers are ready", lambda: processes.log("worker").count(" ready.") == 2)
         self.store.projection.lead(1)
         self.store.projection.mark_synced(1)
         self.publisher = Publisher(Settings(redis_url=url, key_prefix=PREFIX))
         self.apply(*(_change("warm", f"w{number}", 1) for number in range(40)))
-        _until("the workers are warm", self._idle)
+        wait_until("the workers are warm", self._idle)
 
     def apply(self, *changes: Change) -> None:
         self.publisher.publish(self.store.projection.apply(1, changes))
@@ -96,7 +96,7 @@ class Bench:
         stop.set()
         if big:
             thread.join()
-        _until("the queue is empty", self._idle)
+        wait_until("the queue is empty", self._idle)
         return Waited(title, tuple(waited), left)
 
     def _probe(self, name: str) -> float:
@@ -139,22 +139,6 @@ def _change(namespace: str, name: str, replicas: int) -> Change:
     }
     change = project_job(AITRAININGJOBS, raw).change
     return replace(change, key=JobKey(f"{AITRAININGJOBS}/{namespace}/{name}"))
-
-
-def _answers(store: Store) -> bool:
-    try:
-        store.queue.stats()
-    except Transient:
-        return False
-    return True
-
-
-def _until(what: str, true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not true():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited {DEADLINE_SECONDS:.0f} s: {what}?")
-        time.sleep(0.05)
 
 
 def render(found: Sequence[Waited]) -> Iterator[str]:

@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +27,9 @@ from benchmarks.loads import job
 from benchmarks.processes import Processes
 from benchmarks.support.records import environment, with_records
 from benchmarks.support.valkey import free_port
+from benchmarks.support.waiting import DEADLINE_SECONDS, answers, wait_until
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
-from tjworker.base import JobKey, Transient
+from tjworker.base import JobKey
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
 from tjworker.store.connect import open_sealed_store
@@ -36,7 +37,6 @@ from tjworker.store.port import Store
 from watcher.projection.jobs import project_job
 
 PREFIX = "bench-growth"
-DEADLINE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
     try:
         processes.start("redis", [str(get_binary_path()), "--port", str(port), "--bind", "127.0.0.1", "--save", ""])
         store = open_sealed_store(with_records(url, PREFIX))
-        _until("Redis answers", lambda: _answers(store))
+        wait_until("Redis answers", lambda: answers(store))
         for number in range(workers):
             processes.start(
                 "worker",
@@ -79,7 +79,7 @@ def measure(workers: int, jobs: int, request_seconds: float, folder: Path) -> Gr
                 ],
                 env={**environment(url, PREFIX), "TJ_BENCH_REQUEST_SECONDS": str(request_seconds)},
             )
-        _until("the workers are ready", lambda: processes.log("worker").count(" ready.") == workers)
+        wait_until("the workers are ready", lambda: processes.log("worker").count(" ready.") == workers)
         store.projection.lead(1)
         store.projection.mark_synced(1)
         publisher = Publisher(Settings(redis_url=url, key_prefix=PREFIX))
@@ -114,22 +114,6 @@ def _queued(store: Store, name: str, jobs: int) -> Sequence[JobKey]:
         }
         changes.append(project_job(AITRAININGJOBS, raw).change)
     return store.projection.apply(1, changes)
-
-
-def _answers(store: Store) -> bool:
-    try:
-        store.queue.stats()
-    except Transient:
-        return False
-    return True
-
-
-def _until(what: str, true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not true():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"waited {DEADLINE_SECONDS:.0f} s: {what}?")
-        time.sleep(0.05)
 
 
 def render(found: Sequence[Grown], cores: int) -> Iterator[str]:

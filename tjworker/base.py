@@ -23,6 +23,12 @@ Json = Mapping[str, Any]
 JsonDict = dict[str, Any]
 """A JSON object that its holder builds or may change, such as the body of a request."""
 
+
+def mapping(value: object) -> Json:
+    """The value if it is a JSON object, else an empty one: users and other programs may write anything."""
+    return value if isinstance(value, Mapping) else {}
+
+
 DEATH_RETRY_SECONDS = 10
 """How long a key waits after two passes in a row died with their process. Each further death doubles it."""
 DEATH_RETRY_MOST_SECONDS = 300

@@ -30,8 +30,8 @@ _runtime = ProcessRuntime(lambda: connect(load_settings()))
 register_limits()
 
 
-# Expected errors are logged where they occur; `throws` keeps Celery from adding a traceback. The request is named as
-# text, so that only a worker loads it.
+# Expected errors are logged where they occur; `throws` keeps Celery from adding a traceback. `Request` is text, so that
+# only a worker loads the class.
 _task = partial(app.task, base=BoundedTask, throws=(Terminal, Failed), Request="tjworker.consumer:TaskRequest")
 _periodic = partial(_task, send_events=False)
 

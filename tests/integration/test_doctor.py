@@ -312,7 +312,7 @@ FAULTS: dict[str, Fault] = {
     "clocks differ, of Redis": Fault(clock_skew, "Redis: clock", "s behind this machine's", "NTP", "warning"),
     "no watcher leads": Fault(no_leader, "operator: watcher leads", "has not renewed it for", "python -m watcher"),
     "no worker answers": Fault(no_worker, "operator: workers", "none answers", "start `celery"),
-    "workers take nothing": Fault(idle_worker, "operator: workers", "takes no task", "start them anew"),
+    "workers take nothing": Fault(idle_worker, "operator: workers", "takes no task", "restart them"),
     "the queue is stuck": Fault(
         stuck_queue, "operator: work queue", "the oldest has waited for 30", "start more workers"
     ),

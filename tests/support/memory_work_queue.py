@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
+from tests.support.backoff import backoff_seconds
 from tests.support.memory_projection import MemoryProjection
 from tests.support.memory_redis import Lock, OverRedis, namespace_of, tasks_for, whole
 from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, GroupResource, JobKey, OperatorError
-from tjworker.store.backoff import backoff_seconds
 from tjworker.store.keys import FACT_TTL_SECONDS, REST_TTL_SECONDS
 from tjworker.store.work_queue import (
     NOTHING_WRITTEN,

@@ -1,4 +1,4 @@
-"""A job kind -> its CustomResourceDefinition (apiextensions.k8s.io/v1), as JSON. Pure; `generate` writes it to
+"""Builds the CustomResourceDefinition (apiextensions.k8s.io/v1) of a job kind, as JSON. Pure; `generate` writes it to
 `k8s/crds/`."""
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ COLUMNS: tuple[dict[str, Any], ...] = (
         "description": "why the job is in its phase",
     },
 )
-"""A column is one JSONPath: what needs a sum is summed up in the status (`JobStatus.summarised`)."""
+"""The printer columns. A column is one JSONPath, so that the status holds the sums (`JobStatus.summarised`)."""
 
 
 LABELS = {"app.kubernetes.io/component": "crd"}
-"""By it an uninstallation leaves CRDs out: to delete one is to delete all jobs of its kind, whoever serves them."""
+"""An uninstallation leaves objects with this label alone: to delete a CRD is to delete all jobs of its kind, also those
+that another operator serves."""
 
 
 def columns(job_kind: JobKind) -> tuple[dict[str, Any], ...]:
@@ -60,7 +61,7 @@ def build(job_kind: JobKind) -> dict[str, Any]:
 
 
 def build_companion(kind: Companion) -> dict[str, Any]:
-    """Of objects that jobs name: they have a spec alone."""
+    """The CRD of objects that jobs name, such as runtimes; these have only a spec."""
     described = {
         "description": kind.description,
         "type": "object",
@@ -105,7 +106,7 @@ def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
 
 
 def schema(job_kind: JobKind, version: str = "") -> Schema:
-    """The schema of a whole object of a version; of none, without what differs by version."""
+    """The schema of a whole object. `version`: with the defaults of this version; '': with none of them."""
     spec = structural(job_kind.spec_model, defaults=True)
     status = structural(job_kind.guest.status_model if job_kind.guest else JobStatus, defaults=False)
     for name, value in job_kind.version_defaults.get(version, {}).items():
@@ -122,11 +123,11 @@ def schema(job_kind: JobKind, version: str = "") -> Schema:
         "properties": {
             "apiVersion": {"type": "string", "description": "group and version of this kind"},
             "kind": {"type": "string", "description": "name of this kind"},
-            # Only so that rules can point at it: the API server checks names itself, up to 253 characters.
+            # Declared for rules that read it; the API server itself checks names, up to 253 characters.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
             "spec": spec,
-            # One writer writes it, and all of it. Else managedFields name each of its fields once more: a status write
-            # costs the API server a fifth more, and a big job's status does not fit into etcd.
+            # The operator alone writes the whole status. Otherwise managedFields would name each of its fields: a
+            # status write would cost the API server a fifth more, and a big job's status would not fit into etcd.
             "status": {**status, "x-kubernetes-map-type": "atomic"},
         },
         "x-kubernetes-validations": [dict(rule) for rule in job_kind.root_rules],

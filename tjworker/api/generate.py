@@ -68,7 +68,7 @@ def _file(kind: JobKind) -> str:
 
 
 def _installation() -> str:
-    """The kustomization of the whole operator with its list of CRDs made anew; the rest of it is written by hand."""
+    """The kustomization of the whole operator with a new list of CRDs; its other lines are written by hand."""
     listed = "".join(f"  - {_file(kind).removeprefix('k8s/')}\n" for kind in JOB_KINDS)
     return re.sub(r"(?:  - crds/.*\n)+", listed, (ROOT / INSTALLATION).read_text(encoding="utf-8"))
 

@@ -18,20 +18,21 @@ REPLICA_INDEX = "replica-index"
 JOB_ROLE = "job-role"
 RESTART_ATTEMPT = "restart-attempt"
 JOB_UID = "elasticdeeplearning.ai/job-uid"
-"""UID of the job: children are told from those of an earlier job of the same name by it."""
+"""UID of the job. It distinguishes the job's children from those of an earlier job of the same name."""
 
 JOB_KIND = "elasticdeeplearning.ai/job-kind"
-"""Kind of the job, on pods that a ReplicaSet or batch Job keeps: their owner reference does not name the job, and an
-API group may have several kinds."""
+"""Kind of the job, on the pods of a ReplicaSet or batch Job: their owner reference does not name the job, and an API
+group may have several kinds."""
 
 COUNTED_SINCE = "elasticdeeplearning.ai/counted-since"
-"""Unix seconds, on a batch Job: since when it has its count of pods. A label, for the projection keeps those."""
+"""On a batch Job: the Unix seconds since which it has its number of pods. A label, as the projection keeps labels."""
 
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
-"""Holds a batch Job's pod until its controller has counted the end. A pod without it is never counted."""
+"""Holds a batch Job's pod until the Job controller has counted its end. A pod without it is never counted."""
 
 TENSORBOARD_CONFIG = "elasticdeeplearning.ai/tensorboard-config"
-"""On the pod and service of a TensorBoard alone: what it was made of. A label, for the projection keeps those."""
+"""Only on the pod and service of a TensorBoard: a hash of its configuration. A label, since the projection keeps
+labels."""
 
 OURS = (
     GROUP_NAME,
@@ -50,7 +51,7 @@ KUBEFLOW = "training.kubeflow.org/"
 """Prefix of the labels by which Kubeflow's users find the pods of its kinds."""
 _OPERATOR_NAME = "operator-name"
 _TOLD_TWICE = (JOB_NAME, REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE)
-"""Those of ours that stand there by another operator's names, too."""
+"""The operator's labels that pods of a guest kind also have under the other operator's name."""
 JOBSET = "jobset.sigs.k8s.io/"
 """Prefix of JobSet's labels, by which users of Kubeflow Trainer find pods."""
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
@@ -60,7 +61,7 @@ JOBSET_NAMES: Mapping[str, str] = {
     REPLICA_INDEX: COMPLETION_INDEX,
     RESTART_ATTEMPT: f"{JOBSET}{RESTART_ATTEMPT}",
 }
-"""Labels of ours -> their names under JobSet."""
+"""The operator's label -> its name under JobSet."""
 _KEPT = (
     frozenset(OURS) | {KUBEFLOW + name for name in (*_TOLD_TWICE, _OPERATOR_NAME)} | frozenset(JOBSET_NAMES.values())
 )
@@ -81,10 +82,10 @@ ANNOTATION_TENSORBOARD = f"{KUBEDL}/tensorboard-config"
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
-def ignored_queue(told: Mapping[str, str]) -> tuple[Ignored, ...]:
-    """The label for Kueue among the labels `told` of a job of a kind that Kueue does not know (ADR 36)."""
+def ignored_queue(labels: Mapping[str, str]) -> tuple[Ignored, ...]:
+    """The label for Kueue, if a job with these labels is of a kind that Kueue does not know (ADR 36)."""
     why = "Kueue does not know this kind: the job does not wait for its queue"
-    return (Ignored(KUEUE_QUEUE, why, "label"),) if KUEUE_QUEUE in told else ()
+    return (Ignored(KUEUE_QUEUE, why, "label"),) if KUEUE_QUEUE in labels else ()
 
 
 NOT_INHERITED: Mapping[str, str] = {
@@ -113,15 +114,14 @@ NOT_INHERITED: Mapping[str, str] = {
     "objectset.rio.cattle.io/": "Rancher's Fleet deletes what has it and is in no manifest",
     "kubectl.kubernetes.io/last-applied-configuration": "kubectl compares the job's manifest with it",
 }
-"""Keys of a job's labels and annotations that its pods and other children do not get, and why: each of them says
-something of the job to one program, and would say the same of the pod. A key that ends in `/` stands for all that begin
-so. Not among them is app.kubernetes.io/instance, by which people select pods: Argo CD, where it tracks by that label,
-leaves alone what has an owner reference."""
+"""Key of a label or annotation of a job that its children do not get -> the reason: a program acts on it, and would act
+on the pods in the same way. A key that ends in `/` is a prefix. Children do get app.kubernetes.io/instance, by which
+users select pods: Argo CD, if it tracks by that label, ignores objects with an owner reference."""
 
 
-def inherited(told: Mapping[str, str]) -> dict[str, str]:
-    """Of the labels or annotations of a job: those that its children get."""
-    return {key: value for key, value in told.items() if key not in NOT_INHERITED and _prefix(key) not in NOT_INHERITED}
+def inherited(given: Mapping[str, str]) -> dict[str, str]:
+    """The labels or annotations of a job that its children get."""
+    return {k: value for k, value in given.items() if k not in NOT_INHERITED and _prefix(k) not in NOT_INHERITED}
 
 
 def _prefix(key: str) -> str:
@@ -129,15 +129,16 @@ def _prefix(key: str) -> str:
 
 
 def labels_for_children(job: TrainingJob) -> dict[str, str]:
-    """None, of a job of another operator's kind: training-operator, the MPI operator and KubeDL copy no label of a job
-    (`createNewPod`, `newWorker`), and selectors of its users' pods were written for that."""
+    """The job's labels that its children get. {} for a guest kind: training-operator, the MPI operator and KubeDL copy
+    no label of a job (`createNewPod`, `newWorker`), and users wrote their selectors for that."""
     return {} if job.is_guest else inherited(job.labels)
 
 
 def annotations_for_children(job: TrainingJob) -> dict[str, str]:
-    """As `labels_for_children`. But pods of every kind say whose they are (docs/addons.md)."""
-    told = inherited(job.annotations)
-    return {k: v for k, v in told.items() if k == ANNOTATION_TENANCY} if job.is_guest else told
+    """The job's annotations that its children get. For a guest kind only the tenancy, which every pod has
+    (docs/addons.md)."""
+    given = inherited(job.annotations)
+    return {k: v for k, v in given.items() if k == ANNOTATION_TENANCY} if job.is_guest else given
 
 
 COUNTED_PREFIX = "aitj-"
@@ -145,21 +146,21 @@ COUNTED_PREFIX = "aitj-"
 
 
 def of_guest(job: TrainingJob, ours: Mapping[str, str]) -> dict[str, str]:
-    """These of our labels by the names that another operator gives them; none where they are the same."""
+    """The operator's labels `ours` under the names of the guest kind's operator; {} if the names are the same."""
     guest = job.guest_labels
     if guest is None:
         return {}
-    named = {theirs: ours[name] for name, theirs in guest.names.items() if name in ours}
+    named = {other: ours[name] for name, other in guest.names.items() if name in ours}
     if not guest.prefix:
         return named
-    told = named | {guest.prefix + name: ours[name] for name in _TOLD_TWICE if name in ours}
-    if (role := guest.prefix + REPLICA_TYPE) in told:
-        told[role] = told[role].lower()
+    theirs = named | {guest.prefix + name: ours[name] for name in _TOLD_TWICE if name in ours}
+    if (role := guest.prefix + REPLICA_TYPE) in theirs:
+        theirs[role] = theirs[role].lower()
         if guest.job_role_is_type:
-            told[guest.prefix + JOB_ROLE] = told[role]
-    return told | {guest.prefix + _OPERATOR_NAME: guest.operator}
+            theirs[guest.prefix + JOB_ROLE] = theirs[role]
+    return theirs | {guest.prefix + _OPERATOR_NAME: guest.operator}
 
 
 def of_object(meta: Mapping[str, Any]) -> dict[str, str]:
-    """Those that the projection keeps: whatever the operator sets and would set again."""
+    """The labels that the projection keeps: those that the operator sets."""
     return {name: value for name, value in (meta.get("labels") or {}).items() if name in _KEPT}

@@ -1,6 +1,6 @@
-"""The internal job: what every kind is parsed into, and all that reconcile, frameworks and the autoscaler know.
+"""The internal job: every kind is parsed into it, and reconcile, frameworks and the autoscaler read nothing else.
 
-Nothing behind the parser asks which kind a job came from. Frozen; built by `kinds.parse`, never by hand outside tests.
+No code after the parser asks for the kind of a job. Frozen; only `kinds.parse` and tests build it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ JobEndPolicy = Literal["Any", "All", "None"]
 CleanPodPolicy = Literal["All", "Running", "None"]
 FrameworkType = Literal["", "any", "jax", "mpi", "paddle", "pytorch", "tensorflow", "xgboost"]
 GuestFramework = Literal["", "mars", "xdl"]
-"""Those that only kinds of other operators have."""
+"""The frameworks that only guest kinds have."""
 EdlPolicy = Literal["Auto", "Manual", "Never"]
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """Between which global batch sizes a role's training converges, and what one replica can hold. In samples."""
+    """The global batch sizes with which a role's training converges, and those that a replica can hold. In samples."""
 
     initial: int
-    """The one that its learning rate was chosen for."""
+    """The batch size for which the learning rate was chosen."""
     max: int
     per_replica_min: int
     per_replica_max: int
@@ -38,7 +38,7 @@ class BatchSize:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """An object that a job names, and without which its pods cannot be known."""
+    """An object that a job names and that determines its pods, such as a runtime."""
 
     resource: GroupResource
     kind: str
@@ -46,25 +46,25 @@ class Reference:
     path: str
     """The field that names it, as kubectl prints it."""
     forbidden: bool = False
-    """The operator may not read it."""
+    """True if the operator may not read the object."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
     @property
     def reason(self) -> str:
-        """Of the condition of a job that waits for it."""
+        """The reason in the condition of a job that waits for the object."""
         return f"{self.kind}{'Forbidden' if self.forbidden else 'NotFound'}"
 
     @property
     def absent(self) -> FieldError:
-        """What a job says that waits for it."""
+        """The error of a job that waits for the object."""
         return FieldError(self.path, f"{self} does not exist; create it, and the job starts")
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """What a role waits for before its pods are made."""
+    """A condition of another role that a role waits for before its pods are created."""
 
     role: str
     status: Literal["Ready", "Complete"]
@@ -77,23 +77,23 @@ class Role:
     workload: Workload
     replicas: int
     template: Mapping[str, Any]
-    """The pod template, raw JSON: of workload Pod as the user wrote it, else complete, as a ReplicaSet or a Job takes
-    it. Its labels belong on the owner too."""
+    """The pod template, raw JSON. For the workload Pod it is the user's; for a ReplicaSet or Job it is complete, and
+    its labels also belong on that object."""
     min_replicas: int | None = None
     max_replicas: int | None = None
     edl_policy: EdlPolicy = "Manual"
     """`Never`: the number of pods is fixed while the job exists."""
     restart_policy: RestartPolicy = "Never"
     restart_words: str = ""
-    """The policy as messages name it, where that is not `restart_policy`: in the words of the manifest."""
+    """The manifest's name of the policy for messages, if it differs from `restart_policy`."""
     fails_in_part: bool = False
-    """A pod counts as failed as soon as its main container has, even while other containers of it run, if the
-    restart policy replaces it then. (Else when all of its containers have ended.)"""
+    """True if a pod counts as failed when its main container has failed, even while other containers run, provided
+    that the restart policy replaces it. False: when all of its containers have ended."""
     fails_when_evicted: bool = False
-    """A pod that is evicted and not replaced fails the role, whatever `fail_policy` says."""
+    """True if a pod that is evicted and not replaced fails the role, whatever `fail_policy` says."""
     restart_scope: RestartScope = "All"
     restart_limit: int | None = None
-    """None: no limit; of workload ReplicaSet, the operator's setting."""
+    """None: no limit; with the workload ReplicaSet, the operator's setting."""
     fail_policy: EndPolicy = "Any"
     complete_policy: EndPolicy = "All"
     spec_path: str = ""
@@ -101,13 +101,13 @@ class Role:
     declared_replicas: int | None = None
     """spec.replicas while the autoscaler's target replaces it in `replicas`; else None."""
     overruled: int | None = None
-    """The role's own number where the job's `spec.replicas` stands in for it; else None."""
+    """The role's own number while the job's `spec.replicas` overrides it; else None."""
     makes_pods: bool = True
-    """False: what its pods are made of cannot be used. Those that are there stay, and no more are made."""
+    """False: the template is unusable. Present pods stay, and no new ones are created."""
     batch_size: BatchSize | None = None
-    """None: it trains with one batch size, whatever the number of replicas."""
+    """None: the batch size does not depend on the number of replicas."""
     helper: bool = False
-    """Its pods do not train: they prepare data, for example. No rank, world size or gang counts them."""
+    """True if its pods do not train but, for example, prepare data. Ranks, world size and gang do not count them."""
     after: tuple[After, ...] = ()
 
     @property
@@ -116,67 +116,67 @@ class Role:
 
     @property
     def autoscaled(self) -> bool:
-        """The autoscaler changes its number of replicas."""
+        """True if the autoscaler changes its number of replicas."""
         return self.elastic and self.edl_policy == "Auto"
 
 
 @dataclass(frozen=True, slots=True)
 class MPILaunch:
-    """How an MPIJob starts its processes, Kubeflow's or KubeDL's."""
+    """How an MPIJob of Kubeflow or KubeDL starts its processes."""
 
     slots: int
-    """Processes a worker."""
+    """The number of processes per worker."""
     implementation: Literal["OpenMPI", "Intel", "MPICH"]
     agent: bool
-    """By the operator's own agent, not by ssh."""
+    """True if the operator's own agent starts processes; False: ssh."""
     on_launcher: bool
-    """The launcher's pod has processes, too."""
+    """True if the launcher's pod runs processes, too."""
     waits: bool
-    """The launcher starts when its workers are ready."""
+    """True if the launcher starts only when its workers are ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobSecret:
-    """A Secret that the operator makes for the job, once, and never reads."""
+    """A Secret that the operator creates once for the job and never reads."""
 
     name: str
-    """Has the job's UID in it: whatever has this name already is this job's."""
+    """Contains the job's UID: a present Secret of this name is this job's."""
     holds: Literal["ssh-key", "agent-key"]
 
 
 @dataclass(frozen=True, slots=True)
 class JobClaim:
-    """A PersistentVolumeClaim that the operator makes before the pods that mount it. One of its name that belongs to
-    no other object takes its place: a user has made it, or an earlier job of this name has left it."""
+    """A PersistentVolumeClaim that the operator creates before the pods that mount it. It uses a present claim of this
+    name without an owner: a user has created it, or an earlier job of this name has left it."""
 
     name: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     spec: Mapping[str, Any]
     stays: bool
-    """When the job is deleted. Else it goes with the job."""
+    """True if the claim stays when the job is deleted; False: it is deleted with the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelsOfGuest:
-    """How the users of another operator's kind find its pods and services."""
+    """The labels by which users of a guest kind find its pods and services."""
 
     prefix: str
-    """Of the labels `job-name`, `replica-type`, `replica-index` and `job-role`, which then stand there twice. Empty:
-    they are ours, with the role in lower case in `replica-type`."""
+    """The prefix with which pods have the labels `job-name`, `replica-type`, `replica-index` and `job-role` a second
+    time. Empty: they have them once, with the role in lower case in `replica-type`."""
     operator: str = ""
-    """Value of the label `operator-name`."""
+    """The value of the label `operator-name`."""
     job_role_is_type: bool = False
-    """The label `job-role` says the pod's role, not that it is the master."""
+    """True if the label `job-role` has the pod's role; False: it only marks the master."""
     names: Mapping[str, str] = field(default_factory=dict)
-    """Label of ours -> the name that the other operator gives it. The pods carry both."""
+    """The operator's label -> its name with the other operator. The pods have both."""
     index_annotation: str = ""
-    """The annotation that holds the index of a pod; '' for none."""
+    """The annotation that holds the index of a pod; '' if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enough:
-    """A job is done as soon as so many replicas of these roles together have succeeded."""
+    """The job is complete when `replicas` pods of these roles together have succeeded."""
 
     roles: tuple[str, ...]
     replicas: int
@@ -184,28 +184,28 @@ class Enough:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """When the condition Running is True, of a kind for which it is so before every desired replica runs."""
+    """The rule for the condition Running, in kinds where it is True before every desired replica runs."""
 
     roles: tuple[str, ...]
-    """A replica of one of these runs."""
+    """Running is True if a replica of one of these roles runs."""
     after_all: bool = False
-    """Not before every desired replica has run; then it stays so, as when the job is scaled."""
+    """True: only after every desired replica has run. Then the condition stays, for example while the job is scaled."""
 
 
 @dataclass(frozen=True, slots=True)
 class GangPolicy:
-    """What a job asks of a gang scheduler, beside the number of pods that start together (`min_available`)."""
+    """The options of a job for a gang scheduler, besides the number of pods that start together (`min_available`)."""
 
     queue: str = ""
     priority_class: str = ""
     min_resources: Mapping[str, Any] = field(default_factory=dict)
     schedule_timeout_seconds: int | None = None
     path: str = "spec.runPolicy.schedulingPolicy"
-    """Where the manifest has it, for messages."""
+    """The field of the manifest, for messages."""
     priority_class_field: str = "priorityClass"
-    """As it calls that."""
+    """The manifest's name of `priority_class`."""
     unread: bool = False
-    """It cannot be used: the PodGroup that is there stays as it was made, and none is made."""
+    """True if it is unusable: a present PodGroup stays as it is, and none is created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ class TrainingJob:
     resource_version: int
     generation: int
     roles: tuple[Role, ...]
-    """In the order of the manifest's role names, sorted."""
+    """The roles, sorted by name."""
     status: JobStatus
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -242,70 +242,70 @@ class TrainingJob:
     fault_tolerant: bool = False
     priority: str = ""
     priority_class: str = ""
-    """`priority` if the cluster has a PriorityClass of that name. Not in the spec: the worker looks it up."""
+    """`priority` if the cluster has a PriorityClass of that name: the worker looks it up."""
     scheduler_name: str = ""
     time_limit_seconds: int | None = None
     time_limit_field: str = "spec.timeLimit"
-    """Where the manifest sets it, for messages."""
+    """The field of the manifest, for messages."""
     active_deadline_seconds: int | None = None
     deadline_begins_anew: bool = False
-    """activeDeadlineSeconds counts from the last resume. (Else from the start, without the suspensions.)"""
+    """True if activeDeadlineSeconds counts from the last resume; False: from the start, without suspensions."""
     ttl_seconds_after_finished: int | None = None
     ttl_keeps_job: bool = False
-    """The TTL deletes the pods and services, and the job with its status stays."""
+    """True if the TTL deletes only the pods and services, and the job with its status stays."""
     backoff_limit: int | None = None
     min_available: int | None = None
-    """Pods that a gang scheduler starts together or not at all; None: all that the job cannot do without."""
+    """The number of pods that a gang scheduler starts together or not at all. None: all that the job requires."""
     gang: GangPolicy = GangPolicy()
     retryable_exit_codes: frozenset[int] = frozenset(range(128, 256))
     main_container: str | None = None
-    """Name of the one container whose exit code counts; where a pod has none of that name, its first counts. None: as
-    in kinds of our own, those that `naming.counted_names` finds by their prefix."""
+    """The name of the one container whose exit code counts; in a pod without it, the first container counts. None, as
+    in the operator's own kinds: the containers that `naming.counted_names` finds by their prefix."""
     retries_unknown_exit: bool = False
-    """With ExitCode, a pod that failed before its main container ended, such as in an init container, is retryable."""
+    """True if ExitCode retries a pod that failed before its main container ended, such as in an init container."""
     clean_pod_policy: CleanPodPolicy = "All"
     backoff_ends: bool = False
-    """A used-up backoffLimit ends the job, whatever the `fail_policy` of the role that has used it up."""
+    """True if a used-up backoffLimit ends the job, whatever the `fail_policy` of the role is."""
     limit_clean_policy: CleanPodPolicy | None = None
     """The policy at an end by activeDeadlineSeconds or backoffLimit; None: `clean_pod_policy`."""
     batch_roles: tuple[str, ...] = ()
-    """Roles that the kind's own operator runs as a batch Job. backoffLimit counts their failures alone. After any end
-    none of their pods runs, and those that have ended stay with their logs, whatever the cleanPodPolicy."""
+    """The roles that the kind's own operator runs as a batch Job. backoffLimit counts only their failures. After an end
+    none of their pods runs, and ended ones stay with their logs, whatever the cleanPodPolicy is."""
     fail_policy: JobEndPolicy = "Any"
     complete_policy: JobEndPolicy = "All"
     suspend: bool = False
     suspend_field: str = "spec.suspend"
-    """Where the manifest sets it, for messages."""
+    """The field of the manifest, for messages."""
     guest_labels: LabelsOfGuest | None = None
-    """Of a kind that is another operator's."""
+    """The labels of a guest kind; None for the operator's own kinds."""
     enough: Enough | None = None
-    """Beside the policies of roles and job, of a kind that counts over roles."""
+    """A further rule for completion, in kinds that count pods of several roles together."""
     runs: Runs | None = None
     """None: Running is True while every desired replica runs."""
     rendezvous: tuple[str, ...] = ()
-    """Roles whose pods are the nodes of torchrun's rendezvous, where the kind asks for one whatever their number is."""
+    """The roles whose pods are nodes of torchrun's rendezvous, in kinds that ask for one with any number of pods."""
     torch: TorchSettings = field(default_factory=TorchSettings)
-    """What the manifest sets of torchrun, of a kind that has fields for it."""
+    """The manifest's settings of torchrun, in kinds that have fields for them."""
     roles_path: str = "spec.replicaSpecs"
-    """Where the manifest has the roles, for messages."""
+    """The field of the manifest with the roles, for messages."""
     ignored: tuple[Ignored, ...] = ()
-    """The condition Created names them."""
+    """Parts of the manifest that are set and have no effect: the condition Created names them."""
     subdomain: str = ""
-    """Name of one headless service for all pods, `<pod>.<subdomain>`; "": each pod has a service of its own."""
+    """The name of one headless service for all pods, `<pod>.<subdomain>`; "": each pod has its own service."""
     secret: JobSecret | None = None
-    """Which its pods mount."""
+    """The Secret that its pods mount."""
     claims: tuple[JobClaim, ...] = ()
-    """Which its pods mount, too."""
+    """The claims that its pods mount."""
     mpi: MPILaunch | None = None
-    """Of an MPIJob, Kubeflow's or KubeDL's."""
+    """The start of an MPIJob of Kubeflow or KubeDL."""
     host_ports: HostPorts | None = None
-    """As the status has it in this pass: what pods that are made now are told."""
+    """The ports in this pass, from the status, for pods that are created now."""
     scale_role: str | None = None
-    """The role that the CRD's scale subresource moves, None when this job has no such role."""
+    """The role that the CRD's scale subresource moves; None if the job has no such role."""
     errors: tuple[FieldError, ...] = ()
-    """What of the spec and annotations of a job that has begun cannot be used. The job is operated by the rest."""
+    """The unusable parts of the spec and annotations of a job that has begun. The operator acts on the rest."""
     unread_annotations: frozenset[str] = frozenset()
-    """Annotations among these: what they have added to the job stays as it is."""
+    """The unusable annotations: what they have added to the job stays as it is."""
 
     @property
     def key(self) -> JobKey:
@@ -318,29 +318,29 @@ class TrainingJob:
 
     @property
     def autoscaled(self) -> bool:
-        """The autoscaler reads it: one of its roles is the autoscaler's."""
+        """True if the autoscaler changes one of its roles."""
         return any(role.autoscaled for role in self.roles)
 
     def counts_for_backoff(self, role: str) -> bool:
-        """backoffLimit counts the failures of this role."""
+        """True if backoffLimit counts the failures of this role."""
         return not self.batch_roles or role in self.batch_roles
 
     @property
     def is_guest(self) -> bool:
-        """Its kind is another operator's, so its pods and its status are what that operator's users expect."""
+        """True for a kind of another operator: pods and status are as that operator's users expect them."""
         return self.guest_labels is not None
 
     @property
     def calls_itself(self) -> str:
-        """For messages about what its framework asks of it."""
+        """The job's kind or framework, for messages about requirements of its framework."""
         return with_article(self.kind) if self.guest_labels else f"a job of frameworkType {self.framework}"
 
     def with_targets(self) -> TrainingJob:
-        """With the autoscaler's targets in the place of the spec's replicas: the one place where that is decided.
+        """The job with the autoscaler's targets instead of the spec's replicas. No other code decides this.
 
-        A target counts while its role is the autoscaler's and the job is not suspended, kept within minReplicas and
-        maxReplicas as they are now. A user who writes another number into the spec (kubectl scale) wins: the target
-        was set beside the number that stood there, and is set aside with it."""
+        A target counts while the autoscaler changes its role and the job is not suspended, within the present
+        minReplicas and maxReplicas. It is void when the user writes another number into the spec (kubectl scale): the
+        status records for which number it was set."""
         return replace(self, roles=tuple(self._follow(role) for role in self.roles))
 
     def _follow(self, role: Role) -> Role:
@@ -356,18 +356,18 @@ class TrainingJob:
         return next(r for r in self.roles if r.name == name)
 
     def without_new_pods(self, names: Container[str] | None = None) -> TrainingJob:
-        """`names`: of these roles; None: of all. They are scaled down where that is asked, and not up."""
+        """The job with the named roles, or with all of them (None), closed: they scale down, but not up."""
         chosen = (role if names is not None and role.name not in names else self._closed(role) for role in self.roles)
         return replace(self, roles=tuple(chosen))
 
     def _closed(self, role: Role) -> Role:
-        # Fewer replicas need no template; more of them would be pods that cannot be made.
+        # Scaling down needs no template; scaling up needs one that is usable.
         last = self._with_last_number(role)
         return replace(last if last.replicas < role.replicas else role, makes_pods=False)
 
     def with_last_numbers(self) -> TrainingJob:
-        """Each role with as many replicas as the status last said that it should have. The status records them before
-        pods are made or deleted for them, so this number has been usable."""
+        """The job with the numbers of replicas that the status desired last. The status records a number before pods
+        are created or deleted for it, so that this number was usable."""
         return replace(self, roles=tuple(self._with_last_number(role) for role in self.roles))
 
     def _with_last_number(self, role: Role) -> Role:
@@ -388,8 +388,7 @@ class FieldError:
 
 @dataclass(frozen=True, slots=True)
 class InvalidJob:
-    """A job whose spec or annotations cannot be used as they are. It does not start; one that has begun is operated by
-    the `rest`."""
+    """A job whose spec or annotations are unusable. It does not start; if it has begun, the operator acts on `rest`."""
 
     name: JobName
     api_version: str
@@ -401,15 +400,15 @@ class InvalidJob:
     errors: tuple[FieldError, ...]
     deleted_at: str = ""
     rest: TrainingJob | None = None
-    """The job as far as it can be used. None: not even its roles can be told."""
+    """The usable part of the job. None: not even its roles are known."""
     for_good: bool = False
-    """No edit makes it usable: it has to be created again."""
+    """True if no edit makes the job usable: it has to be created again."""
     missing: Reference | None = None
-    """The job cannot be judged before this object is read; it may not exist yet."""
+    """The object without which the job cannot be judged; it may not exist yet."""
 
     @classmethod
     def of(cls, job: TrainingJob | InvalidJob, errors: tuple[FieldError, ...]) -> InvalidJob:
-        """The same job, which cannot be used for these errors."""
+        """The same job as one that is unusable for these errors."""
         return cls(
             name=job.name,
             api_version=job.api_version,

@@ -1,6 +1,6 @@
-"""Names and what counts: pod, service and environment names of a role, and its counted containers and ports.
+"""Names of pods, services and variables of a role, and the containers and ports of a pod that count.
 
-Pure. Takes a pod template as it stands in the manifest (raw JSON) and never raises for one that `kinds.parse` let pass.
+Pure. Takes the pod template of the manifest (raw JSON), and never raises for a template that `kinds.parse` accepted.
 The `aitj-` prefixes and the service of the pod's own name are the trainingjob-operator's.
 """
 
@@ -15,7 +15,7 @@ from tjworker.api.labels import COUNTED_PREFIX
 from tjworker.api.model import TrainingJob
 
 MAX_NAME_LENGTH = 63
-"""Of a pod: its name is a host name, a label value and the name of its service, each of at most 63 characters."""
+"""The longest name of a pod: it is also a host name, a label value and the name of a service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +34,32 @@ def service_name(job: str, role: str, index: int) -> str:
 
 
 def tensorboard_name(job: str) -> str:
-    """Of the pod and of the service; KubeDL's."""
+    """The name of a TensorBoard's pod and service, as in KubeDL."""
     return pod_name(job, "tensorboard", 0)
 
 
 def owner_name(job: str, role: str) -> str:
-    """Of the ReplicaSet or batch Job that keeps a role's pods; they are named by its controller: `<owner>-<five
-    letters>`."""
+    """The name of a role's ReplicaSet or batch Job. Its controller names the pods `<owner>-<five letters>`."""
     return f"{job}-{role}"
 
 
 def longest_pod_name(job: str, role: str, replicas: int) -> str:
-    """The name of the last of `replicas` pods (of the first, when there are none)."""
+    """The name of the last of `replicas` pods, or of the first if there are none."""
     return pod_name(job, role, max(replicas, 1) - 1)
 
 
 def env_name(role: str) -> str:
-    """`data-loader` -> `DATA_LOADER`. Distinct roles have distinct names: a role name has no `_`, and no two roles of a
-    job differ in case alone."""
+    """`data-loader` -> `DATA_LOADER`. Two roles never have the same: a role name has no `_`, and the names of a job's
+    roles do not differ in case alone."""
     return role.upper().replace("-", "_")
 
 
 def counted_names(names: Sequence[str], main: str | None = None) -> tuple[str, ...]:
-    """Of a pod's container names (in the template's order, without init containers) those whose exit codes count.
+    """The names of the containers whose exit codes count. `names`: those of a pod, in the template's order, without
+    init containers.
 
-    `main` is `TrainingJob.main_container`. None: the `aitj-` ones count. A name: that container counts, wherever it
-    stands in the list. Where no container matches, the first counts; of a pod without containers, none."""
+    `main` is `TrainingJob.main_container`. None: the `aitj-` containers count. A name: the container of this name, at
+    any place in the list. If no container matches, the first one counts."""
     counted = tuple(name for name in names if (name.startswith(COUNTED_PREFIX) if main is None else name == main))
     return counted or tuple(names[:1])
 
@@ -78,9 +78,9 @@ def counted_containers(template: Mapping[str, Any]) -> tuple[Mapping[str, Any], 
 
 
 def counted_ports(template: Mapping[str, Any]) -> tuple[Port, ...]:
-    """The `aitj-` ports of the counted containers, in order, each number once. Without one the pod's service has none,
-    and its hosts are not in the environment. A port without that prefix never counts, not even of a container that
-    counts only because it is the first: it may serve another purpose (metrics, a debugger)."""
+    """The `aitj-` ports of the counted containers, in order, each number once. If there is none, the pod's service has
+    no port, and the environment lacks the role's hosts. A port without the prefix never counts, not even in a container
+    that counts only as the first: it may be for metrics or a debugger."""
     found: dict[int, Port] = {}
     for container in counted_containers(template):
         for port in _named_ports(container.get("ports")):
@@ -103,7 +103,7 @@ def _named_ports(ports: object) -> Iterable[Port]:
 
 
 def job_labels(job: TrainingJob) -> dict[str, str]:
-    """The labels of all objects of a job; they select them among those of every job in the namespace."""
+    """The labels of all objects of a job, which select them in the namespace."""
     return {
         labels.GROUP_NAME: job.api_version.partition("/")[0],
         labels.JOB_NAME: job.name.name,
@@ -112,20 +112,20 @@ def job_labels(job: TrainingJob) -> dict[str, str]:
 
 
 def role_labels(job: TrainingJob, role: str) -> dict[str, str]:
-    """Likewise of all pods and services of a role."""
+    """The labels of all pods and services of a role."""
     # KubeDL writes its replica-type in lower case, and its users select by it.
     is_theirs = job.guest_labels is not None and not job.guest_labels.prefix
     return job_labels(job) | {labels.REPLICA_TYPE: role.lower() if is_theirs else role, labels.REPLICA_NAME: role}
 
 
 def pod_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:
-    """The operator's labels of one pod. `job-role: master` is the framework's to add."""
+    """The operator's labels of one pod. The framework adds `job-role: master`."""
     return role_labels(job, role) | {labels.REPLICA_INDEX: str(index), labels.RESTART_ATTEMPT: str(attempt)}
 
 
 def ordinal_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dict[str, str]:
-    """The labels for the ordinal of a pod that a controller has made: `replica-index`, and the
-    label that scripts written for PaddlePaddle EDL look for."""
+    """The labels that give a controller's pod its ordinal: `replica-index`, and the label that scripts for PaddlePaddle
+    EDL read."""
     return {
         labels.REPLICA_INDEX: str(index),
         labels.RESTART_ATTEMPT: str(attempt),
@@ -134,5 +134,5 @@ def ordinal_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dic
 
 
 def selector(match: Mapping[str, str]) -> str:
-    """`a=1,b=2`: the form that the API server's labelSelector and the scale subresource read."""
+    """`a=1,b=2`, the form of labelSelector and of the scale subresource."""
     return ",".join(f"{key}={value}" for key, value in sorted(match.items()))

@@ -1,6 +1,6 @@
-"""A node as the API server has it, to what decisions need of it. Pure.
+"""Reduces a node of the API server to what decisions need. Pure.
 
-The watcher projects nodes with it; a worker reads one itself before it forces a pod out.
+The watcher projects nodes with it; a worker reads a node itself before it force-deletes a pod.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def node_record(obj: Json) -> NodeRecord:
             others[condition["type"]] = (condition.get("message") or "")[:256]
             if condition.get("lastTransitionTime"):
                 since[condition["type"]] = condition["lastTransitionTime"]
-    # The taint tells a silent node from one whose kubelet says itself that it is not ready.
+    # Only a silent node has this taint, not a node whose kubelet reports that it is not ready.
     unreachable = next(
         (
             taint.get("timeAdded") or ready.get("lastTransitionTime") or ""

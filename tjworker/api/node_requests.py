@@ -1,4 +1,4 @@
-"""What a pod requests of its node, counted as the scheduler counts it. Pure. Never raises for JSON that the API server
+"""The requests of a pod, counted as the scheduler counts them. Pure. Never raises for JSON that the API server has
 accepted.
 
 Containers run side by side, and so do init containers that keep running (`restartPolicy: Always`). The other init
@@ -20,9 +20,9 @@ from tjworker.api.quantity import milli, saturated, whole
 from tjworker.base import Json, Terminal
 
 Amounts = dict[str, int]
-"""cpu in thousandths, memory in bytes, extended resources in pieces."""
+"""Resource -> amount: cpu in thousandths, memory in bytes, extended resources in pieces."""
 _OF_THE_POD = ("cpu", "memory")
-"""What a pod may request as a whole."""
+"""The resources that a pod may request as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class NodeRequests:
     memory_limit_bytes: int = 0
     pods: int = 0
     extended: tuple[tuple[str, int], ...] = ()
-    """Sorted by name; requests and limits of an extended resource are always the same."""
+    """(name, amount), sorted by name. The requests and limits of an extended resource are always equal."""
 
     def amount(self, name: str) -> int:
         return next((n for kind, n in self.extended if kind == name), 0)
 
     def plus(self, other: NodeRequests, times: int = 1) -> NodeRequests:
-        """With the other's added so many times; -1 subtracts it."""
+        """The sum of both, with `other` taken `times` times; -1 subtracts it."""
         extended = dict(self.extended)
         for name, n in other.extended:
             extended[name] = extended.get(name, 0) + times * n
@@ -57,14 +57,14 @@ class NodeRequests:
 
 NOTHING = NodeRequests()
 WAITING = "-"
-"""Stands for the node of pods that wait for one. No node can have this name."""
+"""The node name of pods that wait for a node. No node can have this name."""
 VALUES = 6
-"""Of one record of requests."""
+"""The number of values in a record of requests."""
 
 
 def encode_node_requests(requests: NodeRequests) -> bytes:
-    """Compact JSON: cpu, memory, their limits, pods, then the extended resources by name. Here sums saturate and not
-    before, so that what was added can be subtracted again."""
+    """Compact JSON: cpu, memory, their limits, pods, then the extended resources by name. Sums saturate only here, so
+    that an amount that was added can be subtracted again."""
     return orjson.dumps(amounts(requests))
 
 
@@ -80,8 +80,8 @@ def amounts(requests: NodeRequests) -> list[Any]:
 
 
 def decode_node_requests(data: bytes) -> NodeRequests:
-    """Raises Terminal for anything that `encode_node_requests` did not make. A later version may append values, which
-    are passed over."""
+    """The requests in a record of `encode_node_requests`. Ignores values that a later version appends. Raises Terminal
+    for anything else."""
     try:
         *amounts, extended = orjson.loads(data)[:VALUES]
         cpu, memory, cpu_limit, memory_limit, pods = (int(n) for n in amounts)
@@ -91,8 +91,8 @@ def decode_node_requests(data: bytes) -> NodeRequests:
 
 
 def pod_requests(spec: Json, status: Json | None = None) -> NodeRequests:
-    """Of the spec of a pod or of a template. Raises ValueError for what is no quantity, which only a template can
-    have."""
+    """The requests of a pod, or of a template, by its spec. Raises ValueError for an invalid quantity, which only a
+    template can have."""
     requests = _whole_pod(spec, "requests", _statuses(spec, status))
     limits = _whole_pod(spec, "limits", {})
     return NodeRequests(
@@ -110,7 +110,7 @@ def _whole_pod(spec: Json, side: str, has: Mapping[str, Json]) -> Amounts:
     highest: Amounts = {}
     for container in spec.get("initContainers") or ():
         amounts = _container(container, side, has)
-        # A sidecar runs on, so it counts beside each init container after it and beside the main ones.
+        # A sidecar runs on, so it adds to each init container after it and to the main containers.
         if container.get("restartPolicy") == "Always":
             _add(running, amounts)
             _raise(highest, running)
@@ -122,7 +122,7 @@ def _whole_pod(spec: Json, side: str, has: Mapping[str, Json]) -> Amounts:
     resources = spec.get("resources") or {}
     asked = resources.get(side) or (resources.get("limits") if side == "requests" else None) or {}
     running |= {name: _amount(name, asked[name]) for name in _OF_THE_POD if name in asked}
-    # Overhead limits nothing where no container has a limit.
+    # Overhead is no limit if no container has one.
     if side == "requests" or running:
         _add(running, _amounts(spec.get("overhead") or {}))
     return running
@@ -132,7 +132,7 @@ def _container(container: Json, side: str, has: Mapping[str, Json]) -> Amounts:
     resources = container.get("resources") or {}
     given = resources.get(side) or {}
     if side == "requests":
-        # A template has not met the API server's defaulting yet.
+        # A template lacks the defaults that the API server sets.
         given = {**(resources.get("limits") or {}), **given}
     amounts = _amounts(given)
     if side == "requests" and (actual := has.get(container.get("name", ""))):
@@ -141,7 +141,7 @@ def _container(container: Json, side: str, has: Mapping[str, Json]) -> Amounts:
 
 
 def _statuses(spec: Json, status: Json | None) -> dict[str, Json]:
-    """container -> requests that the kubelet says it really has."""
+    """Container -> its actual requests, as the kubelet reports them."""
     statuses: Iterable[Json] = [
         *((status or {}).get("initContainerStatuses") or ()),
         *((status or {}).get("containerStatuses") or ()),

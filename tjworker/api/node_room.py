@@ -1,4 +1,4 @@
-"""What a pod wants of a node and what a node has, by resource: to say that something fits nowhere. Pure.
+"""Compares the requests of a pod with what nodes have, to report pods that fit no node. Pure.
 
 Amounts are milli-CPUs, bytes, pods and whole extended resources. Names are those of a node's `allocatable`.
 """
@@ -16,14 +16,14 @@ UNLIMITED = 2**31
 
 
 def wanted(template: Mapping[str, Any]) -> Amounts:
-    """By one pod of this template; what it does not ask for is left out. Raises ValueError for what is no quantity."""
+    """The requests of one pod of this template that are not 0. Raises ValueError for an invalid quantity."""
     asked = pod_requests(template.get("spec") or {})
     wants = {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, "pods": asked.pods, **dict(asked.extended)}
     return {name: amount for name, amount in wants.items() if amount}
 
 
 def had(allocatable: Mapping[str, str], name: str) -> int:
-    """By a node. One that does not say how many pods it takes is not held to a number."""
+    """The node's amount of a resource. UNLIMITED pods if the node has no number of pods."""
     if name == "pods" and name not in allocatable:
         return UNLIMITED
     try:
@@ -34,12 +34,12 @@ def had(allocatable: Mapping[str, str], name: str) -> int:
 
 
 def take(nodes: Iterable[Mapping[str, str]], wants: Amounts) -> int:
-    """So many pods that want this go on the nodes, were they empty."""
+    """The number of pods with these requests that fit the nodes if these were empty."""
     return sum(min(had(node, name) // amount for name, amount in wants.items()) for node in nodes)
 
 
 def shown(name: str, amount: int, decimals: int = 1) -> str:
-    """Without an exponent. Memory in Gi, or the greatest unit below of which there is one."""
+    """The amount without an exponent. Memory is in Gi, or in the greatest smaller unit of which there is one."""
     if name == "cpu":
         return _digits(amount, 1000, 3)
     if name != "memory":
@@ -49,17 +49,17 @@ def shown(name: str, amount: int, decimals: int = 1) -> str:
 
 
 def shown_apart(name: str, more: int, less: int) -> tuple[str, str]:
-    """Both, with as many digits as it takes to see which is more."""
+    """Both amounts, with enough digits to show which is greater."""
     for decimals in range(1, _MOST_DECIMALS):
-        told = shown(name, more, decimals), shown(name, less, decimals)
-        if whole(told[0]) > whole(told[1]):
-            return told
+        both = shown(name, more, decimals), shown(name, less, decimals)
+        if whole(both[0]) > whole(both[1]):
+            return both
     return shown(name, more, _MOST_DECIMALS), shown(name, less, _MOST_DECIMALS)
 
 
 _UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _MOST_DECIMALS = 10
-"""A byte of a Gi."""
+"""Enough to show a difference of one byte in Gi."""
 
 
 def _digits(amount: int, unit: int, decimals: int) -> str:

@@ -1,7 +1,7 @@
-"""Which job an object of the API server belongs to. Pure.
+"""Finds the job to which an object of the API server belongs. Pure.
 
-To the job that its controlling owner reference names. A pod of a ReplicaSet or batch Job belongs to the job that our
-labels name, since its direct owner is not the job.
+It is the job that the controlling owner reference names. The owner of a pod may be a ReplicaSet or batch Job: then the
+operator's labels name the job.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which of the observed objects are a job's own. Pure. Code that counts, changes or deletes a job's objects asks here.
+"""Selects a job's own objects among the observed ones. Pure. Code that counts, changes or deletes objects asks here.
 
-An object is controlled by the job itself, or a pod by a ReplicaSet or batch Job that the job controls. Not those of a
-job of the same name before it, nor a foreign object with our labels (a copied template has them): a label alone
-proves nothing.
+The job itself controls an object of its own, or a ReplicaSet or batch Job that the job controls does. A label alone
+proves nothing: objects of an earlier job of the same name have the operator's labels, and so may a copied template.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ def own_workloads(
 
 
 def own_pods(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodRecord, ...]:
-    """By name, without that of its TensorBoard, which is no replica. A pod whose labels name another job is not this
-    job's, even if a controller of this job has adopted it."""
+    """The job's pods, by name, without its TensorBoard, which is not a replica. A pod whose labels name another job is
+    not this job's, even if a controller of this job has adopted it."""
     workloads = {w.uid for _, w in own_workloads(job, observed)}
     mine = (
         p
         for p in observed.pods
-        # A ReplicaSet or batch Job adopts any pod that its selector matches, one of an earlier job included.
+        # A ReplicaSet or batch Job adopts every pod that its selector matches, also a pod of an earlier job.
         if p.owner_uid == job.uid or (p.owner_uid in workloads and p.labels.get(labels.JOB_UID) == job.uid)
     )
     board = _tensorboard(job)
@@ -39,14 +38,14 @@ def own_pods(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodReco
 
 
 def own_services(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[ServiceRecord, ...]:
-    """By name, without those that are being deleted, and that of its TensorBoard."""
+    """The job's services, by name, without those that are being deleted and that of its TensorBoard."""
     board = _tensorboard(job)
     mine = (s for s in observed.services if s.owner_uid == job.uid and not s.deleted_at and s.name != board)
     return tuple(sorted(mine, key=lambda s: s.name))
 
 
 def own_tensorboard(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodRecord | None, ServiceRecord | None]:
-    """Its pod and its service."""
+    """(the pod, the service) of the job's TensorBoard."""
     board = _tensorboard(job)
     pod = next((p for p in observed.pods if p.name == board and p.owner_uid == job.uid), None)
     service = next((s for s in observed.services if s.name == board and s.owner_uid == job.uid), None)
@@ -54,7 +53,7 @@ def own_tensorboard(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[
 
 
 def _tensorboard(job: TrainingJob | InvalidJob) -> str:
-    """'' of a job with a role of that name, which can have none."""
+    """The name of the job's TensorBoard; '' if a role has this name, so that the job can have none."""
     name = tensorboard_name(job.name.name)
     roles = job.roles if isinstance(job, TrainingJob) else ()
     return "" if any(pod_name(job.name.name, role.name, 0) == name for role in roles) else name

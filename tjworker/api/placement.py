@@ -1,6 +1,6 @@
-"""Where a pod may go, by its own words: node selector, required node affinity, tolerations. Pure.
+"""The nodes that a pod accepts by its node selector, required node affinity and tolerations. Pure.
 
-What else keeps a pod from a node (volumes, pod affinity, spread, host ports) is left to the scheduler. Source:
+The scheduler also knows what else keeps a pod from a node: volumes, pod affinity, spread, host ports. Source:
 `GetRequiredNodeAffinity` and `TolerationsTolerateTaint` in k8s.io/component-helpers/scheduling/corev1.
 """
 
@@ -17,7 +17,7 @@ _NODE_LIFECYCLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachab
 
 
 def constraints_of(spec: Json) -> dict[str, Any]:
-    """Of a pod or a template: `{}` where nothing is said. Equal for pods that may go to the same nodes."""
+    """The constraints of a pod or a template; `{}` if it has none. Equal for pods that accept the same nodes."""
     found: dict[str, Any] = {}
     if selector := spec.get("nodeSelector"):
         found["nodeSelector"] = selector

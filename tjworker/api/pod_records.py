@@ -23,7 +23,7 @@ MESSAGE_CHARS = 1024
 
 
 class Deletion(NamedTuple):
-    """What a pod said of its deletion, for as long as it is there."""
+    """A pod's request for deletion, kept while the pod exists."""
 
     uid: str
     asked_at: str
@@ -31,14 +31,14 @@ class Deletion(NamedTuple):
 
 
 def deletion_of(pod: PodRecord) -> Deletion | None:
-    """What to remember of it; None while there is nothing."""
+    """The pod's deletion; None if it is not being deleted."""
     return Deletion(pod.uid, pod.deletion_asked_at, pod.was_told_to_go) if pod.deleted_at else None
 
 
 def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = None) -> PodRecord:
-    """`before`: what the pod of this name said of its deletion when it was read last. The pod itself forgets that: when
-    its kubelet confirms the deletion, the API server sets the grace period to 0, and deletionTimestamp to now
-    (`BeforeDelete` of k8s.io/apiserver). It may be read so, for as long as a finalizer holds it or for a moment."""
+    """The record of a pod. `before`: the deletion of the pod of this name when it was last read. The pod loses it: when
+    its kubelet confirms the deletion, the API server sets the grace period to 0 and deletionTimestamp to now
+    (`BeforeDelete` of k8s.io/apiserver). A watch may show the pod like this, while a finalizer holds it."""
     spec = obj.get("spec") or {}
     status = obj.get("status") or {}
     ready = scheduled = False
@@ -73,7 +73,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
         uncounted=meta.get("finalizers") == [TRACKING_FINALIZER],
         started_at=status.get("startTime") or "",
         ready=ready,
-        # A pod that names its node itself never meets the scheduler, and has no such condition.
+        # The scheduler does not see a pod that names its node itself, so that it lacks the condition.
         scheduled=scheduled or bool(node),
         scheduled_at=scheduled_at,
         # The condition may be older than the node.
@@ -92,7 +92,7 @@ def _requests(spec: Json, status: Json) -> dict[str, int]:
     try:
         asked = pod_requests(spec, status)
     except (ValueError, TypeError, AttributeError):
-        return {}  # no API server lets such a pod in
+        return {}  # the API server accepts no such pod
     amounts = {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, **dict(asked.extended)}
     return {name: saturated(amount) for name, amount in amounts.items() if amount}
 
@@ -105,8 +105,8 @@ def _containers(status: Json) -> tuple[ContainerRecord, ...]:
 
 
 def _lost(entry: Json) -> Json | None:
-    """How a container ended that its runtime no longer knows. The kubelet shows it as waiting, though its pod has
-    failed and nothing will start any more (`convertToAPIContainerStatuses`)."""
+    """The end of a container that its runtime no longer knows. The kubelet shows it as waiting, although its pod has
+    failed and will not start again (`convertToAPIContainerStatuses`)."""
     last = (entry.get("lastState") or {}).get("terminated") or {}
     return last if last.get("reason") == CONTAINER_STATUS_UNKNOWN else None
 
@@ -130,7 +130,7 @@ def _container(entry: Json, *, init: bool, failed: bool) -> ContainerRecord:
         return ContainerRecord(
             state="terminated",
             reason=ended.get("reason") or "",
-            # The end of a log says why the program ended.
+            # The end of a message has the cause: it may be the end of the log.
             message=(ended.get("message") or "")[-MESSAGE_CHARS:],
             exit_code=ended.get("exitCode"),
             signal=ended.get("signal") or 0,
@@ -154,23 +154,28 @@ def _deletion(meta: Json, before: Deletion | None) -> dict[str, Any]:
     if not end:
         return {}
     granted = meta.get("deletionGracePeriodSeconds") or 0
-    asked_at, told = deletion_asked_at(end, granted), granted > 0
-    # A pod of the same name that was made again was not asked to go.
+    asked_at, had_grace = deletion_asked_at(end, granted), granted > 0
+    # A new pod of the same name has another UID, and a deletion of its own.
     if before is not None and before.uid == meta["uid"]:
-        asked_at, told = before.asked_at, told or before.was_told_to_go
-    return {"deleted_at": end, "deletion_asked_at": asked_at, "deletion_grace_seconds": granted, "was_told_to_go": told}
+        asked_at, had_grace = before.asked_at, had_grace or before.was_told_to_go
+    return {
+        "deleted_at": end,
+        "deletion_asked_at": asked_at,
+        "deletion_grace_seconds": granted,
+        "was_told_to_go": had_grace,
+    }
 
 
 def deletion_asked_at(deletion_timestamp: str, grace_seconds: int) -> str:
-    """When a deletion was requested, RFC 3339; '' without a time. `deletionTimestamp` is the end of the grace
+    """The time of the request for deletion, RFC 3339; '' if there is none. `deletionTimestamp` is the end of the grace
     period."""
     at = from_rfc3339(deletion_timestamp)
     return "" if at is None else to_rfc3339(at - _added_seconds(grace_seconds))
 
 
 def _added_seconds(grace_seconds: int) -> float:
-    """What the API server has added to the time of the request. It counts in nanoseconds of 64 bits, so that a grace
-    period of more than 292 years comes round (`BeforeDelete` of k8s.io/apiserver)."""
+    """The seconds that the API server added to the time of the request. It counts nanoseconds in 64 bits, so that a
+    grace period of more than 292 years overflows (`BeforeDelete` of k8s.io/apiserver)."""
     return ((grace_seconds * 10**9 + 2**63) % 2**64 - 2**63) / 10**9
 
 

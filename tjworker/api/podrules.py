@@ -1,6 +1,6 @@
-"""Rules of Kubernetes for a pod template that no schema states: what fields allow each other, what names look like.
+"""Kubernetes' rules for a pod template that no schema states: which fields exclude each other, which names are valid.
 
-Pure. Each rule is one of kubernetes/pkg/apis/core/validation/validation.go (the function's name stands at each), and
+Pure. Each rule is one of kubernetes/pkg/apis/core/validation/validation.go (named at each rule), and
 an image's name follows github.com/distribution/reference, which the kubelet parses it with (InvalidImageName). A
 template that breaks none can still be refused: quotas, policies and admission need a cluster. A part of another shape
 than a Pod's is skipped here, for its shape is reported elsewhere.
@@ -15,7 +15,7 @@ from typing import Any, TypeGuard
 from tjworker.api.model import FieldError
 from tjworker.api.podtemplate import DNS_LABEL, DNS_SUBDOMAIN, LABEL_VALUE
 from tjworker.api.quantity import milli
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 _MAX_INT32 = 2**31 - 1
 _MAX_LABEL = 63
@@ -45,9 +45,9 @@ _STANDARD = ("cpu", "memory", "ephemeral-storage")
 
 def template_rules(template: object, path: str) -> Iterator[FieldError]:
     """Every rule that the template breaks. `path`: of the template, as kubectl prints it."""
-    body = _map(template)
-    yield from _metadata_rules(_map(body.get("metadata")), f"{path}.metadata")
-    yield from _spec_rules(_map(body.get("spec")), f"{path}.spec")
+    body = mapping(template)
+    yield from _metadata_rules(mapping(body.get("metadata")), f"{path}.metadata")
+    yield from _spec_rules(mapping(body.get("spec")), f"{path}.spec")
 
 
 def image_error(image: str) -> str:
@@ -65,8 +65,8 @@ def image_error(image: str) -> str:
 
 
 def resource_rules(resources: object, path: str) -> Iterator[FieldError]:
-    """Of a container's requests and limits (ValidateContainerResourceRequirements)."""
-    limits, requests = (_map(_map(resources).get(part)) for part in ("limits", "requests"))
+    """The errors of a container's requests and limits (ValidateContainerResourceRequirements)."""
+    limits, requests = (mapping(mapping(resources).get(part)) for part in ("limits", "requests"))
     for part, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
             yield from _amount_rules(str(name), amount, f"{path}.{part}.{name}")
@@ -86,7 +86,7 @@ def resource_rules(resources: object, path: str) -> Iterator[FieldError]:
             )
     names = {str(name) for name in (*limits, *requests)}
     if not names & {"cpu", "memory"} and any(name.startswith("hugepages-") for name in names):
-        yield FieldError(path, "hugepages need a request or a limit of cpu or memory beside them")
+        yield FieldError(path, "hugepages also need a request or a limit of cpu or memory")
 
 
 def _amount_rules(name: str, amount: object, path: str) -> Iterator[FieldError]:
@@ -122,7 +122,7 @@ def _amount(value: object) -> int | None:
 def _metadata_rules(metadata: Json, path: str) -> Iterator[FieldError]:
     """ValidateLabels and ValidateAnnotations."""
     yield from _label_rules(metadata.get("labels"), f"{path}.labels")
-    annotations = _map(metadata.get("annotations"))
+    annotations = mapping(metadata.get("annotations"))
     for key in annotations:
         if why := _key_error(str(key).lower()):
             yield FieldError(f"{path}.annotations.{key}", why)
@@ -132,7 +132,7 @@ def _metadata_rules(metadata: Json, path: str) -> Iterator[FieldError]:
 
 
 def _label_rules(labels: object, path: str) -> Iterator[FieldError]:
-    for key, value in _map(labels).items():
+    for key, value in mapping(labels).items():
         if why := _key_error(str(key)):
             yield FieldError(f"{path}.{key}", why)
         if isinstance(value, str) and not (_is_label_value(value) and len(value) <= _MAX_LABEL):
@@ -147,7 +147,7 @@ def _key_error(key: str) -> str:
     """IsQualifiedName."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (_is_dns_subdomain(prefix) and len(prefix) <= 253):
-        return f"{key[:80]!r}: what stands before the / must be a domain in lower case, such as example.com"
+        return f"{key[:80]!r}: the part before the / must be a domain in lower case, such as example.com"
     if not (_is_name_part(name) and len(name) <= _MAX_LABEL):
         return (
             f"{key[:80]!r}: a key has at most {_MAX_LABEL} letters, digits, '-', '_' and '.', with a letter or digit at"
@@ -179,8 +179,8 @@ def _spec_rules(spec: Json, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.activeDeadlineSeconds", f"{deadline}: must be from 1 to {_MAX_INT32}")
     # ValidatePodSecurityContext: a pod has one process namespace.
     if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
-        yield FieldError(f"{path}.shareProcessNamespace", "cannot be true beside hostPID")
-    dns = _map(spec.get("dnsConfig"))
+        yield FieldError(f"{path}.shareProcessNamespace", "cannot be true together with hostPID")
+    dns = mapping(spec.get("dnsConfig"))
     # validatePodDNSConfig: the pod could resolve no name.
     if spec.get("dnsPolicy") == "None" and not dns.get("nameservers"):
         yield FieldError(f"{path}.dnsConfig.nameservers", "dnsPolicy None needs at least one name server")
@@ -215,7 +215,7 @@ def _volume_rules(spec: Json, path: str) -> Iterator[FieldError]:
         sources = [str(key) for key, value in volume.items() if key != "name" and value is not None]
         if len(sources) > 1:
             yield FieldError(where, f"{' and '.join(sources)}: a volume has one source; make two volumes of it")
-        folder = _map(volume.get("hostPath")).get("path")
+        folder = mapping(volume.get("hostPath")).get("path")
         if isinstance(folder, str) and ".." in folder.split("/"):
             yield FieldError(f"{where}.hostPath.path", f"{folder!r}: must not have '..' in it")
 
@@ -270,12 +270,12 @@ def _container_rules(container: Json, path: str, volumes: Mapping[str, Json], *,
                 "an init container runs to its end: it has none, unless it is a sidecar (restartPolicy Always)",
             )
         elif name == "lifecycle":
-            for hook, handler in _map(container[name]).items():
+            for hook, handler in mapping(container[name]).items():
                 if isinstance(handler, Mapping):
                     yield from _handler_rules(handler, f"{path}.{name}.{hook}")
         else:
-            yield from _probe_rules(_map(container[name]), name, f"{path}.{name}")
-    security = _map(container.get("securityContext"))
+            yield from _probe_rules(mapping(container[name]), name, f"{path}.{name}")
+    security = mapping(container.get("securityContext"))
     if security.get("privileged") is True and security.get("allowPrivilegeEscalation") is False:
         yield FieldError(f"{path}.securityContext.allowPrivilegeEscalation", "cannot be false where privileged is true")
 
@@ -306,7 +306,9 @@ def _variable_rules(variable: Json, path: str) -> Iterator[FieldError]:
     if not isinstance(source, Mapping):
         return
     if variable.get("value") not in (None, ""):
-        yield FieldError(f"{path}.valueFrom", "stands beside value: a variable has one of them; remove the other")
+        yield FieldError(
+            f"{path}.valueFrom", "is set together with value: a variable has one of them; remove the other"
+        )
     sources = [str(key) for key, value in source.items() if value is not None]
     if not sources:
         yield FieldError(f"{path}.valueFrom", "needs fieldRef, resourceFieldRef, configMapKeyRef or secretKeyRef")
@@ -343,7 +345,9 @@ def _sub_path_rules(mount: Json, path: str) -> Iterator[FieldError]:
                 f"{path}.{field}", f"{value!r}: must be a path inside the volume, without '/' in front or '..'"
             )
     if mount.get("subPath") and mount.get("subPathExpr"):
-        yield FieldError(f"{path}.subPathExpr", "stands beside subPath: a mount has one of them; remove the other")
+        yield FieldError(
+            f"{path}.subPathExpr", "is set together with subPath: a mount has one of them; remove the other"
+        )
 
 
 def _probe_rules(probe: Json, name: str, path: str) -> Iterator[FieldError]:
@@ -371,7 +375,7 @@ def _handler_rules(handler: Json, path: str) -> Iterator[FieldError]:
     elif len(given) > 1:
         yield FieldError(path, f"{' and '.join(given)}: must have one of them; remove the others")
     for name in ("httpGet", "tcpSocket", "grpc"):
-        port = _map(handler.get(name)).get("port")
+        port = mapping(handler.get(name)).get("port")
         where = f"{path}.{name}.port"
         if _is_number(port) and not 1 <= port <= 65535:
             yield FieldError(where, f"{port}: must be from 1 to 65535")
@@ -384,10 +388,6 @@ def _handler_rules(handler: Json, path: str) -> Iterator[FieldError]:
 
 
 # -- reading what users wrote ------------------------------------------------------------------------
-def _map(value: object) -> Json:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _maps(value: object) -> list[Json]:
     return [item for _, item in _numbered(value)]
 

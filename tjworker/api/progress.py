@@ -21,13 +21,13 @@ from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.base import printable
 
 MAX_BODY_BYTES = 64 << 10
-"""As Trainer's own server has it."""
+"""The limit of a report, as in Trainer's own server."""
 MAX_METRICS = 256
-"""In one report, as Trainer's schema has it."""
+"""The most metrics in one report, as in Trainer's schema."""
 MAX_METRICS_KEPT = 64
-"""In the status, which every worker and every watch reads."""
+"""The most metrics in the status, which every worker and every watch reads."""
 MAX_METRIC_CHARS = 64
-"""Of a name and of a value, as Trainer's schema has it."""
+"""The longest name or value of a metric, as in Trainer's schema."""
 MAX_SAMPLES = 16
 """Rows of the speed table."""
 MAX_COUNT = 100
@@ -68,7 +68,7 @@ class Progress:
     percentage: float | None = None
     """0 to 100."""
     remaining_seconds: float | None = None
-    """As the program estimated it at `reported_at`."""
+    """The program's estimate at `reported_at`."""
     reported_at: float | None = None
     """Unix seconds: when the newest report was received."""
     samples: tuple[SpeedSample, ...] = ()
@@ -180,7 +180,7 @@ def _whole(status: Mapping[str, Any], name: str, most: int) -> int | None:
 
 
 def _number(value: object, path: str, least: float, most: float) -> float:
-    """Of a JSON number, or of text, as Trainer has the values of metrics."""
+    """The number, given as a JSON number or as text: Trainer has metrics as text."""
     try:
         number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -294,11 +294,11 @@ def bounded_samples(samples: Sequence[SpeedSample]) -> tuple[SpeedSample, ...]:
 
 def read_progress(status: JobStatus) -> Progress:
     """What the status of any kind's job says; a guest's own status is its field `operator`."""
-    told = status.trainer_status or TrainerStatus()
+    reported = status.trainer_status or TrainerStatus()
     return Progress(
-        percentage=told.progress_percentage,
-        remaining_seconds=told.estimated_remaining_seconds,
-        reported_at=from_rfc3339(told.last_updated_time),
+        percentage=reported.progress_percentage,
+        remaining_seconds=reported.estimated_remaining_seconds,
+        reported_at=from_rfc3339(reported.last_updated_time),
         samples=tuple(
             SpeedSample(
                 row.replicas,
@@ -323,7 +323,7 @@ def with_progress(status: JobStatus, progress: Progress, metrics: Sequence[tuple
     before = status.trainer_status
     kept = tuple(Metric(name=name, value=value) for name, value in (metrics or ())[:MAX_METRICS_KEPT])
     percentage, remaining = progress.percentage, progress.remaining_seconds
-    told = TrainerStatus(
+    reported = TrainerStatus(
         progress_percentage=None if percentage is None else int(percentage),
         estimated_remaining_seconds=None if remaining is None else int(remaining),
         metrics=kept or (before.metrics if before else ()),
@@ -343,7 +343,7 @@ def with_progress(status: JobStatus, progress: Progress, metrics: Sequence[tuple
         for s in progress.samples
     )
     update = {
-        "trainer_status": None if told == TrainerStatus() else told,
+        "trainer_status": None if reported == TrainerStatus() else reported,
         "speed": rows,
         "rescale_seconds": progress.rescale_seconds,
         "rescale_measured_at": _time(progress.rescale_measured_at),
@@ -352,12 +352,12 @@ def with_progress(status: JobStatus, progress: Progress, metrics: Sequence[tuple
 
 
 def without_percentage(status: JobStatus) -> JobStatus:
-    """Of a job that begins a new attempt, maybe from an older checkpoint: its progress may fall, and nothing is known
-    of the time that remains. Speeds stay."""
-    told = status.trainer_status
-    if told is None:
+    """The status for a new attempt, which may begin with an older checkpoint: the reported percentage and the remaining
+    time hold no longer. Speeds stay."""
+    reported = status.trainer_status
+    if reported is None:
         return status
-    forgotten = told.model_copy(update={"progress_percentage": None, "estimated_remaining_seconds": None})
+    forgotten = reported.model_copy(update={"progress_percentage": None, "estimated_remaining_seconds": None})
     return status.model_copy(update={"trainer_status": forgotten})
 
 

@@ -22,14 +22,14 @@ FOLDER = "/var/run/secrets/kubeflow/trainer"
 VOLUME = "kubeflow-trainer-token"
 CA_FILE, TOKEN_FILE = "ca.crt", "token"
 CA_ANNOTATION = "elasticdeeplearning.ai/reports-ca"
-"""Of the pod: the authority of the server, PEM. A downwardAPI source shows it as a file, so no ConfigMap is needed."""
+"""The pod's annotation with the server's authority, PEM. A downwardAPI volume makes it a file, without a ConfigMap."""
 TOKEN_SECONDS = 3600
 _AUDIENCE = "trainer-status.elasticdeeplearning.ai/"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportServer:
-    """Where the pods of every job report to."""
+    """The server to which the pods of every job report."""
 
     url: str
     """`https://host:port`, without a path."""
@@ -37,7 +37,7 @@ class ReportServer:
 
 
 def audience(job: JobName) -> str:
-    """Of the token that reports for this job: it is good for no other job and for no other server."""
+    """The audience of a token that reports for this job. The token is valid for no other job or server."""
     return _AUDIENCE + job.key
 
 

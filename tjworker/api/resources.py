@@ -1,7 +1,7 @@
 """Names of the resources that decisions are about, as Kubernetes' GroupResource prints them: `pods`, `jobs.batch`.
 
-Pure data. The group tells resources of one plural apart; the version is `tjworker.kube.resources`' business. The names
-of the job kinds stand with the kinds (`tjworker.api.kinds`).
+Pure data. The group distinguishes resources of one plural; `tjworker.kube.resources` has the versions. The names of the
+job kinds are with the kinds (`tjworker.api.kinds`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ NAMESPACES = GroupResource("namespaces")
 LEASES = GroupResource("leases.coordination.k8s.io")
 PRIORITYCLASSES = GroupResource("priorityclasses.scheduling.k8s.io")
 POD_GROUPS = GroupResource("podgroups.scheduling.k8s.io")
-"""Of Kubernetes' own scheduler."""
+"""The PodGroups of Kubernetes' own scheduler."""
 VOLCANO_POD_GROUPS = GroupResource("podgroups.scheduling.volcano.sh")
 COSCHEDULING_POD_GROUPS = GroupResource("podgroups.scheduling.x-k8s.io")
-"""Of the scheduler-plugins."""
+"""The PodGroups of the scheduler-plugins' coscheduling."""
 ALL_POD_GROUPS = (POD_GROUPS, VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS)
-"""A setting says which are used: one or none."""
+"""A setting chooses one of them, or none."""

@@ -78,12 +78,13 @@ def _convert(node: Mapping[str, Any], definitions: Mapping[str, Any], defaults: 
 
 
 def _flatten(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
-    """References and `anyOf` with null written out. What stands beside a reference (a description, rules) wins."""
-    beside = {k: v for k, v in node.items() if k not in ("$ref", "anyOf", "allOf")}
+    """The schema with its references and `anyOf` with null resolved. Keys next to a reference, such as a description or
+    rules, override those of its target."""
+    own = {k: v for k, v in node.items() if k not in ("$ref", "anyOf", "allOf")}
     if "$ref" in node:
-        return _flatten(definitions[node["$ref"].rpartition("/")[2]], definitions) | beside
+        return _flatten(definitions[node["$ref"].rpartition("/")[2]], definitions) | own
     choices = [c for c in node.get("anyOf", node.get("allOf", [])) if c.get("type") != "null"]
     if len(choices) > 1:
-        # The API server refuses such a CRD; here it is noticed before one is installed.
+        # The API server would refuse such a CRD when it is installed.
         raise ValueError(f"a structural schema has one type at every node, this one has several: {node}")
-    return _flatten(choices[0], definitions) | beside if choices else beside
+    return _flatten(choices[0], definitions) | own if choices else own

@@ -1,6 +1,7 @@
-"""The annotation `kubedl.io/tenancy`: whose job it is, in KubeDL's JSON. KubeDL records tenant and user beside the job;
-here `tj describe` tells them, and the annotation stands on the pods, for who counts cost by it. It gives nobody a
-right. Pure; never raises.
+"""The annotation `kubedl.io/tenancy`: the tenant and the user of a job, in KubeDL's JSON. Pure; never raises.
+
+KubeDL records both with the job. Here `tj describe` shows them, and pods get the annotation, for programs that count
+costs by it. It grants no rights.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from tjworker.api.model import Ignored
 from tjworker.base import printable
 
 _FIELDS = {"tenant": "tenant", "user": "user", "idc": "data center", "region": "region"}
-"""Field -> as people call it."""
+"""Field -> its name in messages."""
 
 
 def tenancy(annotations: Mapping[str, str]) -> str:
-    """For people, on one line; empty where nothing is said, or nothing that can be read."""
-    said = _said(annotations)
-    told = ((called, said.get(name)) for name, called in _FIELDS.items())
-    return ", ".join(f"{called} {printable(value)}" for called, value in told if isinstance(value, str) and value)
+    """The tenancy on one line, for messages; '' if the annotation is missing or unreadable."""
+    given = _said(annotations)
+    named = ((called, given.get(name)) for name, called in _FIELDS.items())
+    return ", ".join(f"{called} {printable(value)}" for called, value in named if isinstance(value, str) and value)
 
 
 def ignored_tenancy(annotations: Mapping[str, str]) -> Iterator[Ignored]:
-    """The annotation, where it or a part of it says nothing."""
+    """The annotation, or the part of it that cannot be read."""
     if ANNOTATION_TENANCY not in annotations:
         return
     if not tenancy(annotations):
-        yield Ignored(ANNOTATION_TENANCY, 'names nobody: write {"tenant": "...", "user": "..."}', "annotation")
+        yield Ignored(ANNOTATION_TENANCY, 'has no tenant or user: write {"tenant": "...", "user": "..."}', "annotation")
         return
     said = _said(annotations)
     wrong = [name for name in _FIELDS if not isinstance(said.get(name), str | None)]

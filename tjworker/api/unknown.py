@@ -13,11 +13,11 @@ _ANYTHING = "x-kubernetes-preserve-unknown-fields"
 @dataclass(frozen=True, slots=True)
 class Unknown:
     path: str
-    """As kubectl prints it."""
+    """The field, as kubectl prints it."""
     name: str
     value: Any
     known: Collection[str]
-    """Names that could stand there."""
+    """The names of the fields that are known there."""
 
 
 def unknown_fields(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[Unknown]:

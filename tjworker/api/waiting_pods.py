@@ -1,8 +1,7 @@
-"""Pods that wait for a node, those that are alike together: what each wants, how urgent it is, where it may go. Pure.
+"""Pods that wait for a node, grouped by equal requests, priority and constraints. Pure.
 
-The watcher writes them beside the sums of the nodes (`api.node_requests`), and the autoscaler asks of each whether it
-could ever have a node. A worker that knows only sums reads them as those of a node that is not there, and leaves them
-out.
+The watcher stores the groups with the sums of the nodes (`api.node_requests`). The autoscaler asks for each whether it
+could ever get a node. A worker that knows only sums takes a group for a node that does not exist, and ignores it.
 """
 
 from __future__ import annotations
@@ -24,28 +23,28 @@ from tjworker.base import Json, Terminal
 NOWHERE: Mapping[str, Any] = {"terms": []}
 """No node fits."""
 MAX_CONSTRAINTS_BYTES = 4096
-"""Of a pod that says more about where it may go, it is not known."""
+"""The constraints of a pod with more than this are not projected."""
 _MORE = ""
-"""The name under which an entry says what a sum does not; no resource has it."""
+"""The name under which an entry keeps what a sum of requests lacks; no resource has this name."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPods:
     requests: NodeRequests
-    """Of one of them."""
+    """The requests of one pod."""
     pods: int
     example: str
-    """`namespace/name` of one."""
+    """`namespace/name` of one of the pods."""
     priority: int = 0
     job_uid: str = ""
-    """Of the job of ours that they belong to; '' for strangers."""
+    """UID of the job to which the pods belong; '' if they belong to no job."""
     role: str = ""
     constraints: Mapping[str, Any] = field(default_factory=dict)
     """See `api.placement`."""
 
 
 def waiting_pod(name: str, pod: Json, requests: NodeRequests) -> WaitingPods:
-    """Of one pod; `name`: `namespace/name`."""
+    """The entry of one pod; `name`: `namespace/name`."""
     spec = pod.get("spec") or {}
     ours = of_object(pod["metadata"])
     uid = ours.get(labels.JOB_UID, "")
@@ -65,7 +64,7 @@ def waiting_pod(name: str, pod: Json, requests: NodeRequests) -> WaitingPods:
 
 
 def waiting_name(pods: WaitingPods) -> str:
-    """Where they stand in the projection: the same for pods that are alike. No node can have this name."""
+    """Their name in the projection, the same for equal pods. No node can have this name."""
     namespace = pods.example.partition("/")[0]
     alike = (namespace, pods.job_uid, pods.role, pods.priority, pods.constraints, amounts(pods.requests))
     return f"{WAITING}{blake2b(orjson.dumps(alike, option=orjson.OPT_SORT_KEYS), digest_size=9).hexdigest()}"

@@ -64,7 +64,7 @@ def rule_words(problem: ErrorDetails) -> str:
 
 
 def _shown(value: object) -> str:
-    """As its author wrote it, in YAML's words."""
+    """The value as its author wrote it in YAML."""
     if isinstance(value, str):
         return repr(value[:80])
     if value is None or isinstance(value, bool | int | float):

@@ -28,8 +28,8 @@ def service_record(obj: Json, meta: Json, owner_uid: str) -> ServiceRecord:
 
 
 def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
-    """Of a ReplicaSet or a batch Job: each has its own word for how many it wants. Reason and message are
-    those of the condition that a Job ended with, or of a ReplicaSet whose pods the API server refuses."""
+    """The record of a ReplicaSet or batch Job. Reason and message come from the condition with which a Job ended, or
+    from a ReplicaSet whose pods the API server refuses."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     # A ReplicaSet has the one field, a batch Job the other.
     desired = next((spec[name] for name in ("replicas", "parallelism") if name in spec), 0)

@@ -1,7 +1,7 @@
 """The console script `tj`, and `python -m tjworker.cli` where it is not on the PATH.
 
-Imports nothing before it can answer Ctrl-C: a stop while Python still reads our packages ends as quietly as a later
-one, and so does a second Ctrl-C while Python puts things away.
+Imports nothing before it can handle Ctrl-C: a stop while Python imports packages ends as quietly as a later one, and so
+does a second Ctrl-C while Python shuts down.
 """
 
 from __future__ import annotations

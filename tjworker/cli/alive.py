@@ -1,5 +1,5 @@
-"""Which workers answer and take no task. A ping does not tell: a worker that has stopped consuming still answers it,
-and no job moves. So workers are asked what they consume. (Their own /healthz says the same of one: `telemetry`.)
+"""Finds workers that answer but take no task: they stopped consuming the queue, and still answer a ping. So the check
+asks workers which queues they consume. (A worker's own /healthz checks the same, see `telemetry`.)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The life of a job as lanes over time: its phases, and its pods that are there or were. Pure: objects and a time in, a
-chart out; `charttext` and `chartsvg` draw it.
+"""The life of a job as lanes over time: its phases, and its present and past pods. `charttext` and `chartsvg` draw the
+chart. Pure.
 
-What is known of the past is what the cluster still knows: the status keeps its times for ever, pods while they are
-there, Events for an hour. So a chart of an old job has its phases and failures, and few of its pods.
+It shows what the cluster still knows: the status keeps its times, pods exist until they are deleted, and Events stay
+for an hour. So the chart of an old job has its phases and failures, and few of its pods.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tjworker.cli.rows import WAITING, job_phase, parse_time
 from tjworker.history.records import GONE_AT, was_killed
 
 State = Literal["phase", "waits", "starts", "runs"]
-"""Of a bar: a phase of the job; a pod without a node, one whose containers do not run yet, one that runs."""
+"""The meaning of a bar: a phase of the job; or a pod that has no node, whose containers start, or that runs."""
 Sign = Literal["succeeded", "failed", "gone", "scaled"]
 _IN_ONE_SECOND = {"Pending": 0, "Creating": 1, "Running": 3, **dict.fromkeys(END_PHASES, 4)}
-"""Times have whole seconds: in this order phases come then, others between."""
+"""The order of phases that began in the same second, as times have whole seconds; other phases come as number 2."""
 _PASSING = ("Restarting", "Scaling")
 _CONDITION_PHASES = ("Running", "Restarting", "Scaling", "Suspended")
 
@@ -36,7 +36,7 @@ class Bar:
     end: datetime
     state: State
     about: str
-    """Which pod it is, or which phase."""
+    """The name of the pod or phase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class Chart:
     end: datetime
     phases: tuple[Lane, ...]
     pods: tuple[Lane, ...]
-    told: tuple[Mark, ...]
-    """What happened, in the order of time, to be read beside the chart."""
+    incidents: tuple[Mark, ...]
+    """Scalings and failures, by time, for a list below the chart."""
 
 
 def chart(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now: datetime) -> Chart:
-    """`pods`: the job's own that are there now; `seen`: what was said of it and of what it owns."""
+    """The chart of a job. `pods`: the job's present pods; `seen`: the events of the job and of what it owns."""
     status = job.status
     begin = parse_time(job.created_at) or now
     end = max(begin, (parse_time(status.completion_time) if status.ended else None) or now)
@@ -77,7 +77,7 @@ def chart(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now
         end=end,
         phases=_phases(job, _moments(job, seen, lives, begin, end), end),
         pods=_lanes(lives),
-        told=tuple(sorted(_told(job), key=lambda mark: mark.at)),
+        incidents=tuple(sorted(_incidents(job), key=lambda mark: mark.at)),
     )
 
 
@@ -85,7 +85,8 @@ def chart(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now
 def _moments(
     job: TrainingJob, seen: Sequence[Happening], lives: Sequence[_Life], begin: datetime, end: datetime
 ) -> list[tuple[datetime, str]]:
-    """When each phase began, by time. Waiting, Pending and Creating tell no event: they are known by the pods."""
+    """(time, phase) of each beginning of a phase, by time. Waiting, Pending and Creating have no event: the pods show
+    them."""
     status, about = job.status, f"{job.kind.lower()}/{job.name.name}"
     known = {*_CONDITION_PHASES, *END_PHASES}
     found = [
@@ -95,31 +96,31 @@ def _moments(
         for at in {parse_time(happening.first), parse_time(happening.last)}
         if at is not None
     ]
-    told = [
+    recorded = [
         (c.last_transition_time, c.type)
         for c in status.conditions
         if c.type in _CONDITION_PHASES and c.status == "True"
     ]
-    told.append((status.start_running_time or "", "Running"))
-    told.append((status.suspend_time or "", "Suspended" if status.phase == "Suspended" else ""))
-    told.append((status.ending.time if status.ending else "", "Terminating"))
-    found += [(at, phase) for text, phase in told if phase and (at := parse_time(text)) is not None]
+    recorded.append((status.start_running_time or "", "Running"))
+    recorded.append((status.suspend_time or "", "Suspended" if status.phase == "Suspended" else ""))
+    recorded.append((status.ending.time if status.ending else "", "Terminating"))
+    found += [(at, phase) for text, phase in recorded if phase and (at := parse_time(text)) is not None]
     found += _passing(job, lives)
     found += _running_again(job, lives, sorted(found), end)
     first = min((at for at, _ in found), default=end)
     placed = [life.placed for life in lives if life.placed is not None and life.made <= first]
     waits = WAITING if job_phase(status.to_json()) == WAITING else "Pending"
     found += [(begin, waits), *([(min(max(placed), first), "Creating")] if placed else [])]
-    # Times have whole seconds, so that an event may seem older than its job.
+    # Times are cut to whole seconds, so that an event may seem older than its job.
     found = [(max(begin, at), phase) for at, phase in found if at <= end]
     if status.ended:
-        # The Event of an end may be some seconds late, and the status has its time.
+        # The status has the time of the end; its Event may be some seconds late.
         found = [*((at, phase) for at, phase in found if phase not in END_PHASES), (end, status.phase)]
     return sorted(found, key=lambda moment: (moment[0], _IN_ONE_SECOND.get(moment[1], 2)))
 
 
 def _passing(job: TrainingJob, lives: Sequence[_Life]) -> Iterator[tuple[datetime, str]]:
-    """What an Event that stands for many does not tell of all but the first and the last of them."""
+    """Scalings and restarts from the status: an Event that counts several has only the first and the last time."""
     for record in job.status.scale_records:
         if at := parse_time(record.time):
             yield at, "Scaling"
@@ -131,7 +132,7 @@ def _passing(job: TrainingJob, lives: Sequence[_Life]) -> Iterator[tuple[datetim
 def _running_again(
     job: TrainingJob, lives: Sequence[_Life], moments: Sequence[tuple[datetime, str]], end: datetime
 ) -> Iterator[tuple[datetime, str]]:
-    """Likewise, as the pods show it: all that were made for it run, or the last that it took has gone."""
+    """The end of each Scaling or Restarting, as the pods show it: all new pods run, or the last surplus pod is gone."""
     for number, (at, phase) in enumerate(moments):
         until = next((later for later, _ in moments[number + 1 :] if later > at), None)
         if phase not in _PASSING or (until is None and job.status.phase == phase):
@@ -146,7 +147,7 @@ def _running_again(
 
 
 def _phases(job: TrainingJob, moments: Sequence[tuple[datetime, str]], end: datetime) -> tuple[Lane, ...]:
-    """A lane for each phase, in the order in which they came first. The last one goes on until now."""
+    """A lane for each phase, by its first beginning. The last phase lasts until `end`."""
     bars: dict[str, list[Bar]] = {}
     begun = [moments[0], *(new for old, new in pairwise(moments) if old[1] != new[1])]
     for (at, phase), (until, _) in pairwise([*begun, (end, "")]):
@@ -164,7 +165,7 @@ def _phases(job: TrainingJob, moments: Sequence[tuple[datetime, str]], end: date
 # -- pods ------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """Of one pod."""
+    """The life of one pod."""
 
     lane: str
     order: tuple[str, int, str]
@@ -187,7 +188,7 @@ def _lives(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], en
             gone.setdefault((name, happening.uid), []).append(happening)
     failures = sorted(job.status.failures, key=lambda failure: failure.time)
     in_order = sorted(gone.items(), key=lambda item: min(happening.first for happening in item[1]))
-    return [*there, *(_of_events(job, name, told, end, failures) for (name, _), told in in_order)]
+    return [*there, *(_of_events(job, name, events, end, failures) for (name, _), events in in_order)]
 
 
 def _of_pod(pod: Json, end: datetime) -> _Life:
@@ -228,14 +229,16 @@ def _sign(pod: Json, phase: object, *, gone: bool) -> Sign | None:
     return "gone" if gone or phase == "Failed" else None
 
 
-def _of_events(job: TrainingJob, name: str, told: Sequence[Happening], end: datetime, failures: list[Failure]) -> _Life:
-    """A pod that is gone. It ended when its failure was recorded or it was killed, else when it was last heard of. Its
-    failure is taken out of `failures`: a successor of its name may have been made in that very second."""
+def _of_events(
+    job: TrainingJob, name: str, events: Sequence[Happening], end: datetime, failures: list[Failure]
+) -> _Life:
+    """The life of a pod that is gone. It ended when its failure was recorded or it was killed, else at its last event.
+    Its failure is removed from `failures`: a successor of the same name may have been created in the same second."""
 
     def first(*reasons: str) -> datetime | None:
-        return min((at for h in told if h.reason in reasons and (at := parse_time(h.first))), default=None)
+        return min((at for h in events if h.reason in reasons and (at := parse_time(h.first))), default=None)
 
-    heard = [at for h in told for text in (h.first, h.last) if (at := parse_time(text))]
+    heard = [at for h in events for text in (h.first, h.last) if (at := parse_time(text))]
     made, last = min(heard, default=end), max(heard, default=end)
     failure = next(((at, f) for f in failures if f.pod == name and (at := parse_time(f.time)) and at >= made), None)
     if failure is not None:
@@ -258,7 +261,7 @@ def _of_events(job: TrainingJob, name: str, told: Sequence[Happening], end: date
 
 
 def _replica(job: TrainingJob, pod: str) -> tuple[str, int]:
-    """Role and index of a pod of a fixed name; ('', -1) of one that a controller has named."""
+    """(role, index) of a pod with a fixed name; (role, -1) if a controller named the pod, ('', -1) if it is unknown."""
     stem, _, index = pod.rpartition("-")
     for role in job.roles:
         if index.isdigit() and pod == naming.pod_name(job.name.name, role.name, int(index)):
@@ -269,7 +272,7 @@ def _replica(job: TrainingJob, pod: str) -> tuple[str, int]:
 
 
 def _lanes(lives: Iterable[_Life]) -> tuple[Lane, ...]:
-    """One for each replica, its pods one after another in it."""
+    """A lane for each replica, with its successive pods."""
     found: dict[str, list[_Life]] = {}
     for life in sorted(lives, key=lambda life: (*life.order, life.made)):
         found.setdefault(life.lane, []).append(life)
@@ -296,7 +299,7 @@ def _ending(life: _Life) -> str:
 
 
 # -- what happened ---------------------------------------------------------------------------------
-def _told(job: TrainingJob) -> Iterator[Mark]:
+def _incidents(job: TrainingJob) -> Iterator[Mark]:
     for record in job.status.scale_records:
         if at := parse_time(record.time):
             why = f": {record.reason}" if record.reason else ""

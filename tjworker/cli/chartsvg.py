@@ -43,7 +43,7 @@ def svg(chart: Chart) -> str:
 def _drawing(chart: Chart) -> Iterator[str]:
     gap = ROW if chart.pods else 0
     below = TOP + ROW * (len(chart.phases) + len(chart.pods)) + gap
-    height = below + ROW + 18 * len(chart.told) + 16
+    height = below + ROW + 18 * len(chart.incidents) + 16
     yield (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
         'font-family="sans-serif" font-size="12">'
@@ -60,7 +60,7 @@ def _drawing(chart: Chart) -> Iterator[str]:
             top += ROW
         top += gap
     yield from _legend(below + 6)
-    for number, mark in enumerate(chart.told):
+    for number, mark in enumerate(chart.incidents):
         y = below + ROW + 14 + 18 * number
         after = duration((mark.at - chart.begin).total_seconds())
         fill = COLOURS.get(mark.sign, "#333")
@@ -91,17 +91,17 @@ def _lane(chart: Chart, lane: Lane, top: int) -> Iterator[str]:
 def _bar(chart: Chart, bar: Bar, top: int) -> str:
     begin, end = _x(chart, bar.begin), _x(chart, bar.end)
     colour = COLOURS.get(bar.about if bar.state == "phase" else bar.state, "#999")
-    told = f"{bar.about}: {duration((bar.end - bar.begin).total_seconds())}"
+    title = f"{bar.about}: {duration((bar.end - bar.begin).total_seconds())}"
     return (
         f'<rect x="{begin:.1f}" y="{top}" width="{max(1.0, end - begin):.1f}" height="{BAR}" rx="2" fill="{colour}">'
-        f"<title>{_text(told)}</title></rect>"
+        f"<title>{_text(title)}</title></rect>"
     )
 
 
 def _mark(chart: Chart, mark: Mark, y: int) -> str:
     return (
         f'<text x="{_x(chart, mark.at):.1f}" y="{y}" text-anchor="middle" font-size="14" font-weight="bold" '
-        # A rim in the colour of the ground: a sign stands on the end of its bar.
+        # A rim in the background's colour, as the sign overlaps the end of its bar.
         'stroke="white" stroke-width="3" paint-order="stroke" '
         f'fill="{COLOURS[mark.sign]}">{_SIGNS[mark.sign]}<title>{_text(mark.about)}</title></text>'
     )

@@ -1,4 +1,4 @@
-"""A chart for a terminal: as wide as it is told, of letters alone where a terminal has no blocks. Pure."""
+"""Draws a chart for a terminal, in the given width; with ASCII characters where a terminal has no blocks. Pure."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lines(chart: Chart, width: int = 80, *, letters: bool = False) -> Iterator[s
         yield ""
     if chart.pods:
         yield from wrap(_legend(signs), width, under=0)
-    for mark in chart.told:
+    for mark in chart.incidents:
         at = f"{duration((mark.at - chart.begin).total_seconds()):>7}  "
         yield from wrap(f"{at}{printable(mark.about)}", width, under=len(at))
 
@@ -54,7 +54,7 @@ def _legend(signs: dict[str, str]) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """Its end says which replica it is."""
+    """The text without its beginning: the end of a pod's name identifies the replica."""
     return text if len(text) <= width else f"..{text[len(text) - width + 2 :]}"
 
 

@@ -1,7 +1,7 @@
-"""Which cluster a command talks to, and a client for it. Opens nothing before the first request; changes nothing.
+"""Chooses the cluster of a command and makes a client for it. Connects at the first request; changes nothing.
 
-Which: KUBECONFIG and its current context; else the kubeconfig of a local stack in this folder (said on stderr); else
-what the kubernetes package finds (in-cluster, ~/.kube/config).
+The cluster is the current context of KUBECONFIG; else that of a local stack in this folder, with a note on stderr; else
+the one that the kubernetes package finds (in-cluster, ~/.kube/config).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from tjworker.kube.port import Transport
 
 DEFAULT_STATE_DIR = ".tj"
-"""Of a local stack, in the current folder."""
+"""The folder of a local stack, in the current folder."""
 STACK_SETTINGS = "env"
-"""Its settings, beside its kubeconfig: `TJ_NAME=value`, as a shell reads them."""
+"""The file with the stack's settings, in the folder of its kubeconfig: `TJ_NAME=value`, as a shell reads them."""
 REQUEST_TIMEOUT_SECONDS = 15.0
 USER_AGENT = "tj/0.1"
-"""What a person has written with `tj` is no field of the operator's, in server-side apply's eyes."""
+"""The field manager of what a user writes with `tj`: for server-side apply it is not the operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class Cluster:
     api: KubeClient
     transport: Transport
     namespace: str
-    """Of the current context; `default` when it names none."""
+    """The namespace of the current context; `default` if it names none."""
     host: str = ""
-    """Its address, for messages."""
+    """The address of the API server, for messages."""
     operator: Mapping[str, str] | None = None
-    """Settings of its operator (`TJ_NAME`); one that is not among them has its default. None: not known here."""
+    """Settings of the cluster's operator (`TJ_NAME`); a missing one has its default. None if they are unknown here."""
 
 
 def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
-    """The file to use, None for what KUBECONFIG or the kubernetes package says."""
+    """The kubeconfig of a local stack; None to use KUBECONFIG, or what the kubernetes package finds."""
     local = Path(DEFAULT_STATE_DIR) / "kubeconfig"
     if os.environ.get("KUBECONFIG"):
         return None
@@ -55,7 +55,7 @@ def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
 
 
 def stack_settings(kubeconfig: Path) -> Mapping[str, str]:
-    """Those of the local stack that wrote this kubeconfig; {} when none did."""
+    """The settings of the local stack that wrote this kubeconfig; {} if none did."""
     try:
         text = (kubeconfig.parent / STACK_SETTINGS).read_text(encoding="utf-8")
         pairs = [word.partition("=") for word in shlex.split(text)]
@@ -65,26 +65,26 @@ def stack_settings(kubeconfig: Path) -> Mapping[str, str]:
 
 
 def missing_settings(kubeconfig: Path | None) -> Mapping[str, str]:
-    """Those of the local stack that this environment does not set itself, for what reads settings in this process."""
+    """The settings of the local stack that this environment does not set, for code that reads settings here."""
     found = stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig"))
     return {name: value for name, value in found.items() if name not in os.environ}
 
 
 def operator_settings(kubeconfig: Path | None) -> Mapping[str, str] | None:
-    """Of the operator of that cluster (None: see `choose_kubeconfig`): a local stack's, which lie beside its
-    kubeconfig; else this environment's, where it is the operator's own pod or names TJ_KINDS; else None."""
+    """The settings of the cluster's operator: the local stack's, if it wrote the kubeconfig; else this environment's,
+    if it is the operator's own pod or names TJ_KINDS; else None. `kubeconfig`: see `choose_kubeconfig`."""
     if found := stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig")):
         return found
-    told = {name: value for name, value in os.environ.items() if name.startswith("TJ_")}
-    return told if "TJ_KINDS" in told or (told and "KUBERNETES_SERVICE_HOST" in os.environ) else None
+    own = {name: value for name, value in os.environ.items() if name.startswith("TJ_")}
+    return own if "TJ_KINDS" in own or (own and "KUBERNETES_SERVICE_HOST" in os.environ) else None
 
 
 @contextmanager
 def open_cluster(
     kubeconfig: Path | None = None, *, request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS
 ) -> Iterator[Cluster]:
-    """A client for the cluster of this kubeconfig; None: see `load_configuration`. Raises UserError when none is
-    usable."""
+    """A client for the cluster of this kubeconfig; None: see `load_configuration`. Raises UserError if there is no
+    usable configuration."""
     from tjworker.base import Terminal
     from tjworker.kube.client import KubeClient
     from tjworker.kube.configuration import load_configuration
@@ -105,8 +105,8 @@ def open_cluster(
 
 @contextmanager
 def user_cluster(*, quiet: bool = False, request_timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> Iterator[Cluster]:
-    """The cluster that the user's command means. `quiet`: does not say which. Raises UserError when it does not answer,
-    or lacks our CRDs."""
+    """The cluster of the user's command. `quiet`: no note on stderr. Raises UserError if the cluster does not answer or
+    lacks the operator's CRDs."""
     from tjworker.base import Transient
     from tjworker.kube.errors import NOT_INSTALLED
 
@@ -133,5 +133,5 @@ def _context_namespace(kubeconfig: Path | None) -> str:
             config_file=str(kubeconfig) if kubeconfig else None
         )
         return str(current["context"].get("namespace") or "default")
-    except (config.ConfigException, OSError, KeyError, TypeError, ValueError):  # what is wrong was found before
+    except (config.ConfigException, OSError, KeyError, TypeError, ValueError):  # reported when it was loaded
         return "default"

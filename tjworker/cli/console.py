@@ -1,5 +1,5 @@
-"""How everything that `tj` says gets out, and here alone (a test holds it): what came from a cluster was written by
-others, and nothing of it may be obeyed by a terminal. The local stack has a `tjstack.reporter` instead.
+"""Prints everything that `tj` prints; a test checks that no other module does. Text from a cluster is not trusted: a
+terminal must not obey an escape sequence in it. The local stack has a `tjstack.reporter` instead.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ NO_END = 100_000
 def echo(
     text: str = "", *, head: str = "", paint: Callable[[str], str] | None = None, err: bool = False, nl: bool = True
 ) -> None:
-    """`head`, our own, may be styled and comes first; `paint` styles words of a text that nothing can be hidden in any
-    more. Styles reach a terminal alone, and none where NO_COLOR is set (no-color.org)."""
+    """Print `head`, which may be styled, then `text` without control characters, styled by `paint`. Styles are only for
+    a terminal, and not if NO_COLOR is set (no-color.org)."""
     text = printable(text, keep=LINES)
     colour = False if os.environ.get("NO_COLOR") else None
     click.echo(head + (paint(text) if paint else text), err=err, nl=nl, color=colour)
 
 
 def wrapped(text: str, *, indent: str = "", after: str | None = None) -> list[str]:
-    """As lines no wider than the terminal; as they are where nobody looks. `after`: further indent of what follows."""
+    """The text in lines no wider than the terminal; unwrapped in a file or pipe. `after`: the further indent of
+    continued lines."""
     under = None if after is None else len(indent + after)
     return [part for line in text.split("\n") for part in wrap(indent + line, terminal_width(sys.stdout), under=under)]
 
 
 def complain(text: str) -> None:
-    """A message on stderr, in lines no wider than a terminal that shows it."""
+    """Print a message on stderr, in lines no wider than the terminal."""
     width = terminal_width(sys.stderr)
     echo("\n".join(part for line in text.split("\n") for part in wrap(line, width)), err=True)
 
 
 def terminal_width(stream: TextIO) -> int:
-    """Without end for a file or a program: nothing is wrapped there."""
+    """Columns; NO_END for a file or a pipe, where nothing is wrapped."""
     return max(40, shutil.get_terminal_size().columns) if stream.isatty() else NO_END

@@ -1,4 +1,4 @@
-"""`tj convert`: jobs of other operators as AITrainingJobs or TrainJobs, on stdout; what does not carry over, on stderr.
+"""`tj convert`: prints jobs of other operators as AITrainingJobs or TrainJobs, and on stderr what does not carry over.
 Reads files; needs no cluster and changes nothing."""
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def convert(files: tuple[str, ...], to: str, strict: bool) -> int:
     or PyTorchJobs as TrainJobs. Comments stay; other objects in FILE are printed as they are. stderr names every field
     that does not carry over, and what to do about it.
 
-    Exit code: 0, all of it carries over; 3, something does not (the jobs are printed all the same, but with --strict);
-    1, a job is not valid, and nothing is printed.
+    Exit code: 0, everything carries over; 3, something does not (the jobs are printed, except with --strict); 1, a job
+    is not valid, and nothing is printed.
 
     \b
     tj convert pytorchjob.yaml > job.yaml
@@ -53,7 +53,7 @@ def convert(files: tuple[str, ...], to: str, strict: bool) -> int:
 
 
 def _documents(file: str, to: str) -> list[tuple[str, int]]:
-    """Each as it is to be printed, and how many of its fields do not carry over."""
+    """(text to print, number of fields that do not carry over) of each document."""
     from tjworker import convert as conversion
     from tjworker.cli.errors import UserError
     from tjworker.cli.manifests import items, load
@@ -66,22 +66,22 @@ def _documents(file: str, to: str) -> list[tuple[str, int]]:
         sources = comments.read(text)
     except RecursionError:
         raise UserError(f"{file} is nested too deeply to be read") from None
-    told = []
+    documents = []
     for number, place, manifest in manifests:
         kind = conversion.find(manifest.raw, to)
         if kind is None:
             what = "is one already" if _is_already(manifest, to) else "is not a job"
             complain(f"{manifest.source}: {manifest.given} {what}: printed as it is")
-            told.append((_written(manifest.raw, sources[number], WHOLE, place, manifest), 0))
+            documents.append((_written(manifest.raw, sources[number], WHOLE, place, manifest), 0))
             continue
         made = kind.convert(manifest.raw)
         if isinstance(made, conversion.RefusedManifest):
             wrong = "\n    ".join(str(error) for error in made.errors)
-            raise UserError(f"{manifest.source} is no valid {kind.kind}; nothing is converted:\n    {wrong}")
+            raise UserError(f"{manifest.source} is not a valid {kind.kind}; nothing is converted:\n    {wrong}")
         _refuse_invalid(manifest, made, to)
         _report(manifest, made)
-        told.append((_written(made.manifest, sources[number], made.origins, place, manifest), len(made.left)))
-    return told
+        documents.append((_written(made.manifest, sources[number], made.origins, place, manifest), len(made.left)))
+    return documents
 
 
 def _is_already(manifest: Manifest, to: str) -> bool:
@@ -89,7 +89,7 @@ def _is_already(manifest: Manifest, to: str) -> bool:
 
 
 def _refuse_others(manifests: list[Manifest], to: str) -> None:
-    """Raises UserError where there is no job at all, or one that is misspelt or of an unknown version."""
+    """Raises UserError if there is no job, or a job of a misspelt kind or unknown version."""
     from tjworker import convert as conversion
     from tjworker.cli.errors import UserError
 
@@ -108,20 +108,20 @@ def _refuse_others(manifests: list[Manifest], to: str) -> None:
 
 
 def _refuse_invalid(manifest: Manifest, made: Converted, to: str) -> None:
-    """Raises UserError with what the API server or the operator would refuse, by the fields that the user wrote."""
+    """Raises UserError if the API server or the operator would refuse the result; it names the user's own fields."""
     from tjworker.cli.errors import UserError
     from tjworker.cli.manifests import Manifest as Checked
     from tjworker.cli.manifests import errors
     from tjworker.convert.comments import written_at
 
     metadata = made.manifest["metadata"]
-    # A manifest for `kubectl create` may have only the beginning of a name.
+    # A manifest for `kubectl create` may have only generateName.
     named = metadata if metadata.get("name") else {**metadata, "name": f"{metadata.get('generateName', '')}xxxxx"}
     wrong = errors(Checked(manifest.source, {**made.manifest, "metadata": named}))
     if wrong:
         places = written_at(made.manifest, made.origins)
         listed = "\n    ".join(f"{places.get(error.path, error.path)}: {error.message}" for error in wrong)
-        raise UserError(f"{manifest.source} makes no valid {to}; nothing is converted:\n    {listed}")
+        raise UserError(f"{manifest.source} does not make a valid {to}; nothing is converted:\n    {listed}")
 
 
 def _report(manifest: Manifest, made: Converted) -> None:
@@ -132,7 +132,7 @@ def _report(manifest: Manifest, made: Converted) -> None:
 
 
 def _written(made: dict[str, object], source: SourceDocument, origins: Origins, place: Path, manifest: Manifest) -> str:
-    """As YAML. `place`: of the object in its document."""
+    """The object as YAML, with its comments. `place`: the object's path in its document."""
     from tjworker.convert import comments
 
     text, lost = comments.write(made, source, {new: (*place, *old) for new, old in origins.items()})

@@ -1,6 +1,4 @@
-"""`tj delete`: delete jobs, and wait until they are gone. Each by its UID: one that was made anew under the same name
-meanwhile stays.
-"""
+"""`tj delete`: deletes jobs and waits until they are gone. By UID: a new job of the same name stays."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ import click
 
 from tjworker.cli.console import echo
 from tjworker.cli.options import in_namespace, job_names
-from tjworker.cli.output import tell
+from tjworker.cli.output import print_result
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -46,15 +44,15 @@ def delete(jobs: tuple[str, ...], wait: bool, timeout: float, output: str | None
                 cluster.api.delete(found.resource, where, found.name, uid=str(found.raw["metadata"]["uid"]))
                 if wait:
                     _until_gone(cluster, found, deadline)
-                tell(f"{name}: {'deleted' if wait else 'is being deleted'}", found, output)
-            except UserError as error:  # the others are deleted all the same, as kubectl does
+                print_result(f"{name}: {'deleted' if wait else 'is being deleted'}", found, output)
+            except UserError as error:  # like kubectl, go on with the other jobs
                 echo(f"tj: {error}", err=True)
                 code = EXIT_FAILED
     return code
 
 
 def _until_gone(cluster: Cluster, job: FoundJob, deadline: float) -> None:
-    """The job first, then its pods: the garbage collector takes them after it."""
+    """Wait for the job, then for its pods, which the garbage collector deletes after it."""
     from tjworker.api import labels
     from tjworker.cli.errors import UserError
     from tjworker.cli.jobs import job_pods
@@ -69,6 +67,6 @@ def _until_gone(cluster: Cluster, job: FoundJob, deadline: float) -> None:
         if time.monotonic() > deadline:
             held = ", ".join((now or {}).get("metadata", {}).get("finalizers") or []) if there else ""
             left = ", ".join(pod["metadata"]["name"] for pod in pods[:5])
-            why = f"its finalizers: {held}" if held else f"pods that are still there: {left}"
+            why = f"its finalizers: {held}" if held else f"its pods still exist: {left}"
             raise UserError(f"{name} is not gone yet; {why}. `tj events {name}` may say more")
         time.sleep(_LOOK_EVERY_SECONDS)

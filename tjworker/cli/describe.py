@@ -1,4 +1,4 @@
-"""`tj describe`: how a job stands and why, in sentences. Reads only. `-o yaml` of `tj get` has the raw fields."""
+"""`tj describe`: explains the state of a job in sentences. Reads only. `tj get -o yaml` prints the raw fields."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _print(sections: Iterable[Section]) -> None:
 
 
 def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> Around:
-    """Empty where the user may not look at the whole cluster."""
+    """The job's surroundings in the cluster; empty if the user may not read nodes and pods of all namespaces."""
     from tjworker.api.kinds import parse
     from tjworker.api.model import TrainingJob
     from tjworker.api.resources import NODES, PODS
@@ -84,7 +84,7 @@ def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> Around:
 
 
 def environment_rules() -> AutoscaleRules:
-    """Those of this environment, which are the operator's beside a local stack; else the defaults."""
+    """The autoscaler's rules by this environment, which with a local stack is the operator's; else the defaults."""
     from pydantic import ValidationError
 
     from tjworker.autoscale.rules import AutoscaleRules
@@ -99,11 +99,11 @@ def environment_rules() -> AutoscaleRules:
 
 
 def _shown(section: Section) -> list[str]:
-    """Lines as wide as the terminal; as long as they are where nobody looks at them."""
+    """The section's lines, wrapped for a terminal."""
     indent = "  " if section.title else ""
     body = []
     for line in section.lines:
-        if line.startswith(" "):  # a line of a log: as it stands
+        if line.startswith(" "):  # a line of a log is not wrapped
             body.append(indent + line)
         else:
             body.extend(wrapped(line, indent=indent, after="  "))

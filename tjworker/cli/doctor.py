@@ -1,8 +1,8 @@
-"""`tj doctor`: what is wrong between here and a running job, and what to do about it; then every setting. Changes
-nothing.
+"""`tj doctor`: checks everything that a running job needs, says how to mend what is wrong, and prints every setting.
+Changes nothing.
 
-Asks with the rights of the user. Beside a local stack (its kubeconfig is the one that is used) the stack's own
-settings count where the environment says nothing. Exit code 1 when a check has failed.
+It reads with the rights of the user. With the kubeconfig of a local stack, the stack's settings count for what the
+environment does not set. Exit code 1 if a check has failed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def doctor(output: str) -> int:
 
 
 def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[Check], Settings | None]:
-    """Every check, and the settings where they are valid."""
+    """(every check, the settings; None if they are invalid)."""
     from pydantic import ValidationError
 
     os.environ.update(of_stack)  # everything that reads settings in this process must read the same
@@ -93,7 +93,7 @@ def _names() -> Check:
     from tjworker.settings import unknown_variables
 
     if not (unknown := unknown_variables(os.environ)):
-        return Check(_HERE, "settings", "ok", "are valid; they stand below")
+        return Check(_HERE, "settings", "ok", "are valid; see below")
     return Check(_HERE, "settings", "warning", "; ".join(unknown.values()), "correct the name, or unset it")
 
 
@@ -195,7 +195,7 @@ def _as_object(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) ->
 def _print_table(checks: Sequence[Check], rows: Sequence[tuple[str, Any, str]]) -> None:
     from tjworker.cli.rows import align
 
-    # A longer name pushes its own detail aside, not that of all.
+    # One long name must not widen the column of all.
     width = min(max(len(check.name) for check in checks), terminal_width(sys.stdout) // 3)
     subject = ""
     for check in checks:

@@ -1,5 +1,5 @@
-"""`tj preempt` and `tj fail`: end a job by hand, with a reason that its status keeps. One write of the annotation that
-the operator acts on; cleanPodPolicy decides which pods the end deletes.
+"""`tj preempt` and `tj fail`: end a job by hand, with a reason that its status keeps. They write an annotation on which
+the operator acts; cleanPodPolicy decides which pods are deleted.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ import click
 
 from tjworker.api import labels
 from tjworker.cli.options import in_namespace, which_job
-from tjworker.cli.output import as_object, tell
+from tjworker.cli.output import as_object, print_result
 
 
 @click.command(short_help="End a job as Preempted.")
@@ -48,5 +48,5 @@ def _end(job: str, message: str, namespace: str | None, output: str | None, anno
         patch = ending(found, annotation, message)
         raw = cluster.api.merge_patch(found.resource, found.namespace, found.name, patch)
         said = f"{job}: ends as {annotation}; `tj get {job}` shows how far it is"
-        tell(said, FoundJob(found.resource, raw), output)
+        print_result(said, FoundJob(found.resource, raw), output)
         return 0

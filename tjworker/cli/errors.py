@@ -1,7 +1,7 @@
-"""What a user did or met that is not a bug: shown as one message, never as a traceback.
+"""Errors that are not bugs of `tj`: shown as one message, never as a traceback.
 
-Exit codes of `tj`: 0 it worked; 1 it failed, or what was asked for is not there; 2 wrong usage (click's own); 3 `tj
-convert` has left something out; 130 the user stopped it.
+Exit codes of `tj`: 0, success; 1, failure, or the object does not exist; 2, wrong usage (click's own); 3, `tj convert`
+has left something out; 130, the user stopped it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class NoSuchJob(UserError):
     """No kind that the user may read has a job of that name."""
 
 
-def tell_outage(why: str) -> None:
-    """On stderr, of a command that follows something; see `informer.OnOutage`."""
+def report_outage(why: str) -> None:
+    """Print on stderr that the API server does not answer, or answers again; see `informer.OnOutage`."""
     from tjworker.cli.console import echo
 
     if why:

@@ -1,5 +1,5 @@
-"""`tj events`: what the operator, the scheduler, the nodes and the controllers have said of a job and of its pods, in
-the order of time. Reads only. A cluster forgets its Events after an hour (kube-apiserver's --event-ttl).
+"""`tj events`: shows the Events of a job and its pods, by time. Reads only. By default a cluster keeps Events for an
+hour (kube-apiserver's --event-ttl).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Equal tracebacks of many replicas, told once: what is wrong with one is most often wrong with all. Pure.
+"""Prints equal tracebacks of several replicas once: an error in one replica is most often in all. Pure.
 
-For people only: a file or a program gets each log as it was written.
+Only a terminal gets folded tracebacks; a file or a program gets each log as it was written.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from collections.abc import Iterator
 
 _BEGINS = "Traceback (most recent call last):"
 MAX_LINES = 500
-"""Of a traceback that is held back; a longer one is passed on."""
+"""The longest traceback that is held back; a longer one is printed."""
 
 
 class Fold:
-    """Lines of several logs in, (label, line) out. Not thread-safe: the caller's lock holds for it, too."""
+    """Takes the lines of several logs and gives (label, line). Not thread-safe: the caller holds a lock."""
 
     def __init__(self) -> None:
         self._open: dict[str, list[str]] = {}
-        self._told: dict[tuple[str, ...], str] = {}
+        self._printed: dict[tuple[str, ...], str] = {}
+        """Traceback -> the label of the log that had it first."""
 
     def line(self, label: str, line: str) -> Iterator[tuple[str, str]]:
         held = self._open.get(label)
@@ -34,7 +35,7 @@ class Fold:
             yield from self._close(label)
 
     def rest(self) -> Iterator[tuple[str, str]]:
-        """What has begun and not ended when the logs are over."""
+        """The tracebacks that are incomplete at the end of the logs."""
         for label in list(self._open):
             yield from self._pass_on(label)
 
@@ -43,8 +44,8 @@ class Fold:
 
     def _close(self, label: str) -> Iterator[tuple[str, str]]:
         lines = tuple(self._open[label])
-        first = self._told.get(lines)
-        self._told.setdefault(lines, label)
+        first = self._printed.get(lines)
+        self._printed.setdefault(lines, label)
         if first is None:
             yield from self._pass_on(label)
         else:
@@ -53,5 +54,5 @@ class Fold:
 
 
 def _ends(line: str) -> bool:
-    """The exception itself: the first line that is not indented."""
+    """True for the line of the exception: the first line that is not indented."""
     return bool(line.strip()) and not line[0].isspace()

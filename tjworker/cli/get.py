@@ -1,4 +1,4 @@
-"""`tj get`: which jobs there are, or one job with its pods. Reads only."""
+"""`tj get`: lists jobs, or shows one job with its pods. Reads only."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def get(job: str | None, output: str, namespace: str | None, all_namespaces: boo
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.jobs import kinds_called
 
-    # The name of a job has no dot.
+    # The name of a job has no dot, but the name of a kind may.
     of_kind, job = (job, None) if job and "." in job and "/" not in job and not watch else (None, job)
     if job and all_namespaces:
         raise click.UsageError("JOB and --all-namespaces exclude each other: a name is unique in a namespace only")
@@ -111,7 +111,7 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
 
 
 def _doubts(job: FoundJob, pods: list[dict[str, Any]]) -> list[str]:
-    """Where the status is older than what the pods show."""
+    """Warnings that the status is older than the state of the pods."""
     from tjworker.api.kinds import parse
     from tjworker.api.model import TrainingJob
     from tjworker.cli import rows
@@ -125,7 +125,7 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     from contextlib import ExitStack
 
     from tjworker.cli import rows
-    from tjworker.cli.errors import tell_outage
+    from tjworker.cli.errors import report_outage
     from tjworker.cli.informer import Informer
     from tjworker.cli.jobs import find_job
     from tjworker.cli.kinds import installed_kinds
@@ -142,8 +142,8 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     echo(_fixed(rows.job_header(wide=wide), widths))
     with ExitStack() as stack:
         for number, resource in enumerate(installed_kinds(cluster.api)):
-            # One of them is enough to say that the server is away.
-            on_outage = tell_outage if number == 0 else None
+            # All informers meet the same outage; one of them reports it.
+            on_outage = report_outage if number == 0 else None
             stack.enter_context(Informer(cluster.api, resource, namespace, on_change=on_change, on_outage=on_outage))
         while True:
             echo(_fixed(rows.job_row(changes.get(), rows.utc_now(), wide=wide), widths), paint=rows.paint)

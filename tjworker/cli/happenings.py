@@ -1,5 +1,5 @@
-"""The Events of a job and of what it owns, oldest first, in one shape for all of Kubernetes' ways to write them. Pure:
-objects in, events out.
+"""The Events of a job and of the objects that it owns, oldest first. Both of Kubernetes' forms of an Event become one
+`Happening`. Pure.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tjworker.base import Json
 from tjworker.cli import rows
 
 _SECONDS = len("2026-01-01T00:00:00")
-"""`eventTime` has microseconds, the other times have not."""
+"""`eventTime` has microseconds, the other times do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,16 @@ class Happening:
     type: str
     reason: str
     object: str
-    """As kubectl writes it: `pod/digits-trainer-0`."""
+    """The object, as kubectl prints it: `pod/digits-trainer-0`."""
     message: str
     uid: str = ""
-    """Of that object: pods of one name come one after another."""
+    """The object's UID: successive pods have the same name."""
 
 
 def of_job(events: Iterable[Json], job: Json, roles: Iterable[str]) -> list[Happening]:
-    """Those of this job and of the pods, services and owners of its roles since it was made, by time. An object that is
-    gone is known by its name alone, so one of another job of this very name counts when it is younger than this one."""
+    """The events, by time, of this job and of the pods, services and owners of its roles since the job was created. An
+    object that is gone is known only by its name, so that an object of another job can count if it is younger than this
+    job and has such a name."""
     metadata = job["metadata"]
     name, uid, made = str(metadata["name"]), metadata["uid"], rows.parse_time(metadata.get("creationTimestamp"))
     owned = _names_of(name, roles).fullmatch
@@ -53,19 +54,19 @@ def of_job(events: Iterable[Json], job: Json, roles: Iterable[str]) -> list[Happ
 
 
 def _version(event: Json) -> int:
-    """Later writes have higher ones: the order within a second."""
+    """The resourceVersion, which orders events within a second."""
     version = str((event.get("metadata") or {}).get("resourceVersion", ""))
     return int(version) if version.isdigit() else 0
 
 
 def _names_of(job: str, roles: Iterable[str]) -> re.Pattern[str]:
-    """The names of the job's children: `<job>-<role>`, with an index, or a controller's letters."""
+    """Matches the names of the job's children: `<job>-<role>`, with an index or a controller's random letters."""
     of_roles = "|".join(sorted({re.escape(naming.owner_name(job, role).lower()) for role in roles})) or "$^"
     return re.compile(rf"(?:{of_roles})(?:-[a-z0-9]+)*", re.IGNORECASE)
 
 
 def _happening(event: Json, about: Json) -> Happening:
-    """`series` and `eventTime` are those of events.k8s.io; `count` and `lastTimestamp` those of core/v1."""
+    """An Event as a Happening. events.k8s.io has `series` and `eventTime`, core/v1 has `count` and `lastTimestamp`."""
     series = event.get("series") or {}
     made = (event.get("metadata") or {}).get("creationTimestamp")
     first = event.get("firstTimestamp") or event.get("eventTime") or made or ""

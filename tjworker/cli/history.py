@@ -1,7 +1,7 @@
-"""`tj history`: the jobs that have ended or were deleted, also those that the cluster no longer knows. Reads only.
+"""`tj history`: lists jobs that have ended or were deleted, also those that the cluster no longer has. Reads only.
 
-It asks the operator's history store itself, so it needs the operator's Redis (TJ_REDIS_URL; known
-beside a local stack). Whoever has no access to it looks at the page, which asks what the user may read.
+It reads the operator's history store, and so needs the operator's Redis (TJ_REDIS_URL, which a local stack sets). The
+page is for users without access to Redis: it shows what they may read in the cluster.
 """
 
 from __future__ import annotations

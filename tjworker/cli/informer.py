@@ -1,7 +1,7 @@
-"""An informer: a reflector with a cache of its objects and callbacks, on a thread of its own. Reads only.
+"""An informer: a reflector with a cache of its objects and callbacks, on its own thread. Reads only.
 
-The cache may be late, never wrong for long: whatever breaks a watch, the reflector tries again after a moment.
-Callbacks run on the informer's thread.
+The cache may be late, but not wrong for long: when a watch breaks, the reflector soon tries again. Callbacks run on the
+informer's thread.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 OnChange = Callable[[str, JsonDict], None]
 """(`ADDED`, `MODIFIED` or `DELETED`, the object)."""
 OnOutage = Callable[[str], None]
-"""Why the API server cannot be asked, once when that turns out; '' when it can again."""
+"""Called once with the reason when the API server does not answer, and with '' when it answers again."""
 RETRY_SECONDS = 1.0
 _SILENT = structlog.wrap_logger(
     structlog.PrintLogger(), wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
 )
-"""A command prints what `OnOutage` is told; the reflector's log is for services."""
+"""Discards the reflector's log, which is for services: a command reports an outage through `OnOutage`."""
 
 
 class Informer:
@@ -104,7 +104,7 @@ class Informer:
         self.synced.set()
 
     def absent(self) -> None:
-        """The command goes on without objects; the reflector looks again."""
+        """Keep an empty cache: the CRD may be installed later, and the reflector lists again."""
 
     def refused(self) -> None: ...
 
@@ -120,14 +120,14 @@ class Informer:
             self._on_change(kind, obj)
 
     def api_fails(self, error: OperatorError) -> None:
-        """A single failure is no outage: every watch breaks now and then."""
+        """Report an outage at the second failure in a row: a single watch may break at any time."""
         if isinstance(error, Transient):
             self._failures += 1
             if self._failures == 2:
                 self._on_outage(error.message)
 
     def api_works(self) -> None:
-        """Or refuses clearly, which is no outage either: a CRD that is not installed, a missing permission."""
+        """End the outage. The API server answers, even if it refuses: a missing CRD or permission is not an outage."""
         failures, self._failures = self._failures, 0
         if failures >= 2:
             self._on_outage("")

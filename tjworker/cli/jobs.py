@@ -1,6 +1,6 @@
-"""Finding jobs and their pods for the commands: reads through a KubeClient, changes nothing.
+"""Finds jobs and their pods for the commands. Reads through a KubeClient, changes nothing.
 
-A kind whose CRD is not installed has no jobs; it never makes a command fail.
+A kind whose CRD is not installed has no jobs, and does not make a command fail.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels
 from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, called, parse, resolved
-from tjworker.api.kinds.base import mapping, seen_status, strings, text
+from tjworker.api.kinds.base import seen_status, strings, text
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
-from tjworker.base import JsonDict, OperatorError, with_article
+from tjworker.base import JsonDict, OperatorError, mapping, with_article
 from tjworker.cli import happenings
 from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tjworker.kube.client import KubeClient
 
 PAGE_SIZE = 500
-_AN_END_IS_FINAL = "an end is final; delete the job and apply it again to run it anew"
+_AN_END_IS_FINAL = "an end is final; to run the job again, delete it and apply it again"
 _MEND = "it starts once its spec is mended; `tj describe {name}` names the field"
 
 
@@ -40,7 +40,7 @@ class FoundJob:
 
     @property
     def name(self) -> str:
-        """Of the object: what a user typed may have its kind before it."""
+        """The object's name; the name that the user typed may begin with a kind."""
         return str(self.raw["metadata"]["name"])
 
     @property
@@ -49,7 +49,7 @@ class FoundJob:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """Our own, wherever the kind has it."""
+        """The operator's own status, which each kind keeps in its place."""
         return seen_status(self.raw)
 
 
@@ -75,16 +75,17 @@ def list_all(
 
 
 def list_jobs(api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()) -> list[FoundJob]:
-    """By namespace and name. `kinds`: those alone. Raises OperatorError where the user may not list them."""
+    """The jobs, by namespace and name. `kinds`: only of these kinds. Raises OperatorError if the user may not list
+    them."""
     return look(api, namespace, kinds)[0]
 
 
 def look(
     api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()
 ) -> tuple[list[FoundJob], list[GroupResource]]:
-    """The jobs by namespace and name, and the kinds that this user may not list. Those are other operators' alone:
-    where a cluster has their CRDs for somebody else, the user may have no right to them. A refusal of what the user
-    has named, or of our own kinds, raises OperatorError: it is not an empty list."""
+    """(the jobs by namespace and name, the guest kinds that this user may not list). The cluster may have the CRDs of
+    guest kinds for other users. If the user has named a kind, or it is an own kind, a refusal raises OperatorError:
+    its list would not be empty."""
     found, refused, asked = [], [], list(kinds)
     for resource in asked or installed_kinds(api):
         try:
@@ -92,15 +93,15 @@ def look(
         except OperatorError as error:
             if error.status in NO_PERMISSION and not asked and resource not in KINDS:
                 refused.append(resource)
-            # A CRD may go between the discovery and the list.
+            # A CRD may be deleted between the discovery and the list.
             elif error.status != 404:
                 raise
     return sorted(found, key=lambda f: (f.namespace, f.name, f.resource)), refused
 
 
 def kinds_called(api: KubeClient, name: str, operator: Mapping[str, str] | None = None) -> list[GroupResource]:
-    """The installed kinds that kubectl calls so: tfjobs.training.kubedl.io, tfjob.training.kubedl.io, tfjobs, tfjob;
-    aitj. Raises UserError when there is none. `operator`: its settings, see `Cluster.operator`."""
+    """The installed kinds that kubectl knows by this name: tfjobs.training.kubedl.io, tfjob.training.kubedl.io, tfjobs,
+    tfjob or aitj. Raises UserError if there is none. `operator`: its settings, see `Cluster.operator`."""
     installed = installed_kinds(api)
     if found := called(name, installed.values()):
         return [kind.resource for kind in found]
@@ -110,8 +111,8 @@ def kinds_called(api: KubeClient, name: str, operator: Mapping[str, str] | None 
 
 
 def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
-    """The job of that name, of whichever kind the cluster has; or `<kind>/<name>`. Raises NoSuchJob when there is none,
-    UserError when there is one of each kind."""
+    """The job of that name, of any kind in the cluster; or `<kind>/<name>`. Raises NoSuchJob if there is none, and
+    UserError if several kinds have one."""
     kind, slash, name = wanted.rpartition("/")
     kinds = kinds_called(api, kind) if slash else list(installed_kinds(api))
     found, refused = [], []
@@ -119,8 +120,7 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
         try:
             raw = _get(api, resource, namespace, name)
         except OperatorError as error:
-            # A refusal is passed over for kinds that the user did not ask for: the cluster may have those for
-            # somebody else.
+            # The cluster may have a guest kind for other users: a refusal counts only if the user has named the kind.
             if error.status not in NO_PERMISSION or slash or resource in KINDS:
                 raise
             refused.append(resource)
@@ -146,7 +146,7 @@ def opened_job(wanted: str, namespace: str | None) -> Iterator[tuple[Cluster, Fo
 
 
 def _elsewhere(api: KubeClient, namespace: str, name: str) -> str:
-    """What a user may have meant who named a job that is not there."""
+    """A hint for a user who named a job that does not exist."""
     if kinds := called(name):
         return f"{name} is a kind of job: `tj get {kinds[0].resource}` lists its jobs"
     if known := [job.name for job in list_jobs(api, namespace)][:10]:
@@ -383,7 +383,7 @@ def _check_not_ending(model: TrainingJob, name: str) -> None:
 
 
 def main_container(job: FoundJob) -> str | None:
-    """As `naming.counted_names` takes it: the container of each pod that its kind counts, where the kind names one."""
+    """The container whose exit code counts, for `naming.counted_names`; None if the kind names none."""
     model = parse(job.resource, job.raw)
     read = model if isinstance(model, TrainingJob) else model.rest
     return read.main_container if read is not None else None

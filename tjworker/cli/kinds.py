@@ -1,5 +1,5 @@
-"""Which kinds of job a command can meet: those whose CRDs the cluster has, and those that its operator serves. A kind
-that only one of the two knows is switched off. Reads only.
+"""The kinds of job in a cluster: those whose CRDs it has, and those that its operator serves. A kind of which only one
+is true is switched off. Reads only.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 Kinds = Mapping["GroupResource", "JobKind"]
 _INSTALLED: WeakKeyDictionary[KubeClient, Kinds] = WeakKeyDictionary()
-"""A command looks up several things, and a CRD that comes meanwhile can wait for the next command."""
+"""Cached per client, since a command asks several times; the next command sees a new CRD."""
 
 
 def installed_kinds(api: KubeClient) -> Kinds:
-    """Our own, and each other operator's kind whose CRD the cluster has, whatever TJ_KINDS says here: one request for
-    each client. Of our own a cluster may lack one; reading it then says so."""
+    """The operator's own kinds, and each guest kind whose CRD the cluster has, whatever TJ_KINDS says in this
+    environment. One request per client. The CRD of an own kind may be missing: reading its jobs then reports it."""
     if api not in _INSTALLED:
         _INSTALLED[api] = {**KINDS, **_guests(api)}
     return _INSTALLED[api]
@@ -37,19 +37,20 @@ def _guests(api: KubeClient) -> Kinds:
     except OperatorError as error:
         if error.status not in NO_PERMISSION:
             raise
-        return chosen_kinds()  # a cluster that hides its discovery: what the environment names is tried
+        return chosen_kinds()  # the user may not read the discovery: try the kinds that the environment names
     return {kind.resource: kind for kind in GUEST_KINDS if kind.resource in there}
 
 
 def chosen_kinds() -> Kinds:
-    """Our own, and those that TJ_KINDS of this environment names. Raises UserError for a name that is none's."""
+    """The operator's own kinds, and those that TJ_KINDS of this environment names. Raises UserError for an unknown
+    name."""
     from tjworker.settings import settings_or_exit
 
     return kinds_named(settings_or_exit().kind_list)
 
 
 def kinds_named(names: Iterable[str], source: str = "TJ_KINDS") -> Kinds:
-    """Our own and these. Raises UserError for a name that is none's."""
+    """The operator's own kinds, and the named ones. Raises UserError for an unknown name."""
     try:
         return served(names, source)
     except OperatorError as error:
@@ -57,7 +58,7 @@ def kinds_named(names: Iterable[str], source: str = "TJ_KINDS") -> Kinds:
 
 
 def operator_kinds(settings: Mapping[str, str] | None) -> Kinds | None:
-    """Those that an operator with these settings serves; None when they are not known (see `Cluster.operator`)."""
+    """The kinds that an operator with these settings serves; None if the settings are unknown."""
     if settings is None:
         return None
     from tjworker.settings import Settings
@@ -66,12 +67,12 @@ def operator_kinds(settings: Mapping[str, str] | None) -> Kinds | None:
 
 
 def is_off(kind: JobKind, installed: Collection[GroupResource], of_operator: Collection[GroupResource] | None) -> bool:
-    """A job of this kind cannot be made, or would wait for ever."""
+    """True if a job of this kind cannot be created, or would wait for ever."""
     return kind.resource not in installed or (of_operator is not None and kind.resource not in of_operator)
 
 
 def how_to_switch_on(kinds: Iterable[JobKind], of_operator: Kinds | None = None) -> str:
-    """`of_operator`: those that it serves already, which the same list must name."""
+    """The advice how to switch kinds on. `of_operator`: the kinds that it serves already, which TJ_KINDS must keep."""
     more = list(kinds)
     already = [kind for kind in (of_operator or {}).values() if kind.guest]
     words = EVERY_KIND if len(more) + len(already) == len(GUEST_KINDS) else ",".join(map(word_for, (*already, *more)))
@@ -84,14 +85,14 @@ def how_to_switch_on(kinds: Iterable[JobKind], of_operator: Kinds | None = None)
 
 
 def switched_off(kinds: Collection[JobKind], of_operator: Kinds | None = None) -> str:
-    """What a user reads who means a kind that is off."""
+    """The message for a user who names kinds that are switched off."""
     names = " and ".join(f"{kind.kind} ({kind.group})" for kind in kinds)
     are = "is" if len(kinds) == 1 else "are"
     return f"{names} {are} switched off here: {how_to_switch_on(kinds, of_operator)}"
 
 
 def known_words() -> str:
-    """Every kind that there is, for messages."""
+    """All kinds that the operator knows, for messages."""
     own = " and ".join(f"{kind.kind} ({kind.api_versions[0]})" for kind in KINDS.values())
     of_groups: dict[str, list[str]] = {}
     for kind in GUEST_KINDS:

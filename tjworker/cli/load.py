@@ -1,6 +1,4 @@
-"""How full the cluster is, what the queue holds, what the workers do: as tables of text. Pure: what was read in, lines
-out; `tj top` prints them.
-"""
+"""Tables of the load of the cluster, the queue and the workers, as lines of text that `tj top` prints. Pure."""
 
 from __future__ import annotations
 
@@ -22,19 +20,19 @@ GIGA = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """As Celery's `inspect` tells of it."""
+    """A worker, by the answers to Celery's `inspect`."""
 
     name: str
     slots: int
     uptime_seconds: float
     tasks: int
-    """That it has run since it started."""
+    """The number of tasks since its start."""
     runs: tuple[str, ...]
-    """What it works on at this moment."""
+    """The keys or names of its present tasks."""
 
 
 def workers(stats: Mapping[str, Json], active: Mapping[str, Sequence[Json]]) -> list[Worker]:
-    """By name. One that answers only one of the two questions counts with what it said."""
+    """The workers by name. A worker may have answered only one of the two questions."""
     return [_worker(name, stats.get(name) or {}, active.get(name) or ()) for name in sorted({*stats, *active})]
 
 
@@ -49,7 +47,7 @@ def _worker(name: str, stats: Json, active: Sequence[Json]) -> Worker:
 
 
 def _task(task: Json) -> str:
-    """The key of a reconcile; the name of any other task."""
+    """The first key of a `reconcile` task; the name of any other task."""
     arguments = task.get("args") or ()
     name = str(task.get("name") or "").rpartition(".")[2]
     return str(arguments[0]) if isinstance(arguments, list | tuple) and arguments else name
@@ -57,7 +55,7 @@ def _task(task: Json) -> str:
 
 # -- tables ----------------------------------------------------------------------------------------
 def cluster_lines(found: Room, gpu_resources: Sequence[str]) -> list[str]:
-    """A sentence for the whole, and a row for each node, the fullest first."""
+    """A sentence about the cluster, and a row for each node, the fullest first."""
     nodes = sorted(found.nodes.values(), key=lambda n: (-_part(n, found.requests.get(n.name, NOTHING)), n.name))
     usable = [node for node in nodes if node.ready == "True" and not node.unschedulable]
     has_gpu = any(_has(node, gpu) for node in nodes for gpu in gpu_resources)
@@ -66,8 +64,8 @@ def cluster_lines(found: Room, gpu_resources: Sequence[str]) -> list[str]:
         _node_row(node, found.requests.get(node.name, NOTHING), gpu_resources if has_gpu else ()) for node in nodes
     ]
     waiting = found.requests.get(WAITING, NOTHING)
-    told = f"Cluster: {len(usable)} of {len(nodes)} nodes take pods; requests of pods and what the nodes have"
-    lines = [told, *(f"  {line}" for line in align([header, *table[:MAX_NODES]]))]
+    summary = f"Cluster: {len(usable)} of {len(nodes)} nodes take pods; requests of pods and what the nodes have"
+    lines = [summary, *(f"  {line}" for line in align([header, *table[:MAX_NODES]]))]
     if len(nodes) > MAX_NODES:
         lines.append(f"  ... and {len(nodes) - MAX_NODES} more")
     if waiting.pods:
@@ -107,8 +105,8 @@ def _of(asked: float, has: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A job, as its status says it."""
+class JobProgress:
+    """Columns of a job, from its status; `-` for what the status lacks."""
 
     phase: str = "-"
     active: str = "-"
@@ -118,10 +116,10 @@ class Standing:
     """The time that its program estimates."""
 
 
-def standing(status: Json) -> Standing:
-    told = status.get("trainerStatus") or {}
-    done, left = told.get("progressPercentage"), told.get("estimatedRemainingSeconds")
-    return Standing(
+def job_progress(status: Json) -> JobProgress:
+    reported = status.get("trainerStatus") or {}
+    done, left = reported.get("progressPercentage"), reported.get("estimatedRemainingSeconds")
+    return JobProgress(
         job_phase(status) or "-",
         str(status.get("active") or "-"),
         "-" if done is None else f"{done}%",
@@ -129,15 +127,15 @@ def standing(status: Json) -> Standing:
     )
 
 
-def job_lines(found: Room, jobs: Mapping[str, Standing]) -> list[str]:
-    """What each job asks for, the greatest first. `jobs`: by `namespace/job`."""
+def job_lines(found: Room, jobs: Mapping[str, JobProgress]) -> list[str]:
+    """A row for each job with its requests, the largest first. `jobs`: by `namespace/job`."""
     holders = sorted(found.holders.items(), key=lambda h: (h[0] == OTHERS, -h[1].cpu_milli, -h[1].memory_bytes, h[0]))
     if not holders:
         return ["Jobs: no pod asks for anything"]
     table = [
         (
             name if name != OTHERS else "(other pods)",
-            *astuple(jobs.get(name, Standing())),
+            *astuple(jobs.get(name, JobProgress())),
             f"{asked.cpu_milli / 1000:g}",
             f"{asked.memory_bytes / GIGA:.3g}",
             str(sum(n for _, n in asked.extended)),

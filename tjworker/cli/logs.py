@@ -59,7 +59,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
         main = main_container(found)
         chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted, main)]
         if not chosen:
-            _tell_what_is_left(found, wanted)
+            _print_last_words(found, wanted)
             return 0
         wrote = False
         with printer(fold=not excerpt.timestamps) as emit:
@@ -81,9 +81,9 @@ def _nothing(job: str, excerpt: Excerpt) -> str:
     return f"no lines; `tj describe {job}` says how its pods do"
 
 
-def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:
-    """Of a job without such pods: the ends of its failed pods' logs, which its status has. Raises UserError when there
-    are none."""
+def _print_last_words(job: FoundJob, wanted: Wanted) -> None:
+    """Print the last lines of failed pods from the status, for a job without such pods. Raises UserError if the status
+    has none."""
     from tjworker.cli.errors import UserError
     from tjworker.cli.logstream import last_words
     from tjworker.cli.rows import job_phase
@@ -97,10 +97,11 @@ def _tell_what_is_left(job: FoundJob, wanted: Wanted) -> None:
         if status.get("refused"):
             raise UserError(f"{name} was refused and never had pods; `tj describe {name}` says what to mend")
         raise UserError(
-            f"{name} has ended ({status.get('phase')}), and its pods went with their logs, as spec.cleanPodPolicy says "
-            "(default: All). `Running` keeps those that have ended; `tj logs -f` follows a job while it runs"
+            f"{name} has ended ({status.get('phase')}), and its pods were deleted with their logs, as"
+            " spec.cleanPodPolicy says (default: All). `Running` keeps those that have ended; `tj logs -f` follows a"
+            " job while it runs"
         )
-    echo(f"the pods of {name} are gone; of those that failed its status has the last lines:", err=True)
+    echo(f"the pods of {name} are gone; its status has the last lines of those that failed:", err=True)
     with printer(fold=True) as emit:
         for label, line in found:
             emit(label, line)
@@ -113,10 +114,10 @@ def _excerpt(tail: int | None, since: str | None, timestamps: bool, previous: bo
 
 
 def seconds_of(duration: str) -> int:
-    """As kubectl reads it: 90s, 5m, 1h30m."""
+    """The seconds of a duration as kubectl reads it: 90s, 5m, 1h30m. Raises click.BadParameter."""
     match = re.fullmatch(r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", duration, re.ASCII)
     if match is None:
-        raise click.BadParameter(f"{duration!r} is no duration, such as 30s, 5m or 1h30m", param_hint="--since")
+        raise click.BadParameter(f"{duration!r} is not a duration such as 30s, 5m or 1h30m", param_hint="--since")
     hours, minutes, seconds = (int(part or 0) for part in match.groups())
     if not (total := hours * 3600 + minutes * 60 + seconds):
         raise click.BadParameter(f"{duration!r} is not above 0", param_hint="--since")

@@ -13,7 +13,7 @@ from tjworker.api import labels, naming
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
 from tjworker.base import JsonDict, OperatorError, Transient
-from tjworker.cli.errors import tell_outage
+from tjworker.cli.errors import report_outage
 from tjworker.cli.informer import Informer
 from tjworker.cli.jobs import FoundJob, list_all, main_container, pods_selector, role_names
 
@@ -25,8 +25,7 @@ Emit = Callable[[str, str], None]
 """(label, line). May be called from several threads, one at a time."""
 _DAY_SECONDS = 86_400.0
 STILL_SECONDS = 5.0
-"""A log that has given nothing for so long after the job's end has no more: its container runs on, or its node is
-away."""
+"""After the job's end, a log without a line in this time is over: its container runs on, or its node is away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,10 @@ class Excerpt:
     since_seconds: int | None = None
     timestamps: bool = False
     previous: bool = False
-    """Of the container's run before this one."""
+    """True for the log of the container's previous run."""
 
     def query(self) -> dict[str, str]:
-        """As the API server's pods/log takes it."""
+        """The query of the API server's pods/log."""
         asked = {
             "tailLines": self.tail,
             "sinceSeconds": self.since_seconds,
@@ -165,7 +164,7 @@ def read_log(
 
 @dataclass(slots=True)
 class _LogReader:
-    """Of one log, on a thread of its own."""
+    """A reader of one log, on its own thread."""
 
     thread: threading.Thread
     moved_at: float
@@ -222,7 +221,7 @@ class Follower:
             label_selector=pods_selector(name),
             on_change=self._on_pod,
             order=_by_index,
-            on_outage=tell_outage if self._tells_outage else None,
+            on_outage=report_outage if self._tells_outage else None,
         ):
             while not stop.is_set() and not self._reader_gone and not self._ended(name, uid):
                 stop.wait(0.5)

@@ -1,7 +1,6 @@
-"""`tj`: finds the command, runs it, turns what a user did into one line on stderr. Imports no command before it is
-asked for.
+"""`tj`: finds the command and runs it; a user's error becomes one message on stderr. Imports a command only to run it.
 
-Results go to stdout, messages to stderr. Exit codes are those of `errors`. A traceback means a bug of ours.
+Results go to stdout, messages to stderr. Exit codes are those of `errors`. A traceback means a bug in `tj`.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ COMMANDS = (
         "completion",
     ),
 )
-"""In the order in which `tj --help` shows them. Each is in the module of its name, or in that of MODULES."""
+"""The commands, in the order of `tj --help`. Each is in the module of its name, or in the one that MODULES names."""
 MODULES = {
     "resume": "tjworker.cli.suspend",
     "preempt": "tjworker.cli.end",
@@ -43,13 +42,13 @@ MODULES = {
     "demo": "tjstack.demo",
 }
 NO_COMMANDS = {"down": "the local stack ends with Ctrl-C in the terminal of `tj up`"}
-"""What users look for in vain -> what to do."""
+"""A command that users expect and that does not exist -> what to do instead."""
 LOCAL_STACK = "tjstack"
 """A package of another distribution, `trainingjob-stack`, which the operator's image lacks."""
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module when it is asked for; the modules themselves import only what their help needs."""
+    """Imports a command's module only when the command runs. The modules import only what their help needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -139,6 +138,6 @@ def _give_up_writing(error: OSError) -> int:
         echo(f"tj: the output cannot be written: {error.strerror}", err=True)
     elif not isinstance(error, BrokenPipeError):  # its reader has gone (`tj get | head`)
         raise error
-    # Else Python would try once more at exit what is still in its buffer.
+    # Otherwise Python would write its buffer again at exit, and fail with a traceback.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return EXIT_FAILED

@@ -20,13 +20,13 @@ from pydantic import ValidationError
 from tjworker.api import crd
 from tjworker.api.end_policies import race_to_end
 from tjworker.api.kinds import COMPANIONS, KNOWN_KINDS, parse, resolved, trainingjob
-from tjworker.api.kinds.base import Companion, JobKind, field_errors, mapping
+from tjworker.api.kinds.base import Companion, JobKind, field_errors
 from tjworker.api.kinds.trainingjob.spec import DEFAULT_IMAGE
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.naming import env_name
 from tjworker.api.podrules import resource_rules, template_rules
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource, JsonDict
+from tjworker.base import GroupResource, JsonDict, mapping
 from tjworker.cli import strangers
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
@@ -50,12 +50,12 @@ class Manifest:
 
     @property
     def given(self) -> str:
-        """What it says of itself: `Service (v1)`."""
+        """The kind and apiVersion as written: `Service (v1)`."""
         return f"{self.raw.get('kind') or 'no kind'} ({self.raw.get('apiVersion') or 'no apiVersion'})"
 
     @property
     def is_other(self) -> bool:
-        """Some other object of Kubernetes, such as the claim beside a job; not a job that is misspelt."""
+        """True for another object of Kubernetes, such as a claim for the job; False for a misspelt job."""
         return self.kind is None and not strangers.foreign(self.raw) and not self.is_misspelt
 
     @property
@@ -64,7 +64,7 @@ class Manifest:
 
     @property
     def why_no_job(self) -> str:
-        """Of an object of no supported kind: what to do with it instead."""
+        """Why this object of no supported kind is not a job, and what to do instead."""
         why = strangers.foreign(self.raw) or strangers.misspelt(self.raw) or strangers.unsupported()
         return f"{self.given} {why}"
 
@@ -74,41 +74,41 @@ class Manifest:
 
     @property
     def companion(self) -> Companion | None:
-        """Of an object that jobs name, such as a runtime."""
+        """The row of an object that jobs name, such as a runtime; None for any other object."""
         return _COMPANIONS.get((str(self.raw.get("apiVersion")), str(self.raw.get("kind"))))
 
 
 def read(files: tuple[str, ...]) -> list[Manifest]:
-    """Every document of these files; `-` is stdin. Raises UserError for a file that is not there or no YAML."""
+    """Every document of these files; `-` is stdin. Raises UserError for a file that is missing or not YAML."""
     return [manifest for file in files for one in load(file)[1] for _, manifest in items(*one)]
 
 
 def load(file: str) -> tuple[str, list[tuple[str, JsonDict]]]:
-    """Its text, and its documents, each with the words for where it stands."""
+    """(the text, its documents, each after the words that locate it in messages)."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         documents = read_documents(text)
     except OSError as error:
         raise UserError(f"cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise UserError(f"{file} is no text: a manifest is YAML or JSON in UTF-8") from None
+        raise UserError(f"{file} is not text: a manifest is YAML or JSON in UTF-8") from None
     except NotYaml as error:
         raise UserError(f"{file} is not valid YAML: {error}") from None
     if not documents:
-        raise UserError(f"{file} has no manifest in it")
+        raise UserError(f"{file} contains no manifest")
     found = [
         (file if len(documents) == 1 else f"{file}, document {n} (line {line})", one)
         for n, (line, one) in enumerate(documents, 1)
     ]
     for source, document in found:
         if not isinstance(document, dict):
-            raise UserError(f"{source} is no manifest: it must have apiVersion, kind, metadata and spec")
+            raise UserError(f"{source} is not a manifest: it must have apiVersion, kind, metadata and spec")
     return text, found
 
 
 def items(source: str, document: JsonDict) -> Iterator[tuple[tuple[str | int, ...], Manifest]]:
-    """Where each stands in it. A List is what it lists, as `tj get -o yaml` prints it."""
-    # kubectl prints several objects so; each is checked by itself.
+    """(path in the document, manifest) of each object. A List gives its items."""
+    # kubectl and `tj get -o yaml` print several objects as a List.
     if document.get("kind") == "List" and isinstance(document.get("items"), list):
         for number, item in enumerate(document["items"], 1):
             found = item if isinstance(item, dict) else {}
@@ -118,7 +118,7 @@ def items(source: str, document: JsonDict) -> Iterator[tuple[tuple[str | int, ..
 
 
 def errors(manifest: Manifest) -> list[FieldError]:
-    """What is wrong with it; [] when the API server and the operator would take it."""
+    """The errors of a manifest; [] if the API server and the operator would accept it."""
     kind = manifest.kind
     if manifest.companion is not None:
         return _companion_errors(manifest, manifest.companion)
@@ -151,7 +151,7 @@ def _companion_schema(resource: GroupResource) -> JsonDict:
 
 
 def _companion_errors(manifest: Manifest, companion: Companion) -> list[FieldError]:
-    """Of the object by itself, and of the barest job that names it: what no job could use is wrong with the object."""
+    """The errors of the object itself, and those of a minimal job that names it: they would be errors of every job."""
     spec = manifest.raw.get("spec")
     found = list(_name_errors(manifest.raw))
     schema = _companion_schema(companion.resource)
@@ -188,7 +188,7 @@ def _name_errors(raw: JsonDict) -> Iterator[FieldError]:
 
 
 def _template_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[FieldError]:
-    """Of each pod template below `value`, wherever the kind has them."""
+    """The errors of every pod template below `value`."""
     if not isinstance(value, dict):
         return
     fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
@@ -204,7 +204,7 @@ def _template_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterat
 
 
 def _edl_errors(spec: Any) -> Iterator[FieldError]:
-    """Of a TrainingJob, which has no template: its roles share one image and one list of volumes."""
+    """The errors of a TrainingJob's pods. It has no template: its roles share one image and one list of volumes."""
     if not isinstance(spec, dict):
         return
     shared = {"image": spec.get("image") or DEFAULT_IMAGE, "volumeMounts": spec.get("volumeMounts")}

@@ -25,9 +25,9 @@ from tjworker.reconcile.failures import start_error
 from tjworker.reconcile.policies.limits import time_left
 
 STALE_SECONDS = 5.0
-"""A pass answers a change of a pod within a fraction of this."""
+"""A status that differs from the pods for longer is stale: a pass takes a fraction of this."""
 UNTAKEN = "the operator has not taken it up yet. `tj doctor` says whether it runs."
-"""Of a job without a phase."""
+"""The state of a job without a phase."""
 _NO_NODE = "has no node"
 SHOWN_WAITING = 3
 SHOWN_RECORDS = 3
@@ -50,14 +50,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What the cluster has to do with a job; empty where the user may not look at it. See `room`."""
+    """What in the cluster affects the job; empty if the user may not read the cluster. See `room`."""
 
     ill_nodes: Mapping[str, str] = field(default_factory=dict)
     """Node -> what is wrong with it."""
     obstacles: Mapping[str, str] = field(default_factory=dict)
     """Role -> why it has no more replicas."""
     too_large: Sequence[str] = ()
-    """Of each role whose pods fit no node."""
+    """A sentence for each role whose pods fit no node."""
 
 
 def describe(
@@ -103,8 +103,9 @@ def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
     if not phase:
         yield f"{kind}, {made}: {UNTAKEN}"
         return
-    told = next((c for c in status.conditions if c.type == _CONDITION_OF.get(phase, phase)), None)
-    for_ = f" for {rows.age(told.last_transition_time, now)}" if told and told.status == "True" else ""
+    condition = next((c for c in status.conditions if c.type == _CONDITION_OF.get(phase, phase)), None)
+    is_true = condition is not None and condition.status == "True"
+    for_ = f" for {rows.age(condition.last_transition_time, now)}" if condition and is_true else ""
     if status.refused:
         yield f"{kind} was refused and has no pods; {made}. It starts once its spec is mended."
     elif status.ended:
@@ -129,18 +130,18 @@ SHOWN_METRICS = 8
 
 
 def _progress(job: TrainingJob, now: datetime) -> Iterator[str]:
-    """As the training program has reported it."""
-    status, told = job.status, job.status.trainer_status
-    if told is not None:
+    """The progress that the training program has reported."""
+    status, report = job.status, job.status.trainer_status
+    if report is not None:
         parts = []
-        if told.progress_percentage is not None:
-            parts.append(f"{told.progress_percentage} % done")
-        if told.estimated_remaining_seconds is not None and not status.ended:
-            parts.append(f"{rows.duration(told.estimated_remaining_seconds)} left by the program's estimate")
-        ago = rows.age(told.last_updated_time, now)
+        if report.progress_percentage is not None:
+            parts.append(f"{report.progress_percentage} % done")
+        if report.estimated_remaining_seconds is not None and not status.ended:
+            parts.append(f"{rows.duration(report.estimated_remaining_seconds)} left by the program's estimate")
+        ago = rows.age(report.last_updated_time, now)
         yield f"{', '.join(parts) or 'no percentage'}; reported {ago} ago."
-        shown = [f"{printable(m.name)} {printable(m.value)}" for m in told.metrics[:SHOWN_METRICS]]
-        left = len(told.metrics) - len(shown)
+        shown = [f"{printable(m.name)} {printable(m.value)}" for m in report.metrics[:SHOWN_METRICS]]
+        left = len(report.metrics) - len(shown)
         if shown:
             yield ", ".join(shown) + (f", and {left} more metrics" if left else "") + "."
     speeds = [f"{row.rate:.4g} with {row.replicas} on {_nodes(row.nodes)}" for row in status.speed]
@@ -161,16 +162,16 @@ _CONDITION_OF = {"Succeed": "Succeeded", "Timeout": "Failed", "Preempted": "Fail
 
 
 def doubts(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[str]:
-    """How far the status can be believed."""
+    """Warnings that the status is older than the spec, or than the state of the pods."""
     status = job.status
     if not status.phase or status.ended:
         return
-    told = rows.parse_time(status.last_reconcile_time)
-    old = (now - told).total_seconds() if told else 0.0
-    # While a pass is under way a status is behind for a moment.
+    reconciled = rows.parse_time(status.last_reconcile_time)
+    old = (now - reconciled).total_seconds() if reconciled else 0.0
+    # During a pass the status is behind for a moment.
     if status.observed_generation < job.generation and old > STALE_SECONDS:
         yield (
-            f"! This status is of generation {status.observed_generation} of the spec, which is at {job.generation}:"
+            f"! This status is for generation {status.observed_generation} of the spec, which is at {job.generation}:"
             " the operator has not acted on the newest change. `tj doctor` says whether it runs."
         )
     for role in job.roles:
@@ -184,7 +185,7 @@ def doubts(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[st
 
 
 def _older_pods(job: TrainingJob, pods: Sequence[Json]) -> Iterator[str]:
-    """Pods that run what the template does not say any more: it was edited since."""
+    """A sentence about pods that run an older template, which was edited after they were created."""
     for role in () if job.status.ended else job.roles:
         wanted = _programs(role.template.get("spec") or {})
         older = [
@@ -192,9 +193,11 @@ def _older_pods(job: TrainingJob, pods: Sequence[Json]) -> Iterator[str]:
         ]
         if older:
             way = (
-                "`tj suspend` and `tj resume` bring it to all" if role.workload == "Pod" else "make the job anew for it"
+                "`tj suspend` and `tj resume` replace them"
+                if role.workload == "Pod"
+                else "delete and apply the job again"
             )
-            yield f"! {_some(older)}: made of an older template than {role.name} has now, which they keep; {way}."
+            yield f"! {_some(older)}: created from an older template of {role.name}, and keep it; to change it, {way}."
 
 
 def _programs(spec: Json) -> dict[str, tuple[Any, ...]]:
@@ -253,13 +256,13 @@ _CANNOT_START = "OCI runtime create failed"
 """In the event of a container whose command cannot be started, among the layers of its runtime."""
 _PULLS = re.compile(r"(?<=cannot start: )ErrImagePull\b")
 _NO_NEWS = re.compile(r'Error: (ErrImagePull|ImagePullBackOff)|Back-off pulling image "[^"]*"')
-"""Of the events of an image that cannot be pulled."""
+"""Events of an image that cannot be pulled which add nothing to the first."""
 
 
 def gist(said: str) -> str:
-    """Of an image that cannot be pulled and of a command that cannot be started, what is the matter, without the layers
-    of the container runtime. Of an image the kubelet tells it anew with each try, in other words each time, so of
-    several pods it is never the same."""
+    """The cause in an event of an image that cannot be pulled, or of a command that cannot be started, without the
+    layers of the container runtime. The kubelet words each try to pull an image differently: only the cause is equal
+    for several pods."""
     if _CANNOT_START in said:
         return start_error(said)
     return _PULLS.sub("ImagePullBackOff", _PROSE.sub("", said) or said)
@@ -314,16 +317,16 @@ def _rests(job: TrainingJob, now: datetime) -> Iterator[str]:
 def _restarts(job: TrainingJob) -> Iterator[str]:
     for role in job.roles:
         counts = job.status.restart_counts.get(role.name)
-        told = [f"{n} {why}" for cause, why in CAUSES.items() if (n := getattr(counts, cause, 0))]
-        if not told:
+        causes = [f"{n} {why}" for cause, why in CAUSES.items() if (n := getattr(counts, cause, 0))]
+        if not causes:
             continue
         limit = ""
         if role.restart_limit is not None:
             limit = f" (restartLimit {role.restart_limit} for failures of the program)"
-        # A warning only where nothing ends the restarts.
+        # Only a job whose restarts never end gets the warning.
         elif counts is not None and counts.application and not job.status.ended and not _counts_for_backoff(job, role):
-            limit = " (no restartLimit: a program that fails is started again for ever)"
-        yield f"{role.name}: {', '.join(told)}{limit}"
+            limit = " (no restartLimit: a program that fails is restarted for ever)"
+        yield f"{role.name}: {', '.join(causes)}{limit}"
     used = sum(c.application for role, c in job.status.restart_counts.items() if job.counts_for_backoff(role))
     if job.backoff_limit is not None and used:
         yield f"backoffLimit: {used} of {job.backoff_limit} used"
@@ -360,30 +363,31 @@ def _times(job: TrainingJob, now: datetime) -> Iterator[str]:
             left = job.ttl_seconds_after_finished - (now - ended).total_seconds()
             yield f"is deleted in {rows.duration(left)} (ttlSecondsAfterFinished {job.ttl_seconds_after_finished})"
         return
-    # While a job is suspended, the clock of its limits stands still.
+    # The time of a suspension does not count for the limits.
     counted = rows.parse_time(status.suspend_time) or now
     running, active = time_left(job, status, counted.timestamp())
-    stands = " once it goes on" if job.suspend else ""
+    when = " once it goes on" if job.suspend else ""
     if running is not None:
-        yield f"{rows.duration(running)} left of {job.time_limit_field} {job.time_limit_seconds} s{stands}"
+        yield f"{rows.duration(running)} left of {job.time_limit_field} {job.time_limit_seconds} s{when}"
     elif job.time_limit_seconds is not None:
         yield f"{job.time_limit_field} {job.time_limit_seconds} s begins when all replicas run"
     if active is not None:
-        yield f"{rows.duration(active)} left of activeDeadlineSeconds {job.active_deadline_seconds}{stands}"
+        yield f"{rows.duration(active)} left of activeDeadlineSeconds {job.active_deadline_seconds}{when}"
 
 
 def _warnings(seen: Iterable[Happening], now: datetime, said: str) -> Iterator[str]:
-    """What several objects tell alike is one line, with the newest's time. `said`: what stands above already."""
+    """A line per warning; equal ones of several objects share a line, with the newest time. `said`: the text above,
+    which is not repeated."""
     alike: dict[tuple[str, str], list[Happening]] = {}
     for happening in (h for h in seen if h.type == "Warning"):
-        told = gist(happening.message)
-        if told in said or ("ImagePullBackOff" in said and _NO_NEWS.fullmatch(happening.message)):
+        message = gist(happening.message)
+        if message in said or ("ImagePullBackOff" in said and _NO_NEWS.fullmatch(happening.message)):
             continue
-        key = happening.reason, told
+        key = happening.reason, message
         alike[key] = [*alike.pop(key, ()), happening]  # in the order of the newest
-    for (reason, told), each in reversed(list(alike.items())[-SHOWN_WARNINGS:]):
+    for (reason, message), each in reversed(list(alike.items())[-SHOWN_WARNINGS:]):
         when, *_ = happenings.row(each[-1], now)
-        yield f"{when} ago, {_some(list(dict.fromkeys(h.object for h in each)))}, {reason}: {told}"
+        yield f"{when} ago, {_some(list(dict.fromkeys(h.object for h in each)))}, {reason}: {message}"
 
 
 def _of_role(pods: Iterable[Json], role: Role) -> list[Json]:

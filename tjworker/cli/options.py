@@ -1,4 +1,4 @@
-"""What the commands share: which job, in which namespace, and how a shell completes its name."""
+"""Options and arguments that commands share: the job, its namespace, and completion of its name in a shell."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 from click.shell_completion import CompletionItem
 
 COMPLETES_WITHIN_SECONDS = 2.0
-"""Nobody waits longer for a key press."""
+"""A user does not wait longer for the Tab key."""
 
 without_logs = click.option(
     "-q",
@@ -20,8 +20,8 @@ in_namespace = click.option("-n", "--namespace", help="Namespace; default: the c
 
 
 def job_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The jobs that begin like that, with their phases; none when the cluster does not answer soon: a shell that
-    completes has no place for a message."""
+    """The jobs whose names begin with `incomplete`, with their phases. [] if the cluster does not answer in time: a
+    shell cannot show a message while it completes."""
     from tjworker.base import OperatorError
     from tjworker.cli.cluster import user_cluster
     from tjworker.cli.errors import UserError
@@ -41,8 +41,8 @@ def job_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
 
 
 def role_names(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The roles of the job that is named already, else of every job: click does not tell of an argument before an
-    option that is still without its value."""
+    """The roles of the job that the command line names, else of every job: click does not pass an argument that comes
+    before an option whose value is incomplete."""
     from tjworker.base import OperatorError
     from tjworker.cli import jobs
     from tjworker.cli.cluster import user_cluster

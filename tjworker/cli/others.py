@@ -25,12 +25,12 @@ APPLY = "application/apply-patch+yaml"
 
 @dataclass(frozen=True, slots=True)
 class OtherObject:
-    """An object, and where this cluster keeps such."""
+    """An object that is not a job, and the path of its resource."""
 
     path: str
-    """Of the API server."""
+    """The path at the API server."""
     what: str
-    """As kubectl prints it: `persistentvolumeclaim/data`, `deployment.apps/data`."""
+    """The object as kubectl prints it: `persistentvolumeclaim/data`, `deployment.apps/data`."""
     body: JsonDict
 
 

@@ -1,4 +1,4 @@
-"""How commands print objects for programs: as kubectl does, with `-o name`, `json` or `yaml`."""
+"""Prints objects for programs as kubectl does, with `-o name`, `json` or `yaml`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 as_object = click.option(
     "-o", "--output", type=click.Choice(["name", "json", "yaml"]), help="Print the job instead of a sentence."
 )
-"""Of the commands that write one job, as `kubectl create` and `kubectl scale` have it."""
+"""The option of commands that write one job, as of `kubectl create` and `kubectl scale`."""
 
 
-def tell(sentence: str, job: FoundJob, output: str | None) -> None:
-    """What a command that writes has done: the sentence, or the job as the API server has it now."""
+def print_result(sentence: str, job: FoundJob, output: str | None) -> None:
+    """Print the result of a write: the sentence, or the job as the API server has it now."""
     if output is None:
         echo(sentence)
     elif output == "name":
@@ -29,7 +29,7 @@ def tell(sentence: str, job: FoundJob, output: str | None) -> None:
 
 
 def typed_name(job: FoundJob) -> str:
-    """As kubectl prints and takes it: `aitrainingjob.elasticdeeplearning.ai/digits`."""
+    """The job's name as kubectl prints and accepts it: `aitrainingjob.elasticdeeplearning.ai/digits`."""
     from tjworker.api.kinds import KNOWN_KINDS
 
     kind = KNOWN_KINDS[job.resource]
@@ -37,7 +37,7 @@ def typed_name(job: FoundJob) -> str:
 
 
 def dump(obj: dict[str, Any], output: str) -> None:
-    """As `json` or `yaml`."""
+    """Print an object as `json` or `yaml`."""
     if output == "json":
         echo(json.dumps(obj, indent=2))
     else:

@@ -90,7 +90,7 @@ class Past:
         return [_running(pod) if was_killed(pod) or self._went_with_it(pod) else pod for pod in self.pods]
 
     def settles(self, now: datetime) -> bool:
-        """Whether the historian may still write what happened at the end of this job."""
+        """True if the historian may still write the last events of this job."""
         if not self.summary.at:
             return True
         return abs((now - self.at).total_seconds()) < SETTLE_SECONDS and any(self.missing_pods())
@@ -212,15 +212,15 @@ def open_store() -> Iterator[HistoryStore]:
 
 
 def past_instead(namespace: str, wanted: str, error: NoSuchJob) -> Past:
-    """The job of that name in the history, in the place of `error`. Raises it, with a word on the history, where that
-    knows none or cannot be asked."""
+    """The job of that name in the history. Raises `error`, with a note on the history, if there is none or the history
+    does not answer."""
     try:
         found = read_past(namespace, wanted)
     except (OperatorError, UserError) as why:
-        told = why.message if isinstance(why, OperatorError) else str(why)
-        raise UserError(f"{error}; the history of jobs that are gone cannot be asked: {told}") from None
+        cause = why.message if isinstance(why, OperatorError) else str(why)
+        raise UserError(f"{error}; the history of deleted jobs cannot be read: {cause}") from None
     if found is None:
-        raise UserError(f"{error}; the history of jobs that are gone has none of that name either") from None
+        raise UserError(f"{error}; the history of deleted jobs has none of that name either") from None
     return found
 
 

@@ -1,6 +1,7 @@
-"""What a pod template may have, out of the kubernetes package's models: unknown fields, values of another type, fields
-that are missing. The models are generated from Kubernetes' own OpenAPI document, which has neither the words nor the
-bounds of a field: those that a pod needs stand here. Imports the models, which takes a moment.
+"""Checks a pod template against the kubernetes package's models: unknown and missing fields, values of a wrong type.
+
+The models come from Kubernetes' OpenAPI document, which has neither the allowed words nor the bounds of a field; this
+module lists those of a pod. To import the models takes a moment.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Nodes and all pods of a cluster as the autoscaler counts them: why a role has no more replicas, who has the room, how
-full the cluster is. Pure: objects in, words and sums out.
+"""Counts the nodes and pods of a cluster as the autoscaler does: why a role has no more replicas, which jobs have the
+room, and how full the cluster is. Pure.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Room:
 
     nodes: Mapping[str, NodeRecord]
     requests: Mapping[str, NodeRequests]
-    """By node; under WAITING of pods without one."""
+    """Node -> the requests of its pods; WAITING -> those of pods without a node."""
     holders: Mapping[str, NodeRequests]
-    """What is asked for, by `namespace/job`; of pods of no job under OTHERS."""
+    """`namespace/job` -> the requests of its pods; OTHERS -> those of pods without a job."""
     placed: Mapping[str, NodeRequests] = field(default_factory=dict)
-    """The same, of pods on a node alone: one that waits for a node has nothing."""
+    """Like `holders`, but only of pods that have a node."""
     pods: Mapping[str, Sequence[Json]] = field(default_factory=dict)
-    """Raw, by `namespace/job`."""
+    """`namespace/job` -> its raw pods."""
     waiting: Sequence[WaitingPods] = ()
-    """Those without a node, the ones that are alike together."""
+    """The pods without a node, grouped by equal requests."""
 
     def resource(self, gpu_resources: Sequence[str]) -> ClusterResource:
         return cluster_resource(self.nodes, self.requests, gpu_resources)
@@ -114,10 +114,10 @@ def obstacles(
 
 
 def decided_by(job: TrainingJob) -> str:
-    """The policy that the operator says has decided, '' where it has said none: a user need not know its settings, nor
-    see the labels of namespaces."""
-    told = job.status.condition(FULL_SIZE)
-    policy = told.reason.lower() if told is not None else ""
+    """The policy that decided last, from the job's status; '' if there is none. A user may not know the operator's
+    settings, nor be allowed to read the labels of namespaces."""
+    condition = job.status.condition(FULL_SIZE)
+    policy = condition.reason.lower() if condition is not None else ""
     return policy if policy in POLICIES else ""
 
 
@@ -131,11 +131,11 @@ def state_of(job: TrainingJob, found: Room, namespace_policy: str = "") -> JobSt
 
 
 def _held(role: ElasticRole, found: Room) -> str:
-    """Who has what it would need, the greatest first."""
+    """The jobs that hold the resource that the role needs, the largest first."""
     gpu = role.elastic.gpu_limit > 0
     shares = sorted(_shares(found, gpu=gpu), key=lambda share: (-share[1], share[0]))[:SHOWN_HOLDERS]
-    told = ", ".join(f"{name} {amount:g}" for name, amount in shares)
-    return f". {'GPU' if gpu else 'CPU'} now: {told}" if told else ""
+    held = ", ".join(f"{name} {amount:g}" for name, amount in shares)
+    return f". {'GPU' if gpu else 'CPU'} now: {held}" if held else ""
 
 
 def _shares(found: Room, *, gpu: bool) -> Iterator[tuple[str, float]]:
@@ -147,8 +147,8 @@ def _shares(found: Room, *, gpu: bool) -> Iterator[tuple[str, float]]:
 
 # -- what fits nowhere -----------------------------------------------------------------------------
 def too_large(job: TrainingJob, nodes: Iterable[Json]) -> Iterator[str]:
-    """Of each role whose pods fit into no node, though it were empty; nothing of a cluster without nodes, which may
-    make some when they are asked for."""
+    """A sentence for each role whose pods would not fit even an empty node; none if the cluster has no nodes, as it may
+    add some on demand."""
     has = [node_record(node).allocatable for node in nodes]
     for role in job.roles if has else ():
         wants = wanted(role.template)
@@ -157,10 +157,10 @@ def too_large(job: TrainingJob, nodes: Iterable[Json]) -> Iterator[str]:
         most = {name: max(had(node, name) for node in has) for name in wants}
         over = [name for name, n in wants.items() if n > most[name]]
         numbers = ((name, *shown_apart(name, wants[name], most[name])) for name in over)
-        told = ", ".join(f"{name} {asked} (a node has at most {there})" for name, asked, there in numbers)
+        lacking = ", ".join(f"{name} {asked} (a node has at most {there})" for name, asked, there in numbers)
         yield (
             f"a pod of role {role.name} fits no node of the cluster, however empty:"
-            f" {told or 'no single node has all that it requests'}; it waits for a larger node."
+            f" {lacking or 'no single node has all that it requests'}; it waits for a larger node."
             " Lower its resources.requests"
         )
 

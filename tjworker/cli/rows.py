@@ -21,11 +21,11 @@ JOB_HEADER = ("NAME", "PHASE", "ACTIVE", "RESTARTS", "AGE")
 POD_HEADER = ("POD", "PHASE", "READY", "ATTEMPT", "NODE", "AGE")
 
 WAITING = "Waiting"
-"""A condition, shown as the phase of a job that has none."""
+"""The condition that is shown as the phase of a job without a phase."""
 SHOWN_FAILURES = 3
 SHOWN_LOG_LINES = 5
 LONG_MESSAGE = 30
-"""Of several failures a longer one is said once."""
+"""Characters. A longer message that several failures share is printed once."""
 
 
 _COLOURS = {
@@ -54,7 +54,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def age(since: str | None, now: datetime) -> str:
-    """As kubectl writes it: 45s, 3m10s, 2h5m, 3d."""
+    """The time since then, as kubectl prints it: 45s, 3m10s, 2h5m, 3d."""
     began = parse_time(since)
     return "<unknown>" if began is None else duration((now - began).total_seconds())
 
@@ -76,8 +76,8 @@ def duration(seconds: float) -> str:
 
 
 def job_phase(status: Mapping[str, Any]) -> str:
-    """Of our own status: the phase. `Waiting` for a job without one that waits for an object that its spec names, such
-    as a runtime; '' for a job that the operator has not taken up."""
+    """The phase in the operator's own status. `Waiting` if the job waits for an object that its spec names, such as a
+    runtime; '' if the operator has not taken it up."""
     listed = status.get("conditions")
     conditions = (c for c in listed if isinstance(c, Mapping)) if isinstance(listed, list) else ()
     waits = any((c.get("type"), c.get("status")) == (WAITING, "True") for c in conditions)
@@ -136,7 +136,7 @@ def job_row(raw: Mapping[str, Any], now: datetime, *, wide: bool = False) -> tup
 
 
 def pod_phase(pod: Mapping[str, Any]) -> str:
-    """The one word that tells most: Terminating, a container's reason for waiting or ending, else the phase."""
+    """The most specific word for a pod's state: Terminating, a container's reason to wait or to end, or the phase."""
     if pod["metadata"].get("deletionTimestamp"):
         return "Terminating"
     status = pod.get("status") or {}

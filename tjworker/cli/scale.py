@@ -10,7 +10,7 @@ import click
 
 from tjworker.cli.console import complain
 from tjworker.cli.options import in_namespace, role_names, which_job
-from tjworker.cli.output import as_object, tell
+from tjworker.cli.output import as_object, print_result
 
 
 @click.command(short_help="Set the number of replicas of a role.")
@@ -34,7 +34,7 @@ def scale(job: str, replicas: int, role: str | None, output: str | None, namespa
         cluster.api.merge_patch(found.resource, where, found.name, asked.patch, subresource=asked.subresource)
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
         raw = cluster.api.get(found.resource, where, found.name) if output else None
-        tell(f"{job}: {asked.role} {changed}", found if raw is None else FoundJob(found.resource, raw), output)
+        print_result(f"{job}: {asked.role} {changed}", found if raw is None else FoundJob(found.resource, raw), output)
         if goes_on := autoscaler_goes_on(found, asked.role, cluster.operator):
             complain(goes_on)
         return 0

@@ -85,13 +85,13 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
             played = _of_file(Path(scenario or ""), period)
         played = replace(played, reports_progress=not no_progress)
         for policy in chosen:
-            mover(policy, played)  # a wrong name is told before minutes of simulation, not after them
+            mover(policy, played)  # report a wrong name before minutes of simulation
         outcomes = [_play(played, policy) for policy in chosen]
     except ScenarioError as error:
         raise UserError(str(error)) from None
     if output == "json":
-        told = {o.policy: o.to_json() | ({"now": now[o.policy]} if from_cluster else {}) for o in outcomes}
-        echo(json.dumps({"policies": told}, indent=2))
+        results = {o.policy: o.to_json() | ({"now": now[o.policy]} if from_cluster else {}) for o in outcomes}
+        echo(json.dumps({"policies": results}, indent=2))
     else:
         _next_moves(now)
         _table(outcomes)
@@ -127,7 +127,7 @@ def _of_trace(path: Path, models: str | None, nodes: int, gpus: int, most: int |
     cluster = [SimulatedNode(f"node-{i}", Amounts(64_000, 1 << 38, gpus)) for i in range(nodes)]
     found = read_trace(path, cluster, None if models is None else Path(models))
     _complain(found.complaints)
-    # As in Pollux' simulation: pods come and go at once, and a job's `rescale` stands for all that takes time.
+    # As in Pollux' simulation: pods start and stop at once, and a job's `rescale` is all the time that a change takes.
     return Scenario(cluster, found.jobs[:most], tick_seconds=period, start_seconds=0, stop_seconds=0, placement="pack")
 
 
@@ -170,7 +170,7 @@ def _play(scenario: Scenario, policy: str) -> SimulationOutcome:
 
     if not sys.stderr.isatty():
         return play(scenario, policy)
-    # Without an end in time the bar counts jobs that are done: nobody knows before when the last one is.
+    # A simulation without `until` ends at an unknown time, so the bar counts the jobs that are done.
     length = len(scenario.jobs) if scenario.until is None else round(scenario.until)
     with click.progressbar(length=length, label=policy, file=sys.stderr) as bar:
 
@@ -186,17 +186,17 @@ COLUMNS = ("POLICY", "WAITING", "COMPLETION", "P95", "DONE", "UTILISATION", "JAI
 def _table(outcomes: Sequence[SimulationOutcome]) -> None:
     rows: list[tuple[str, ...]] = [COLUMNS]
     for outcome in outcomes:
-        told = outcome.to_json()
+        result = outcome.to_json()
         rows.append(
             (
                 outcome.policy,
-                _seconds(told["waiting_seconds"]["mean"]),
-                _seconds(told["completion_seconds"]["mean"]),
-                _seconds(told["completion_seconds"]["p95"]),
-                f"{told['jobs_done']}/{told['jobs_total']}",
-                f"{told['utilisation']:.1%}",
-                f"{told['jain']:.2f}",
-                *(str(told[name]) for name in ("moves", "pauses", "restarts")),
+                _seconds(result["waiting_seconds"]["mean"]),
+                _seconds(result["completion_seconds"]["mean"]),
+                _seconds(result["completion_seconds"]["p95"]),
+                f"{result['jobs_done']}/{result['jobs_total']}",
+                f"{result['utilisation']:.1%}",
+                f"{result['jain']:.2f}",
+                *(str(result[name]) for name in ("moves", "pauses", "restarts")),
             )
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]

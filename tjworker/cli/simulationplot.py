@@ -10,7 +10,7 @@ from typing import Any
 from tjworker.simulate import SimulationOutcome
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's, which colour-blind readers can tell apart."""
+"""The palette of Okabe and Ito, which colour-blind readers can distinguish."""
 WAITS = "#BBBBBB"
 MOST_LABELS = 24
 

@@ -1,6 +1,6 @@
-"""Objects that look like a job and are of no kind that this operator serves: what their author most likely meant. Pure.
+"""Finds what the author of an object meant that looks like a job but is of no kind that this operator serves. Pure.
 
-Anything else is another object of Kubernetes, such as the claim or the Service beside a job.
+Anything else is another object of Kubernetes, such as a claim or a Service for the job.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.cli.kinds import known_words
 
 CLOSE = 0.8
-"""Of two names (difflib's ratio): `AITrainngJob` is close to AITrainingJob; batch's `Job` is not close to TFJob."""
+"""difflib's ratio of two close names: `AITrainngJob` is close to AITrainingJob; batch's `Job` is not close to TFJob."""
 
 
 def foreign(raw: Mapping[str, Any]) -> str:
-    """What to do with a job of a kind that is not supported, as the end of `Job (batch.volcano.sh/v1alpha1) ...`; ''
-    for what is none. `raw`: of no known kind in a known version."""
+    """What to do with another operator's job, as the end of a sentence that begins `Job (batch.volcano.sh/v1alpha1)`;
+    '' if the object is not one. `raw`: an object of no known kind and version."""
     from tjworker import convert
 
     if convert.find(raw) is not None:
@@ -27,7 +27,7 @@ def foreign(raw: Mapping[str, Any]) -> str:
 
 
 def misspelt(raw: Mapping[str, Any]) -> str:
-    """Likewise of an object that is most likely meant to be a job."""
+    """What to do with an object of a misspelt kind or version, as the end of a sentence; '' if it is none."""
     kind, version = str(raw.get("kind") or ""), str(raw.get("apiVersion") or "")
     if meant := _meant(kind, version.partition("/")[0]):
         return f"is not a supported job kind; did you mean {meant}?"
@@ -39,8 +39,8 @@ def unsupported() -> str:
 
 
 def _meant(kind: str, group: str) -> str:
-    """`AITrainingJob (elasticdeeplearning.ai/v1)`: a kind of that name in another version or group, or of nearly that
-    name."""
+    """The kinds of this name in another version or group, or of a close name: `AITrainingJob
+    (elasticdeeplearning.ai/v1)`."""
     words = {known.kind.lower(): known.kind for known in KNOWN_KINDS.values()}
     close = difflib.get_close_matches(kind.lower(), words, n=1, cutoff=CLOSE)
     found = [known for known in KNOWN_KINDS.values() if close and known.kind == words[close[0]]]

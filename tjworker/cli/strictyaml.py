@@ -9,11 +9,11 @@ import yaml
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_NODES = 200_000
-"""Of a document with its aliases written out. Kubernetes stores no object of more than 1.5 MiB, which has fewer; a few
-hundred bytes of aliases of aliases would stand for any number, and `tj convert` writes them out."""
+"""The most nodes of a document with its aliases expanded. An object of 1.5 MiB, the most that Kubernetes stores, has
+fewer. A few hundred bytes of nested aliases can expand to any number, and `tj convert` expands them."""
 MOST_DEEP = 100
-"""Mappings and lists inside each other. A Pod has 12. libyaml's reader of nodes calls itself for each, and 400 KB of
-brackets end the process without a word."""
+"""The deepest nesting of mappings and lists. A Pod has 12. libyaml recurses for each level: 400 KB of brackets would
+kill the process without a message."""
 _MERGE = "tag:yaml.org,2002:merge"
 
 
@@ -25,7 +25,7 @@ class _Strict(_LOADER):  # type: ignore[misc]
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         first: dict[str, int] = {}
         for key, _ in node.value:
-            # A key of `<<` is meant to stand under the same key again; a list as a key is refused below.
+            # A key may repeat a key from `<<`, which it overrides; a list as a key is refused below.
             if key.tag == _MERGE or not isinstance(key, yaml.ScalarNode):
                 continue
             line = key.start_mark.line + 1
@@ -75,7 +75,7 @@ def _refuse_depth(text: str) -> None:
 
 def _refuse_expansion(document: yaml.Node) -> None:
     sizes: dict[int, int] = {}
-    """Of each node that is done; 0 while its children are being counted."""
+    """Node id -> its size; 0 while its children are being counted."""
 
     def count(node: yaml.Node) -> int:
         line = node.start_mark.line + 1

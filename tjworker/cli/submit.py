@@ -14,7 +14,7 @@ import click
 
 from tjworker.cli.console import complain, echo
 from tjworker.cli.options import without_logs
-from tjworker.cli.output import as_object, tell
+from tjworker.cli.output import as_object, print_result
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -45,21 +45,21 @@ def submit(files: tuple[str, ...], wait: bool, no_logs: bool, output: str | None
     jobs = [manifest for manifest in manifests if not manifest.is_other]
     refuse_the_wrong([manifest for manifest in manifests if manifest in jobs or manifest.companion] or manifests)
     if not jobs:
-        raise UserError(f"{manifests[0].source} has no job; `kubectl apply -f` takes what stands in it")
+        raise UserError(f"{manifests[0].source} has no job; `kubectl apply -f` applies its other objects")
     with user_cluster() as cluster:
         refuse_kinds_that_are_off(cluster, jobs)
         places = [_namespace(cluster, manifest, namespace) for manifest in manifests]
-        beside = {
+        other_objects = {
             number: others.located(cluster, manifest, where)
             for number, (manifest, where) in enumerate(zip(manifests, places, strict=True))
             if manifest not in jobs
         }
         made = []
         for number, manifest in enumerate(manifests):
-            if (other := beside.get(number)) is None:
+            if (other := other_objects.get(number)) is None:
                 made.append(create(cluster, manifest, places[number], output))
             else:
-                _tell_other(other.what, others.apply(cluster, other), output)
+                _print_other(other.what, others.apply(cluster, other), output)
         found = [with_named(cluster.api, job) for job in made]
         for job in found:
             _warn_of_spec(job)
@@ -71,8 +71,8 @@ def submit(files: tuple[str, ...], wait: bool, no_logs: bool, output: str | None
         return follow(cluster, found, logs=not (no_logs or output)) if wait else 0
 
 
-def _tell_other(what: str, done: str, output: str | None) -> None:
-    """As kubectl does. What is asked for as JSON or YAML are the jobs."""
+def _print_other(what: str, done: str, output: str | None) -> None:
+    """Print what was done to another object, as kubectl does. With JSON or YAML, stdout has only the jobs."""
     if output == "name":
         echo(what)
     else:
@@ -80,7 +80,7 @@ def _tell_other(what: str, done: str, output: str | None) -> None:
 
 
 def refuse_kinds_that_are_off(cluster: Cluster, jobs: Iterable[Manifest]) -> None:
-    """Raises UserError for a job of a kind that the cluster does not have, or whose jobs would wait for ever."""
+    """Raises UserError for a kind that the cluster lacks, or whose jobs would wait for ever."""
     from tjworker.cli.errors import UserError
     from tjworker.cli.kinds import installed_kinds, is_off, operator_kinds, switched_off
 
@@ -94,7 +94,7 @@ def refuse_kinds_that_are_off(cluster: Cluster, jobs: Iterable[Manifest]) -> Non
 
 
 def _namespace(cluster: Cluster, manifest: Manifest, asked: str | None) -> str:
-    """Where an object goes. Raises UserError when the manifest and the option disagree."""
+    """The namespace of an object. Raises UserError if the manifest and the option disagree."""
     from tjworker.cli.errors import UserError
 
     written = str((manifest.raw.get("metadata") or {}).get("namespace") or "")
@@ -122,7 +122,7 @@ def create(cluster: Cluster, manifest: Manifest, namespace: str, output: str | N
             " another name, or change the one that is there with `kubectl apply`"
         ) from None
     made = FoundJob(kind.resource, raw)
-    tell(f"{manifest.name}: created in namespace {namespace}; see `tj describe {manifest.name}`", made, output)
+    print_result(f"{manifest.name}: created in namespace {namespace}; see `tj describe {manifest.name}`", made, output)
     return made
 
 
@@ -138,7 +138,7 @@ def _warn_of_spec(job: FoundJob) -> None:
 
 
 def _warn_of_lost_logs(job: FoundJob) -> None:
-    """Whoever submits a first job looks for its output after its end."""
+    """Warn that the logs go with the pods: a user may look for the output of a first job after its end."""
     from tjworker.cli.jobs import readable
 
     model, _ = readable(job)
@@ -188,7 +188,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
     from tjworker.api.kinds.base import seen_status
     from tjworker.api.status import END_PHASES
     from tjworker.cli import rows
-    from tjworker.cli.errors import EXIT_FAILED, tell_outage
+    from tjworker.cli.errors import EXIT_FAILED, report_outage
     from tjworker.cli.informer import Informer
 
     changes: queue.SimpleQueue[tuple[str, dict[str, Any]] | BaseException] = queue.SimpleQueue()
@@ -197,7 +197,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
     with ExitStack() as stack:
         output = stack.enter_context(_output_of(cluster, jobs, changes.put)) if logs else {}
         for number, (resource, namespace) in enumerate(sorted(places)):
-            on_outage = tell_outage if number == 0 else None
+            on_outage = report_outage if number == 0 else None
             stack.enter_context(
                 Informer(cluster.api, resource, namespace, on_change=lambda *c: changes.put(c), on_outage=on_outage)
             )
@@ -208,7 +208,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
             kind, raw = change
             uid = str(raw["metadata"]["uid"])
             phase = _GONE if kind == "DELETED" else rows.job_phase(seen_status(raw))
-            # A job that has ended may still be deleted: its end has been told.
+            # An ended job may still be deleted: its end was reported already.
             if uid in phases and phase not in ("", phases[uid]) and phases[uid] not in END_PHASES:
                 phases[uid] = phase
                 if (reader := output.get(uid)) is not None and (phase in END_PHASES or phase == _GONE):

@@ -1,5 +1,5 @@
-"""`tj suspend`: a job's pods go, the job waits. `tj resume`: it makes them again. One write of `spec.suspend`; running
-it twice changes nothing more.
+"""`tj suspend` deletes a job's pods and lets it wait; `tj resume` lets it go on. Both write `spec.suspend` once; to run
+them twice changes nothing more.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import click
 
 from tjworker.cli.options import in_namespace, which_job
-from tjworker.cli.output import as_object, tell
+from tjworker.cli.output import as_object, print_result
 
 
 @click.command(short_help="Delete a job's pods and let it wait.")
@@ -43,9 +43,9 @@ def _write(job: str, namespace: str | None, output: str | None, *, suspend: bool
     with opened_job(job, namespace) as (cluster, found):
         patch = suspending(found, suspend)
         if patch is None:
-            tell(f"{job} is suspended already" if suspend else f"{job} is not suspended", found, output)
+            print_result(f"{job} is suspended already" if suspend else f"{job} is not suspended", found, output)
             return 0
         raw = cluster.api.merge_patch(found.resource, found.namespace, found.name, patch)
         said = f"{job}: suspended; `tj resume {job}` lets it go on" if suspend else f"{job}: resumed"
-        tell(said, FoundJob(found.resource, raw), output)
+        print_result(said, FoundJob(found.resource, raw), output)
         return 0

@@ -14,7 +14,7 @@ from tjworker.cli.output import dump
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
-    from tjworker.cli.load import Standing, Worker
+    from tjworker.cli.load import JobProgress, Worker
     from tjworker.cli.room import Room
     from tjworker.settings import Settings
     from tjworker.store.work_queue import QueueStats
@@ -28,7 +28,7 @@ def top(output: str) -> int:
     """Show what the pods of each job request of each node, what the work queue holds, and what each worker does now.
     Requests, not usage, decide whether one more replica finds a node; `kubectl top` shows usage.
 
-    Queue and workers are read from the operator's Redis: set TJ_REDIS_URL, except beside a local stack.
+    Queue and workers are read from the operator's Redis: set TJ_REDIS_URL, except with a local stack.
     """
     from tjworker.cli.cluster import choose_kubeconfig, missing_settings, user_cluster
 
@@ -54,16 +54,15 @@ def _settings() -> Settings:
         raise UserError(str(refusal)) from None
 
 
-def _cluster(cluster: Cluster) -> tuple[Room, dict[str, Standing]]:
+def _cluster(cluster: Cluster) -> tuple[Room, dict[str, JobProgress]]:
     from tjworker.api.resources import NODES, PODS
     from tjworker.cli.jobs import list_all, list_jobs
-    from tjworker.cli.load import standing
+    from tjworker.cli.load import job_progress
     from tjworker.cli.room import room
 
     jobs = list_jobs(cluster.api, "")
     found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
-    stands = [(job.raw["metadata"], job.status) for job in jobs]
-    return found, {f"{metadata['namespace']}/{metadata['name']}": standing(status) for metadata, status in stands}
+    return found, {f"{job.namespace}/{job.name}": job_progress(job.status) for job in jobs}
 
 
 def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:
@@ -89,7 +88,7 @@ def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:
 
 def _print(
     found: Room,
-    jobs: dict[str, Standing],
+    jobs: dict[str, JobProgress],
     settings: Settings,
     stats: QueueStats | None,
     workers: list[Worker],
@@ -108,7 +107,7 @@ def _print(
 
 
 def _as_object(
-    found: Room, jobs: dict[str, Standing], stats: QueueStats | None, workers: list[Worker], why: str
+    found: Room, jobs: dict[str, JobProgress], stats: QueueStats | None, workers: list[Worker], why: str
 ) -> JsonDict:
     return {
         "nodes": {

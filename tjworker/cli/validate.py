@@ -1,4 +1,4 @@
-"""`tj validate`: what is wrong with manifests, before anything is made of them. Needs no cluster; changes nothing."""
+"""`tj validate`: checks manifests before they are applied. Needs no cluster; changes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def validate(files: tuple[str, ...]) -> int:
     from tjworker.cli.manifests import hints, read, refuse_the_wrong
 
     manifests = read(files)
-    # A file of nothing but other objects is the wrong file; beside jobs they are left alone.
+    # A file without any job is the wrong file; next to a job, other objects are not checked.
     jobs = [m for m in manifests if m.kind or m.companion or m.is_misspelt] or manifests
     refuse_the_wrong(jobs)
     for manifest in manifests:
@@ -42,7 +42,7 @@ def validate(files: tuple[str, ...]) -> int:
 
 
 def _note_kinds_that_are_off(manifests: list[Manifest]) -> None:
-    """Without asking a cluster: by the settings of the local stack or of this environment, where there are any."""
+    """Go by the settings of the local stack or of this environment, if there are any: no cluster is asked."""
     from tjworker.cli.cluster import choose_kubeconfig, operator_settings
     from tjworker.cli.kinds import how_to_switch_on, operator_kinds, switched_off
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.batchsize import ANNOTATION_BATCH_SIZE
 from tjworker.api.kinds.trainingjob import (
     ANNOTATION_CLEAN_POD_POLICY,
@@ -14,7 +13,7 @@ from tjworker.api.kinds.trainingjob import (
     WITHOUT_LIMIT,
 )
 from tjworker.api.model import Role, TrainingJob
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 from tjworker.convert.known import Extra
 from tjworker.convert.report import Left, Origins, Path
 

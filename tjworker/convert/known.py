@@ -14,14 +14,14 @@ from typing import Any
 from tjworker.api import crd
 from tjworker.api.containers import with_environment
 from tjworker.api.kinds import KNOWN_KINDS, parse
-from tjworker.api.kinds.base import JobKind, mapping, text
+from tjworker.api.kinds.base import JobKind, text
 from tjworker.api.kinds.kubedl.mpijob import OLD_RUN_POLICY
 from tjworker.api.labels import KUEUE_QUEUE
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.naming import containers, counted_names
 from tjworker.api.torchrun import TorchSettings
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource, Json, with_article
+from tjworker.base import GroupResource, Json, mapping, with_article
 from tjworker.convert import write
 from tjworker.convert.report import Converted, Left, Origins, RefusedManifest, at
 

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tjworker.api.containers import with_environment
-from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.batchsize import ANNOTATION_BATCH_SIZE
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.model import Role, TrainingJob
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 from tjworker.convert.known import Extra, rendezvous
 from tjworker.convert.report import Left, Origins, Path
 

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.guests.mpipods import SSHD, WORKER
 from tjworker.api.kinds.kubedl.mpijob import ARGUMENTS_LOST
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import containers
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 from tjworker.convert import kubeflow
 from tjworker.convert.known import Extra, written_path
 from tjworker.convert.report import Left, at

@@ -14,7 +14,7 @@ from typing import Any
 
 from tjworker.api.containers import env_entry
 from tjworker.api.kinds import parse
-from tjworker.api.kinds.base import mapping, text
+from tjworker.api.kinds.base import text
 from tjworker.api.kinds.guests.parse import ANNOTATION_AUTOSCALE
 from tjworker.api.kinds.kubeflow import pytorchjob
 from tjworker.api.kinds.kubeflow.spec import MULTIKUEUE
@@ -23,7 +23,7 @@ from tjworker.api.kinds.trainer.spec import GROUP, NODE, VERSION
 from tjworker.api.kinds.trainer.trainjob import AUTOSCALE, KIND, MAX_NODES, MIN_NODES
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.torchrun import variable
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 from tjworker.convert.known import INSTEAD, OWN_NAME, finalizers_left, named, unknown_left, written_path
 from tjworker.convert.report import Converted, Left, Origins, Path, RefusedManifest, at, printed
 from tjworker.convert.write import own_metadata

@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 
 from tjworker.api import labels
-from tjworker.api.kinds.base import MEMORY, mapping, number, readable, seen_status, text
+from tjworker.api.kinds.base import MEMORY, number, readable, seen_status, text
 from tjworker.api.pod_records import deletion_asked_at
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.base import GroupResource, Json
+from tjworker.base import GroupResource, Json, mapping
 
 MOST_JOB_BYTES = 256 << 10
 """Limit of the kept part of a job. A larger job is kept without its spec. The status alone needs only a fraction

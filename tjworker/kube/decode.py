@@ -11,11 +11,8 @@ from typing import Any
 
 import orjson
 
-WRITABLE = 254
-"""Levels that orjson writes."""
 DEEPEST = 512
-"""More than WRITABLE, so that a shortened object still cannot be written, and never passes for a whole one. Fewer than
-1,024, with room for a list around the object."""
+"""More than the 254 levels that orjson writes, and fewer than 1,024, with room for a list around the object."""
 
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 """A string, or a bracket outside of strings. A string may be cut off by the end of the document. Possessive, so that

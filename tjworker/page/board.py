@@ -16,12 +16,12 @@ from typing import Any
 import orjson
 
 from tjworker.api.kinds import KNOWN_KINDS
-from tjworker.api.kinds.base import mapping, number, seen_status, text
+from tjworker.api.kinds.base import number, seen_status, text
 from tjworker.api.node_requests import NodeRequests, decode_node_requests
 from tjworker.api.observed import ENDED_PHASES, NodeRecord, PodRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES, PODS
-from tjworker.base import GroupResource, Invalid, JobKey, Json, OperatorError, Terminal, parse_key
+from tjworker.base import GroupResource, Invalid, JobKey, Json, OperatorError, Terminal, mapping, parse_key
 from tjworker.cli.rows import job_message, job_phase
 from tjworker.history.records import Summary
 from tjworker.history.store import HistoryStore, ended

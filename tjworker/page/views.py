@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
-from tjworker.api.kinds.base import mapping, text
+from tjworker.api.kinds.base import text
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
 from tjworker.api.quantity import milli, whole
 from tjworker.api.status import END_PHASES
-from tjworker.base import Json, printable
+from tjworker.base import Json, mapping, printable
 from tjworker.cli import rows
 from tjworker.cli.happenings import Happening
 from tjworker.cli.happenings import row as happening_row

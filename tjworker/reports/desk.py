@@ -17,7 +17,6 @@ import structlog
 
 from tjworker.api import labels
 from tjworker.api.kinds import KNOWN_KINDS, parse
-from tjworker.api.kinds.base import mapping
 from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.naming import selector
 from tjworker.api.owners import controller
@@ -35,7 +34,7 @@ from tjworker.api.reporting import audience, job_of_path
 from tjworker.api.resources import PODS
 from tjworker.api.status import REPORT_REFUSED, REPORTED, JobStatus
 from tjworker.api.timefmt import to_rfc3339
-from tjworker.base import Conflict, JobName, JsonDict, OperatorError, Uid
+from tjworker.base import Conflict, JobName, JsonDict, OperatorError, Uid, mapping
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_FOUND
 from tjworker.reconcile.conditions import clear_condition, set_condition

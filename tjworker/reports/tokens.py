@@ -12,8 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tjworker.api.kinds.base import mapping
-from tjworker.base import GroupResource
+from tjworker.base import GroupResource, mapping
 from tjworker.kube.client import KubeClient
 
 REVIEWS = GroupResource("tokenreviews.authentication.k8s.io")

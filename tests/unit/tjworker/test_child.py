@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import select
 import signal
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from select import PIPE_BUF
 from typing import Any
 
 import pytest
@@ -72,7 +72,7 @@ TEXTS = {
 @pytest.mark.parametrize("sentence", TEXTS)
 def test_a_result_fits_a_pipe(sentence: str) -> None:
     failed, _, message = traced(lambda: TEXTS[sentence] * 20_000)
-    assert (failed, len(message) + 4 <= PIPE_BUF) == (0, True)
+    assert (failed, len(message) + 4 <= select.PIPE_BUF) == (0, True)
 
 
 KINDS: dict[str, tuple[Callable[[str], Exception], type[Exception]]] = {
@@ -90,7 +90,7 @@ def test_an_error_fits_a_pipe_and_is_a_line_however_deep_it_was(sentence: str, t
     make, want = KINDS[sentence]
     failed, info, message = traced(lambda: _deep(50, _raise(make(TEXTS[text] * 20_000))))
     assert (failed, type(info.exception)) == (1, want)
-    assert len(message) + 4 <= PIPE_BUF
+    assert len(message) + 4 <= select.PIPE_BUF
     assert bool(info.traceback) is (want is Crashed), "only that of a bug says something"
     assert info.exc_info[0] is want
 

@@ -18,6 +18,7 @@ from celery.contrib.testing.worker import start_worker
 
 from benchmarks.support.valkey import Valkey
 from tests.support.waiting import PATIENCE_SECONDS
+from tjworker import tasks
 from tjworker.app import make_app
 from tjworker.settings import Settings
 
@@ -151,13 +152,13 @@ class Place:
         self.redis: Any = stack.enter_context(redis.Redis.from_url(url))
         self._ran = threading.Semaphore(0)
 
-        @self.app.task(name=f"{PREFIX}.good", Request=REQUEST)  # type: ignore[untyped-decorator,unused-ignore]
+        @self.app.task(name=f"{PREFIX}.good", Request=tasks.reconcile.Request)  # type: ignore[untyped-decorator,unused-ignore]
         def good() -> None:
             self._ran.release()
 
         self.runs: list[Any] = []
 
-        @self.app.task(name=f"{PREFIX}.ran", Request=REQUEST)  # type: ignore[untyped-decorator,unused-ignore]
+        @self.app.task(name=f"{PREFIX}.ran", Request=tasks.reconcile.Request)  # type: ignore[untyped-decorator,unused-ignore]
         def ran(*told: Any) -> None:
             """Of messages that are read after all."""
             self.runs.append(told)

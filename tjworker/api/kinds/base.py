@@ -20,6 +20,7 @@ from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.status import PHASES, JobStatus
 from tjworker.api.wording import problem_words
 from tjworker.base import GroupResource, JobName, Json
+from tjworker.base import mapping as mapping  # noqa: PLC0414  the modules of kinds take it from here
 
 Parsed = TrainingJob | InvalidJob
 MAX_ERRORS = 10
@@ -319,10 +320,6 @@ def seen_status(raw: Json) -> Json:
     """Our own status in any job, raw, wherever its kind has it."""
     status = mapping(raw.get("status"))
     return mapping(status.get(MEMORY)) if MEMORY in status else status
-
-
-def mapping(value: object) -> Json:
-    return value if isinstance(value, Mapping) else {}
 
 
 def text(value: object) -> str:

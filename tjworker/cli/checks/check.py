@@ -12,17 +12,17 @@ State = Literal["ok", "warning", "failed", "skipped"]
 @dataclass(frozen=True, slots=True)
 class Check:
     subject: str
-    """Redis, cluster, operator ...: checks of one subject stand together."""
+    """Redis, cluster, operator ...: `tj doctor` groups checks by subject."""
     name: str
     state: State
     detail: str
-    """What was found, with the values."""
+    """The finding, with the values."""
     advice: str = ""
-    """What to do next; for every warning and failure."""
+    """The next step of the user; every warning and failure has one."""
 
 
 class Subject(str):
-    """What a check is of: `Subject("Redis").ok("clock", "0.1 s behind")`. Warnings and failures have an advice."""
+    """The subject of checks: `Subject("Redis").ok("clock", "0.1 s behind")`."""
 
     def ok(self, name: str, detail: str) -> Check:
         return Check(self, name, "ok", detail)
@@ -38,5 +38,5 @@ class Subject(str):
 
 
 def good(checks: Iterable[Check]) -> bool:
-    """Whether nothing has failed. A warning is not a failure: the operator works."""
+    """True if no check has failed. A warning is not a failure: the operator works."""
     return all(check.state != "failed" for check in checks)

@@ -67,7 +67,7 @@ def _troubled(job: FoundJob) -> Check | None:
 
 # -- foreign owners --------------------------------------------------------------------------------
 def _names_taken(api: KubeClient, jobs: Sequence[FoundJob]) -> Iterator[Check]:
-    """Of jobs that wait: objects of names that their children must have, and that are not theirs."""
+    """Reports objects that have the name of a child of a waiting job and do not belong to the job."""
     wanted: dict[str, dict[tuple[GroupResource, str], FoundJob]] = {}
     for job in jobs:
         for child in _children(job):
@@ -84,7 +84,7 @@ def _names_taken(api: KubeClient, jobs: Sequence[FoundJob]) -> Iterator[Check]:
 
 
 def _children(job: FoundJob) -> Iterator[tuple[GroupResource, str]]:
-    """What the job must have, as (resource, name)."""
+    """(resource, name) of each child that the job needs."""
     model = parse(job.resource, job.raw)
     if isinstance(model, InvalidJob):
         return
@@ -105,7 +105,7 @@ def _taken(resource: GroupResource, held: JsonDict, job: FoundJob) -> Check | No
         return None
     what = f"{resource.partition('.')[0].removesuffix('s')} {metadata['name']}"
     name = job.raw["metadata"]["name"]
-    whose = f"is controlled by {owner.get('kind')} {owner.get('name')}" if owner else "is controlled by nobody"
+    whose = f"is controlled by {owner.get('kind')} {owner.get('name')}" if owner else "has no controller"
     if owner is not None and (owner.get("kind"), owner.get("name")) == (kind.kind, name):
         whose = f"is of an earlier {kind.kind} {name}"
     return SUBJECT.failed(_name(job), f"{what} has a name that the job needs, and {whose}", _advice(held, kind, name))

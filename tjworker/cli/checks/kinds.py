@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tjworker.api.kinds import GUEST_KINDS
-from tjworker.api.kinds.base import MEMORY, JobKind, mapping
-from tjworker.base import GroupResource, OperatorError
+from tjworker.api.kinds.base import MEMORY, JobKind
+from tjworker.base import GroupResource, OperatorError, mapping
 from tjworker.cli.checks.check import Check
 from tjworker.cli.checks.cluster import SUBJECT
 from tjworker.cli.jobs import PAGE_SIZE

@@ -31,8 +31,8 @@ START_WATCHER = "start `python -m watcher` and read its log; with `tj up` that i
 
 
 def others(api: KubeClient, settings: Settings, now: datetime) -> Iterator[Check]:
-    """Whether another operator of this cluster serves a namespace that this one serves, and whether one serves those
-    that this one excludes. Each operator's Lease tells what it serves."""
+    """Checks that no other operator of this cluster serves the same namespaces, and that another one serves those that
+    this one excludes. Each operator's Lease names its namespaces."""
     name = "namespaces"
     try:
         leases = list_all(api, LEASES, "", label_selector=",".join(f"{key}={value}" for key, value in PART_OF.items()))
@@ -45,18 +45,18 @@ def others(api: KubeClient, settings: Settings, now: datetime) -> Iterator[Check
     places = [f"{place}/{settings.key_prefix}-watcher" for place in ([named] if named else ["default", NAMESPACE])]
     own = next((place for place in places if place in found), "")
     mine = found.pop(own, settings.scope)
-    beside = dict(sorted(found.items()))
-    shared = {place: both for place, scope in beside.items() if (both := mine.common(scope)) is not None}
+    scopes = dict(sorted(found.items()))
+    shared = {place: both for place, scope in scopes.items() if (both := mine.common(scope)) is not None}
     for place, both in shared.items():
         yield SUBJECT.warning(
             name,
             f"the operator of Lease {place} serves {both}, and so does this one",
-            "exclude them here (TJ_NAMESPACES_EXCLUDED), or take them off one of the two lists (TJ_NAMESPACES): both"
-            " do the same work for each job there",
+            "exclude them here (TJ_NAMESPACES_EXCLUDED), or remove them from one of the two lists (TJ_NAMESPACES): both"
+            " operators do the same work for each job there",
         )
     if not shared:
-        served = f"serves {mine}" + "".join(f"; {scope} by Lease {place}" for place, scope in beside.items())
-        left = [one for one in mine.excluded if not any(scope.serves(one) for scope in beside.values())]
+        served = f"serves {mine}" + "".join(f"; Lease {place} serves {scope}" for place, scope in scopes.items())
+        left = [one for one in mine.excluded if not any(scope.serves(one) for scope in scopes.values())]
         yield SUBJECT.ok(name, served + (f"; no operator serves {', '.join(left)}" if left else ""))
 
 
@@ -105,12 +105,12 @@ def leader(api: KubeClient, settings: Settings, now: datetime) -> Check:
 def projection(projection: Projection) -> Check:
     if projection.checkpoint().synced:
         return SUBJECT.ok("projection", "is whole: every list has been projected")
-    # Whether jobs are decided on stands in every view, that of a job which does not exist too.
+    # Every view says whether its job may be decided on, also the view of a job that does not exist.
     if projection.view(JobKey("aitrainingjobs.elasticdeeplearning.ai/default/-")).synced:
         return SUBJECT.warning(
             "projection",
-            "has all but the whole lists of jobs: each job is worked on once its place in the list has come",
-            "wait: beside 50,000 finished jobs it takes ten seconds or more; until then nothing is autoscaled",
+            "lacks only the end of the lists of jobs: workers decide on each job once it was listed",
+            "wait: with 50,000 finished jobs it takes ten seconds or more; until then nothing is autoscaled",
         )
     return SUBJECT.failed(
         "projection",
@@ -125,7 +125,7 @@ def work_queue(stats: QueueStats) -> Check:
         return SUBJECT.failed(
             "work queue",
             f"{detail}; the oldest has waited for {stats.oldest_seconds:.0f} s",
-            "start more workers, and look whether those that run are stuck (their log, Flower)",
+            "start more workers, and check whether those that run are stuck (their log, Flower)",
         )
     if stats.failing:
         return SUBJECT.warning("work queue", detail, "read a worker's log: each failed pass is one line with its job")
@@ -133,7 +133,7 @@ def work_queue(stats: QueueStats) -> Check:
 
 
 def workers(ask: Callable[[], Consumed], queue: str) -> Check:
-    """A worker that is busy, or on a machine that is, may not answer the first time."""
+    """Asks up to PINGS times: a busy worker, or one on a busy machine, may not answer at first."""
     asked = (ask() for _ in range(PINGS))
     consumed = next((found for found in asked if found), {})
     names = sorted(consumed)
@@ -148,7 +148,7 @@ def workers(ask: Callable[[], Consumed], queue: str) -> Check:
             "workers",
             f"{_some(idle)} answer{'s' if len(idle) == 1 else ''} and take{'s' if len(idle) == 1 else ''} no task: "
             f"the queue {queue} is not consumed",
-            "start them anew; somebody may have told them to stop (who may write to Redis?)",
+            "restart them; a client of Redis may have made them stop (check who may write to Redis)",
         )
     return SUBJECT.ok("workers", f"{len(names)} answer{'s' if len(names) == 1 else ''}: {_some(names)}")
 
@@ -157,10 +157,10 @@ def clocks(ask: Callable[[], Sequence[Mapping[str, Mapping[str, float]]]], share
     """`ask`: what each worker's machine says the time is, as Celery's broadcast of `wall_clock` answers; `shared`:
     Redis' time. Both in Unix seconds."""
     before = shared()
-    told = {name: answer.get("seconds", 0.0) for answers in ask() for name, answer in answers.items()}
+    clock = {name: answer.get("seconds", 0.0) for answers in ask() for name, answer in answers.items()}
     after = shared()
     # A worker has answered at some time between the two readings.
-    ahead = {name: max(seconds - after, 0.0) + min(seconds - before, 0.0) for name, seconds in sorted(told.items())}
+    ahead = {name: max(seconds - after, 0.0) + min(seconds - before, 0.0) for name, seconds in sorted(clock.items())}
     each = [
         f"{name} {abs(seconds):.0f} s {'ahead' if seconds > 0 else 'behind'}"
         for name, seconds in ahead.items()

@@ -54,8 +54,8 @@ def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list
 
 
 def _why(error: redis.RedisError, where: str) -> str:
-    told = translate(error, where)
-    return getattr(told, "message", str(told)).removesuffix("; trying again")
+    translated = translate(error, where)
+    return getattr(translated, "message", str(translated)).removesuffix("; trying again")
 
 
 def writable(connection: redis.Redis, prefix: str, where: str) -> Check:

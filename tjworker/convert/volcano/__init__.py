@@ -14,13 +14,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tjworker.api.kinds.base import field_errors, header, mapping, strings, text
+from tjworker.api.kinds.base import field_errors, header, strings, text
 from tjworker.api.model import GangPolicy, Role, TrainingJob
 from tjworker.api.naming import MAX_NAME_LENGTH
 from tjworker.api.podtemplate import DNS_LABEL
 from tjworker.api.schema import structural
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource, Json
+from tjworker.base import GroupResource, Json, mapping
 from tjworker.convert import write
 from tjworker.convert.known import metadata_left, named
 from tjworker.convert.report import Converted, Left, Origins, Path, RefusedManifest

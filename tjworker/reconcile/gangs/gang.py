@@ -11,7 +11,7 @@ import orjson
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
-from tjworker.base import GroupResource, JsonDict
+from tjworker.base import GroupResource, JsonDict, mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def edited_spec(gang: Gang, job: TrainingJob, size: int, before: str) -> JsonDic
     for name in sorted(gang.acts_on & was.keys() - now.keys()):
         spec.setdefault(_SPEC_FIELDS.get(name, name), None)
     if spec.get("minResources"):
-        spec["minResources"] = {**dict.fromkeys(_mapping(was.get("minResources"))), **spec["minResources"]}
+        spec["minResources"] = {**dict.fromkeys(mapping(was.get("minResources"))), **spec["minResources"]}
     return spec
 
 
@@ -81,10 +81,6 @@ _SPEC_FIELDS = {"priorityClass": "priorityClassName"}
 def _read(text: str) -> Mapping[str, Any]:
     """The object in an annotation; {} if it is none. A user may have changed it."""
     try:
-        return _mapping(orjson.loads(text))
+        return mapping(orjson.loads(text))
     except orjson.JSONDecodeError:
         return {}
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

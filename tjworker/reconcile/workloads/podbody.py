@@ -7,14 +7,13 @@ the job. A label holds the job's UID, so that a selection of the job's objects h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tjworker.api import labels
 from tjworker.api.containers import with_environment
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import job_labels, pod_labels, pod_name, role_labels, service_name
 from tjworker.api.podgroups import pod_group_of
-from tjworker.base import JsonDict
+from tjworker.base import JsonDict, mapping
 from tjworker.reconcile.frameworks import find_framework, replica_ports, role_ports
 from tjworker.reconcile.gangs.gang import Membership
 from tjworker.reconcile.workloads.environment import Env, list_env, replica_environment
@@ -86,9 +85,9 @@ def pod_template(
 ) -> JsonDict:
     """The role's template with the additions for all its pods: environment, scheduler, priority class, restartPolicy,
     the labels of `role_labels`, and those labels and annotations of the job that the template does not set."""
-    meta = _mapping(role.template.get("metadata"))
+    meta = mapping(role.template.get("metadata"))
     framework = find_framework(job)
-    spec = dict(_mapping(with_environment(role.template, framework.settings(job)).get("spec")))
+    spec = dict(mapping(with_environment(role.template, framework.settings(job)).get("spec")))
     defaults, files = framework.environment(job, role, index), framework.files(job, role)
     _add_default_port(job, role, spec)
     _use_own_ports(job, role, index, spec)
@@ -106,12 +105,12 @@ def pod_template(
     # By default a pod on the host network asks the node's resolver, which does not know the Services of the replicas.
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"
-    user_labels = {**labels.labels_for_children(job), **_mapping(meta.get("labels"))}
+    user_labels = {**labels.labels_for_children(job), **mapping(meta.get("labels"))}
     if job.priority:
         user_labels.setdefault("priority", job.priority)
     annotations = {
         **labels.annotations_for_children(job),
-        **_mapping(meta.get("annotations")),
+        **mapping(meta.get("annotations")),
         **file_annotations(files),
     }
     # Ours replace those of the template: a pod with another job's labels would count as that job's.
@@ -178,7 +177,3 @@ def service_body(job: TrainingJob, role: Role, index: int) -> JsonDict:
             **({"ports": ports} if ports else {}),
         },
     }
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

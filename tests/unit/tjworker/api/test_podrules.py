@@ -55,7 +55,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     ),
     "huge pages alone": (
         resources({"hugepages-2Mi": "2Mi"}, {"hugepages-2Mi": "2Mi"}),
-        f"{C}.resources: hugepages need a request or a limit of cpu or memory",
+        f"{C}.resources: hugepages also need a request or a limit of cpu or memory",
     ),
     "a resource that containers have not": (
         resources({"gpu": 1}, {}),
@@ -115,7 +115,7 @@ REFUSED: dict[str, tuple[Json, str]] = {
     ),
     "a variable with two origins": (
         container(env=[{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
-        f"{C}.env[0].valueFrom: stands beside value",
+        f"{C}.env[0].valueFrom: is set together with value",
     ),
     "a variable from nowhere": (
         container(env=[{"name": "A", "valueFrom": {}}]),

@@ -5,6 +5,7 @@ stdout.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -99,6 +100,39 @@ def test_a_cluster_that_is_away(
         done, "the cluster at http://127.0.0.1:1 does not answer", "`tj up` starts a local one; KUBECONFIG says which"
     )
     assert len(done.stderr.splitlines()) == 2
+
+
+@dataclass(frozen=True)
+class Half:
+    text: str | bytes
+    says: str
+
+
+HALVES: dict[str, Half] = {
+    "a file that ends in the middle": Half("apiVersion: v1\nspec: {replicaSpecs: {", "is not valid YAML"),
+    "an empty one": Half("", "contains no manifest"),
+    "a sentence": Half("just words", "is not a manifest: it must have apiVersion, kind, metadata and spec"),
+    "no text at all": Half(b"\xff\xfe\x00", "is not text: a manifest is YAML or JSON in UTF-8"),
+    "no kind": Half("metadata: {name: a}", "kind: no kind (no apiVersion) is not a supported job kind; supported are"),
+    "no name and no spec": Half(
+        "apiVersion: elasticdeeplearning.ai/v1\nkind: AITrainingJob", "metadata.name: is missing"
+    ),
+    "a tab for an indent": Half("spec:\n\treplicas: 1", "is not valid YAML"),
+}
+
+
+@pytest.mark.parametrize("half", HALVES.values(), ids=list(HALVES))
+@pytest.mark.parametrize("command", ["submit", "validate"])
+def test_a_half_written_manifest(command: str, half: Half, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_bytes(half.text if isinstance(half.text, bytes) else half.text.encode())
+    refused(typed(command, str(file)), "job.yaml", half.says)
+
+
+@pytest.mark.parametrize("command", ["submit", "validate", "convert"])
+def test_a_manifest_that_is_not_there(command: str, tmp_path: Path) -> None:
+    refused(typed(command, str(tmp_path / "none.yaml")), "cannot read", "none.yaml", "No such file")
+    refused(typed(command, str(tmp_path)), "cannot read", "Is a directory")
 
 
 @pytest.fixture

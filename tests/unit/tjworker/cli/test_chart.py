@@ -171,7 +171,7 @@ def test_what_is_in_it(case: Case) -> None:
     if case.want_pods is not None:
         assert tuple(map(drawn, found.pods)) == case.want_pods
     if case.want_told is not None:
-        told = tuple(f"{m.sign}@{(m.at - found.begin).total_seconds():.0f} {m.about}" for m in found.told)
+        told = tuple(f"{m.sign}@{(m.at - found.begin).total_seconds():.0f} {m.about}" for m in found.incidents)
         assert told == case.want_told
 
 

@@ -216,13 +216,13 @@ LEFT: dict[str, Left] = {
         ENDED,
         (),
         "trainer-0 | killed\ntrainer-1 | epoch 2\ntrainer-1 | ValueError: nan\n",
-        "the pods of digits are gone; of those that failed its status has the last lines:",
+        "the pods of digits are gone; its status has the last lines of those that failed:",
     ),
     "of one replica": Left(ENDED, ("--role", "trainer", "--index", "0"), "trainer-0 | killed\n"),
     "of those that succeeded nothing is left": Left(
         DIGITS.status(phase="Succeed", completion_time="2001-09-09T01:46:50Z"),
         (),
-        says="its pods went with their logs, as spec.cleanPodPolicy says (default: All). `Running` keeps those",
+        says="its pods were deleted with their logs, as spec.cleanPodPolicy says (default: All). `Running` keeps those",
         code=1,
     ),
     "a job that waits has none yet": Left(

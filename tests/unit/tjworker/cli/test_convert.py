@@ -35,9 +35,7 @@ class Case:
 
 
 CASES: dict[str, Case] = {
-    "all of it carries over": Case(
-        JAXJOB, want_says=("note: its pods and services no longer have labels training.kubeflow",)
-    ),
+    "all of it carries over": Case(JAXJOB, want_says=("note: its pods and services no longer have labels training",)),
     "a field does not: the job is printed, and the exit code says so": Case(
         MANAGED,
         want_code=EXIT_LEFT_OUT,
@@ -113,19 +111,18 @@ TRAINJOB = (ROOT / "examples/trainer/trainjob.yaml").read_text(encoding="utf-8")
 REFUSED: dict[str, tuple[str, str]] = {
     "a TrainJob with its runtime": (
         TRAINJOB,
-        "TrainJob (trainer.kubeflow.org/v1alpha1) cannot be converted: its runtime, which its manifest"
-        " only names, holds its pods; the operator serves it as it is (docs/trainer.md); write the AITrainingJob by"
-        " hand",
+        "TrainJob (trainer.kubeflow.org/v1alpha1) cannot be converted: its runtime, which its manifest only"
+        " names, holds its pods; the operator serves it as it is (docs/trainer.md); write the AITrainingJob by hand",
     ),
     "a misspelt version beside other objects": (
         f"{CLAIM}---\n{OWN.replace('ai/v1', 'ai/v2')}",
         "AITrainingJob (elasticdeeplearning.ai/v2) cannot be converted; expected one of PyTorchJob",
     ),
     "a batch Job of Kubernetes": ("kind: Job\napiVersion: batch/v1\n", "Job (batch/v1) cannot be converted"),
-    "nothing": ("", "has no manifest in it"),
+    "nothing": ("", "contains no manifest"),
     "a job that its own operator would refuse": (
         JAXJOB.replace("replicas: 2", "replicas: two"),
-        "no valid JAXJob; nothing is converted:\n    spec.jaxReplicaSpecs.Worker.replicas: 'two'",
+        "not a valid JAXJob; nothing is converted:\n    spec.jaxReplicaSpecs.Worker.replicas: 'two'",
     ),
     "a misspelt field of a template, by the name that the user gave its place": (
         JAXJOB.replace("image:", "imaeg:"),

@@ -119,7 +119,7 @@ def test_a_deletion_waits_for_the_pods_too(typed_at: TypedAt) -> None:
     pod_of(typed_at, DIGITS, "digits-trainer-0")
     done = typed_at.tj("delete", "digits", "--timeout", "0.01")
     assert done.exit_code == 1
-    assert "digits is not gone yet; pods that are still there: digits-trainer-0" in done.stderr
+    assert "digits is not gone yet; its pods still exist: digits-trainer-0" in done.stderr
     assert typed_at.tj("get", "-o", "name").stdout == ""
 
 

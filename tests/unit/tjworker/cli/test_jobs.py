@@ -124,7 +124,7 @@ CASES: dict[str, Case] = {
     "a job that has ended": Case(
         make_training_job().status(phase="Succeed"),
         None,
-        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
+        "digits has ended (Succeed): an end is final; to run the job again, delete it and apply it again",
     ),
     "a spec that cannot be used": Case(
         make_training_job(least=2, most=6),
@@ -213,12 +213,12 @@ SUSPENDS: dict[str, tuple[JobBuilder, bool, dict[str, Any] | str | None]] = {
     "a job that has ended": (
         make_job().role("trainer").status(phase="Succeed"),
         False,
-        "digits has ended (Succeed): an end is final; delete the job and apply it again to run it anew",
+        "digits has ended (Succeed): an end is final; to run the job again, delete it and apply it again",
     ),
     "a job whose end is decided": (
         make_job().role("trainer").status(phase="Terminating", ending=Ending(phase="Failed", reason="r", time="t")),
         True,
-        "digits is about to end (Failed): an end is final; delete the job and apply it again to run it anew",
+        "digits is about to end (Failed): an end is final; to run the job again, delete it and apply it again",
     ),
 }
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.builders import make_job
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tests.unit.tjworker.cli.test_room import node, pod
-from tjworker.cli.load import cluster_lines, job_lines, standing, worker_lines, workers
+from tjworker.cli.load import cluster_lines, job_lines, worker_lines, workers
 from tjworker.cli.room import room
 from tjworker.settings import load_settings
 
@@ -40,7 +40,7 @@ def test_jobs_stand_with_what_their_pods_ask_for() -> None:
     assert job_lines(
         found,
         {
-            "default/big": standing(
+            "default/big": job_progress(
                 {
                     "phase": "Running",
                     "active": "2/2",

@@ -236,7 +236,7 @@ def test_a_field_that_somebody_else_manages_is_left_to_them(tmp_path: Path, type
 UNREADABLE: dict[str, tuple[bytes, str]] = {
     "a file that is not there": (b"", "cannot read"),
     "what is no YAML": (b"a: [", "is not valid YAML"),
-    "what is no text": (b"\xff\xfe\x00", "is no text"),
+    "what is no text": (b"\xff\xfe\x00", "is not text"),
     "deep nesting": (b"a: " + b"[" * 20_000, "is not valid YAML"),
 }
 

@@ -104,7 +104,7 @@ CASES: dict[str, Case] = {
         "",
         (
             "is Running",
-            "! digits-trainer-0: made of an older template than trainer has now, which they keep; `tj suspend`",
+            "! digits-trainer-0: created from an older template of trainer, and keep it; to change it, `tj suspend`",
         ),
         (running("old:1"), running("python", 1), running("old:1", 2, phase="Failed")),
     ),
@@ -123,7 +123,7 @@ CASES: dict[str, Case] = {
     "a status that does not know the newest spec": Case(
         DIGITS.metadata(generation=4).status(phase="Running", observed_generation=3, last_reconcile_time=ago(60)),
         "",
-        ("is Running", "! This status is of generation 3 of the spec, which is at 4"),
+        ("is Running", "! This status is for generation 3 of the spec, which is at 4"),
     ),
     "a status that the pods contradict, with its age": Case(
         DIGITS.status(

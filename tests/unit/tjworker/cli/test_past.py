@@ -186,9 +186,9 @@ def test_a_name_that_nobody_knows_is_said_in_one_line(store: MemoryHistory, type
     done = typed_at.tj("describe", "nope")
     assert (done.exit_code, done.stdout) == (1, "")
     assert "no job nope in namespace default" in done.stderr
-    assert "the history of jobs that are gone has none of that name either" in done.stderr
+    assert "the history of deleted jobs has none of that name either" in done.stderr
     store.away = True
-    assert "cannot be asked: the history store does not answer" in typed_at.tj("describe", "nope").stderr
+    assert "cannot be read: the history store does not answer" in typed_at.tj("describe", "nope").stderr
 
 
 def test_history_lists_what_has_ended_or_was_deleted(store: MemoryHistory, typed_at: TypedAt) -> None:

@@ -130,11 +130,7 @@ ELASTIC: Json = {
 RENDEZVOUS: dict[str, tuple[tuple[str, ...], Json, str]] = {
     # roles, bounds -> words about spec.elasticPolicy; none: it is carried over
     "elastic workers alone": (("Worker",), {"minReplicas": 1, "maxReplicas": 4}, ""),
-    "workers of a fixed number": (
-        ("Worker",),
-        {"minReplicas": 2, "maxReplicas": 2},
-        "no variables for torchrun's rendezvous",
-    ),
+    "workers of a fixed number": (("Worker",), {"minReplicas": 2, "maxReplicas": 2}, "no variables for torchrun"),
     "a master beside elastic workers": (
         ("Master", "Worker"),
         {"minReplicas": 1, "maxReplicas": 4},

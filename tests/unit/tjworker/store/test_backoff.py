@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.conftest import RealRedis
+from tests.support.backoff import backoff_seconds
 from tjworker.base import JobKey
-from tjworker.store.backoff import backoff_seconds
 from tjworker.store.connect import open_store
 from tjworker.store.work_queue import WithBackoff
 

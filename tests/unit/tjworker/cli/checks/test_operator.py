@@ -169,7 +169,7 @@ BESIDE: dict[str, Beside] = {
     "One operator serves everything.": Beside("ok", "serves every namespace", {"tj-system": told(Scope())}),
     "Two divide the cluster.": Beside(
         "ok",
-        "serves every namespace but team-a; team-a by Lease tj-second/tj-watcher",
+        "serves every namespace but team-a; Lease tj-second/tj-watcher serves team-a",
         {"tj-system": told(ALL_BUT_A), "tj-second": told(ONLY_A)},
         DIVIDED,
     ),

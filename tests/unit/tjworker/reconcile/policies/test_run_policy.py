@@ -79,7 +79,7 @@ ONE_BY_ONE = "pods are scheduled one by one, as TJ_GANG_SCHEDULER is none"
 QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 TENANCY = '{"tenant": "research", "user": "ada", "idc": "south"}'
 UNREADABLE = ("", "{}", "[]", "research", '{"tenant": 7}', "[" * 5000)
-NOBODY = 'not acted on: annotation kubedl.io/tenancy (names nobody: write {"tenant": "...", "user": "..."})'
+NOBODY = 'not acted on: annotation kubedl.io/tenancy (has no tenant or user: write {"tenant": "...", "user": "..."})'
 GIT_SYNC = {"kubedl.io/git-sync-config": '{"source": "https://example.com/repository.git"}'}
 
 
