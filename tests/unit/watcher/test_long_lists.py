@@ -98,6 +98,20 @@ def test_a_job_that_came_when_redis_had_just_been_emptied_does_not_wait_for_its_
     assert found == [["a", "b", "c", "e"]]
 
 
+def test_a_job_that_is_deleted_meanwhile_does_not_come_back_with_its_page() -> None:
+    def between(long: Long) -> None:
+        job = long.bench.kube.get(AITRAININGJOBS, "default", "d")
+        assert job is not None
+        long.bench.kube.delete(AITRAININGJOBS, "default", "d", uid=job["metadata"]["uid"])
+        long.bench.cluster.run_until_idle()
+        long.bench.watcher.feed.early[AITRAININGJOBS].step()
+
+    long = Long(between)
+    long.pump()
+    assert long.decided_on() == ["a", "b", "c"]
+    assert long.bench.watcher.writer.jobs.counts() == {(AITRAININGJOBS, ""): 3}
+
+
 def test_no_job_is_listed_before_what_belongs_to_jobs() -> None:
     def refuse(method: str, path: str, after: bool) -> None:
         if (method, path) == ("GET", RESOURCES[PODS].path()):
