@@ -78,6 +78,21 @@ def test_what_asks_of_the_whole_cluster_waits_for_every_job() -> None:
     assert long.decided_on() == ["a", "b", "c", "d"]
 
 
+def test_a_new_job_does_not_wait_for_the_end_of_the_list() -> None:
+    def between(long: Long) -> None:
+        long.make("e")
+        long.bench.watcher.feed.early[AITRAININGJOBS].step()
+        long.bench.watcher._drain()
+        found.append(long.decided_on())
+
+    found: list[object] = []
+    long = Long(between)
+    long.pump()
+    assert found == [["a", "b", "c", "e"]]
+    assert long.bench.watcher.feed.early[AITRAININGJOBS].stopped, "the list is in, and its own watch goes on"
+    assert long.bench.published.count(key("e")) == 1
+
+
 def test_a_job_that_came_when_redis_had_just_been_emptied_does_not_wait_for_its_place_in_the_list() -> None:
     """It is in the list, behind all others."""
 
@@ -96,6 +111,27 @@ def test_a_job_that_came_when_redis_had_just_been_emptied_does_not_wait_for_its_
     long.pages = 0
     long.pump()
     assert found == [["a", "b", "c", "e"]]
+
+
+def test_a_job_that_is_deleted_meanwhile_does_not_come_back_with_its_page() -> None:
+    def between(long: Long) -> None:
+        job = long.bench.kube.get(AITRAININGJOBS, "default", "d")
+        assert job is not None
+        long.bench.kube.delete(AITRAININGJOBS, "default", "d", uid=job["metadata"]["uid"])
+        long.bench.cluster.run_until_idle()
+        long.bench.watcher.feed.early[AITRAININGJOBS].step()
+
+    long = Long(between)
+    long.pump()
+    assert long.decided_on() == ["a", "b", "c"]
+    assert long.bench.watcher.writer.jobs.counts() == {(AITRAININGJOBS, ""): 3}
+
+
+def test_a_list_of_one_page_has_no_watch_beside_it() -> None:
+    bench = Bench()
+    bench.kube.create(AITRAININGJOBS, "default", JOB)
+    bench.new_watcher().pump()
+    assert bench.watcher.feed.early == {}
 
 
 def test_no_job_is_listed_before_what_belongs_to_jobs() -> None:

@@ -17,13 +17,14 @@ from tests.support.memory_redis import Lock
 from tests.support.memory_store import MemoryStore
 from tests.support.waiting import until
 from tests.unit.watcher.projection.objects import KEY
-from tests.unit.watcher.writing import Bench, job
+from tests.unit.watcher.writing import Bench, gone, job
 from tjworker.base import JobKey
 from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
 from tjworker.store.connect import open_store
 from tjworker.store.projection import Lost, RecordPlace
 from watcher.app import LEAPS, Watcher
+from watcher.projection import Projected
 from watcher.redis_retry import RedisRetry
 from watcher.repairs import Repairs
 
@@ -97,6 +98,20 @@ def test_a_projection_that_somebody_calls_unsynced_is_synced_again_but_not_one_t
     with pytest.raises(Lost):
         bench.writer.confirm(whole=False)
     assert not tables.synced
+
+
+@pytest.mark.parametrize("later", [replace(job(rv=8, phase="Succeed"), expires_at=None), gone(job(), 8)])
+def test_a_job_that_keeps_no_ttl_or_is_gone_is_queued_by_none(later: Projected) -> None:
+    clock = [1000.0]
+    bench = Bench(MemoryStore(clock=lambda: clock[0]))
+    bench.put(AITRAININGJOBS, replace(job(phase="Succeed"), expires_at=1100.0))
+    bench.put(AITRAININGJOBS, later)
+    bench.store._redis.tables.delayed.clear()
+    clock[0] = 5000.0
+    bench.published.clear()
+    bench.writer.confirm(whole=True)
+    bench.put(AITRAININGJOBS)
+    assert bench.published == []
 
 
 def test_a_finished_job_whose_timer_was_taken_away_is_queued_when_its_ttl_has_long_passed() -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 import pytest
 
 from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tjworker.api.resources import NODES, PODS
 from tjworker.store.projection import Checkpoint
-from watcher.resume import FROM_NOTHING, Start, fingerprint, start_from
+from watcher.resume import FROM_NOTHING, Start, start_from
 
 SOURCES = (AITRAININGJOBS, TRAININGJOBS, PODS, NODES)
 RUNTIMES = "clustertrainingruntimes.trainer.kubeflow.org"
@@ -54,33 +52,3 @@ CASES = {
 def test_start(name: str) -> None:
     case = CASES[name]
     assert start_from(case.checkpoint, case.sources, case.form) == case.want
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    files: Mapping[str, str] = field(default_factory=dict)
-    """What is other than in the tree that it is compared with."""
-    same: bool = False
-
-
-TREE = {"a.py": "1", "scripts/b.lua": "2", "notes.md": "3"}
-FORMS = {
-    "The same code has the same form.": Form(same=True),
-    "What is no code does not count.": Form({"notes.md": "4", "more.md": "5"}, same=True),
-    "One letter of Python makes another.": Form({"a.py": "1 "}),
-}
-
-
-def tree(folder: Path, files: Mapping[str, str]) -> Path:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return folder
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_form(name: str, tmp_path: Path) -> None:
-    case = FORMS[name]
-    before = fingerprint([tree(tmp_path / "one" / "code", TREE)])
-    after = fingerprint([tree(tmp_path / "two" / "code", {**TREE, **case.files})])
-    assert (before == after) is case.same

@@ -180,3 +180,13 @@ def test_of_two_watchers_the_older_one_can_write_nothing_more() -> None:
     assert len(bench.pod_names()) == 2
     bench.watcher.pump()
     assert bench.pod_names() == ["digits-trainer-0"]
+
+
+def test_nothing_of_another_cluster_is_written_before_the_lists_tell_it() -> None:
+    bench = Bench()
+    another_cluster(bench)
+    watcher = bench.successor()
+    watcher._lead()
+    watcher._run_ahead()
+    assert bench.following() == set()
+    assert bench.store.projection.view(NEW).job is None

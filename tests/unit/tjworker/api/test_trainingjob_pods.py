@@ -107,32 +107,6 @@ CASES: dict[str, Case] = {
     "a local trainer listens nowhere": Case(
         lambda: numbers(make_training_job(local_job=True, trainer_port=9000, trainer_ports_num=1)), [], ("local_job",)
     ),
-    # -- environment -------------------------------------------------------------------------------
-    "the variables, in their order": Case(
-        lambda: list(env(make_training_job(trainer={"envs": {"Z": "1", "A": "2"}}))),
-        [
-            "PADDLE_JOB_NAME",
-            "TRAINERS",
-            "PSERVERS",
-            "ENTRY",
-            "TOPOLOGY",
-            "TRAINER_PACKAGE",
-            "PADDLE_INIT_PORT",
-            "PADDLE_INIT_TRAINER_COUNT",
-            "PADDLE_INIT_PORTS_NUM",
-            "PADDLE_INIT_PORTS_NUM_FOR_SPARSE",
-            "PADDLE_INIT_NUM_GRADIENT_SERVERS",
-            "PADDLE_INIT_NUM_PASSES",
-            "PADDLE_INIT_USE_GPU",
-            "LD_LIBRARY_PATH",
-            "NAMESPACE",
-            "POD_IP",
-            "POD_NAME",
-            "A",
-            "Z",
-        ],
-        ("trainer.envs",),
-    ),
     "their values": Case(
         lambda: {
             k: v
@@ -202,6 +176,7 @@ CASES: dict[str, Case] = {
             if e["name"] == "LD_LIBRARY_PATH"
         ],
         [{"name": "LD_LIBRARY_PATH", "value": "/mine"}],
+        ("trainer.envs",),
     ),
     "each role has its own variables": Case(
         lambda: [

@@ -1,9 +1,7 @@
-"""Events of a job in one shape, whichever of Kubernetes' ways they are written in: `tj events`, `tj describe`, `tj
-timeline`."""
+"""Which events are those of a job: `tj events`, `tj describe`, `tj timeline`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -25,41 +23,6 @@ def event(about: Json | None = None, **fields: Any) -> Json:
 
 def of(*events: Json) -> list[Happening]:
     return happenings.of_job(events, JOB, ["trainer", "ps"])
-
-
-@dataclass(frozen=True)
-class Case:
-    fields: Json
-    want_first: str = "2026-01-01T00:20:00Z"
-    want_last: str = "2026-01-01T00:30:00Z"
-    want_count: int = 1
-
-
-SERIES = {"count": 7, "lastObservedTime": "2026-01-01T00:45:00.000000Z"}
-NO_TIMES = {"firstTimestamp": None, "lastTimestamp": None}
-SHAPES: dict[str, Case] = {
-    "events.k8s.io, once": Case(
-        NO_TIMES | {"eventTime": "2026-01-01T00:25:00.123456Z"},
-        "2026-01-01T00:25:00.123456Z",
-        "2026-01-01T00:25:00.123456Z",
-    ),
-    "events.k8s.io, a series": Case(
-        NO_TIMES | {"eventTime": "2026-01-01T00:25:00.123456Z", "series": SERIES},
-        "2026-01-01T00:25:00.123456Z",
-        "2026-01-01T00:45:00.000000Z",
-        7,
-    ),
-    "a series that was written back as core/v1, whose own count and time are old": Case(
-        {"count": 1, "series": SERIES}, want_last="2026-01-01T00:45:00.000000Z", want_count=7
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SHAPES.values(), ids=SHAPES.keys())
-def test_every_way_to_write_an_event(case: Case) -> None:
-    (found,) = of(event(**case.fields))
-    assert (found.first, found.last, found.count) == (case.want_first, case.want_last, case.want_count)
-    assert (found.type, found.reason, found.object, found.message) == ("Normal", "R", "aitrainingjob/digits", "m")
 
 
 POD = "digits-trainer-0"

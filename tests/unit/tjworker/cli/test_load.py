@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from tests.support.builders import make_job
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tests.unit.tjworker.cli.test_room import node, pod
-from tjworker.cli.load import cluster_lines, job_lines, worker_lines, workers
+from tjworker.cli.load import cluster_lines, job_lines, job_progress
 from tjworker.cli.room import room
 from tjworker.settings import load_settings
 
@@ -55,28 +54,6 @@ def test_jobs_stand_with_what_their_pods_ask_for() -> None:
         "  default/small   -         -        -      -      1     0             0     1",
         "  (other pods)    -         -        -      -      3     0             0     3",
     ]
-
-
-STATS: dict[str, Any] = {
-    "w1@vm": {"pool": {"max-concurrency": 2}, "uptime": 90, "total": {"tjworker.reconcile": 7, "tjworker.resync": 1}},
-    "w2@vm": {"pool": {"max-concurrency": 1}, "uptime": 30, "total": {}},
-}
-ACTIVE: dict[str, Any] = {
-    "w1@vm": [],
-    "w2@vm": [{"name": "tjworker.reconcile", "args": ["a.b/default/digits"]}],
-    "w3@vm": [{"name": "tjworker.resync", "args": []}],
-}
-
-
-def test_workers_stand_with_what_they_do() -> None:
-    assert worker_lines(workers(STATS, ACTIVE)) == [
-        "Workers: 2 of 3 slots are busy",
-        "  WORKER   BUSY     TASKS   UP    WORKS ON",
-        "  w2@vm    1 of 1   0       30s   a.b/default/digits",
-        "  w3@vm    1 of 0   0       0s    resync",
-        "  w1@vm    0 of 2   8       90s   -",
-    ]
-    assert worker_lines([]) == ["Workers: none answers; `tj doctor` says what to do"]
 
 
 @pytest.fixture

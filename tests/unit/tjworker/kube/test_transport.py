@@ -146,6 +146,19 @@ def test_a_token_that_was_rotated_in_the_file_is_read_after_a_401(
     assert len(server.seen) == 2
 
 
+def test_so_is_one_that_a_watch_is_refused_for(
+    server: Server, transport: KubeTransport, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tjworker.kube.transport._RELOAD_SECONDS", 0)
+    server.answer = lambda handler: handler.plain(
+        200 if handler.headers["authorization"] == "Bearer second" else 401, b"{}"
+    )
+    write_kubeconfig(kubeconfig, server.url, "second")
+    stream = watch(transport)
+    assert (stream.status, len(server.seen)) == (200, 2)
+    stream.close()
+
+
 def test_requests_that_meet_a_rotated_token_at_the_same_moment_all_go_on_with_the_new_one(
     server: Server, transport: KubeTransport, kubeconfig: Path
 ) -> None:

@@ -45,6 +45,19 @@ def test_a_server_that_restarts_too_often_fails_the_job(case: Server) -> None:
     assert (counts.application if counts else 0) == case.restarts
 
 
+def test_the_restarts_of_a_role_are_those_of_all_its_servers() -> None:
+    job = plain(1, pservers=3)
+    servers = [
+        replace(
+            made_pod(f"p{i}", i, role="pserver"),
+            containers=(ContainerRecord("pserver", "running", restarts=restarts, ready=True),),
+        )
+        for i, restarts in enumerate((1, 0, 3))
+    ]
+    status = status_of(decide(job, observed_of(job, [*servers, made_pod("t0", 0)])))
+    assert (status.ending, status.restart_counts["pserver"].application, status.restarts) == (None, 4, 4)
+
+
 def test_a_batch_job_that_has_failed_by_itself_ends_the_job_with_its_words() -> None:
     """It was edited: ours has no limit that it could reach."""
     job = running(plain(2), *trainers())
