@@ -1,4 +1,5 @@
-"""What `make test` and `make test-long` play of rows 1 and 7: samples that together leave no write out."""
+"""The samples of rows 1 and 7 together leave no write out; `make test` and `make test-long` play each second run of
+them."""
 
 from __future__ import annotations
 
