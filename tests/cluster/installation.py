@@ -28,15 +28,19 @@ PAGE = ROOT / "docs" / "operations.md"
 REDIS = "docker.io/valkey/valkey:9.1-alpine"
 COMMAND_SECONDS = 900.0
 ADDONS = "localhost/tj-test-addons:1"
-"""git and TensorBoard, for the pods of jobs with annotations."""
+"""git and TensorBoard, for the pods of jobs with annotations; Open MPI and sshd, with the two settings that images for
+the MPI operator have: unknown hosts are accepted, and keys in a folder that others may write."""
 _TENSORBOARD = re.compile(
     "(absl-py|grpcio|markdown|markupsafe|numpy|packaging|pillow|protobuf|setuptools|six|tensorboard"
     "|tensorboard-data-server|typing-extensions|werkzeug)=="
 )
-_ADDONS_FILE = """
+_ADDONS_FILE = r"""
 ARG PYTHON
 FROM ${PYTHON}
-RUN apt-get update -q && apt-get install -q -y --no-install-recommends git
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends git openmpi-bin openssh-server \
+    && mkdir -p /run/sshd && echo StrictModes no > /etc/ssh/sshd_config.d/mpi.conf \
+    && echo StrictHostKeyChecking no > /etc/ssh/ssh_config.d/mpi.conf \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 COPY requirements.txt /
 RUN pip install -q --no-deps --only-binary :all: --require-hashes -r /requirements.txt
 USER 65532:65532
