@@ -218,7 +218,8 @@ def guest(kind: str, name: str, field: str, roles: dict[str, Json], version: str
 
 
 def role(container: Json, replicas: int = 1) -> Json:
-    return {"replicas": replicas, "restartPolicy": "Never", "template": {"spec": {"containers": [container]}}}
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 1}
+    return {"replicas": replicas, "restartPolicy": "Never", "template": {"spec": spec}}
 
 
 def mpijob(name: str, version: str, worker: Json, **container: Json) -> Json:
@@ -233,7 +234,7 @@ def own(name: str, annotations: dict[str, str], command: list[str], replicas: in
     """`events`: a folder of the node that its containers find as /events."""
     main: Json = {"name": "aitj-main", "image": ADDONS, "command": command}
     main["ports"] = [{"name": "aitj-peers", "containerPort": 7000}]
-    spec: Json = {"containers": [main]}
+    spec: Json = {"containers": [main], "terminationGracePeriodSeconds": 1}
     if events:
         spec["volumes"] = [{"name": "events", "hostPath": {"path": events}}]
         main["volumeMounts"] = [{"name": "events", "mountPath": "/events"}]
@@ -353,7 +354,7 @@ def test_a_tensorboard_shows_what_a_job_writes(installed: Installation) -> None:
 # -- a second node, and the end --------------------------------------------------------------------
 def test_a_drain_moves_the_operator_and_redis_brings_its_data(installed: Installation) -> None:
     cluster = installed.cluster
-    assert cluster.second.is_ready()
+    installed.use_second_node()
     size = "exec tj-redis-0 -- sh -c 'cat /data/appendonlydir/*.aof | wc -c'"
     before = int(installed.run(f"kubectl -n {NAMESPACE} {size}"))
     assert before
@@ -366,7 +367,6 @@ def test_a_drain_moves_the_operator_and_redis_brings_its_data(installed: Install
 
 
 def test_uninstalling_leaves_nothing_but_the_kinds_of_other_operators(installed: Installation) -> None:
-    """The last one: the other files install an operator of their own."""
     installed.uninstall()
     kubectl = installed.cluster.kubectl
     assert "tj-" not in kubectl("get", "namespaces,clusterroles,clusterrolebindings,priorityclasses", "-o", "name")
