@@ -14,7 +14,7 @@ from tests.cluster.images import TOOL, Archive, build_tool, write_archive
 from tests.cluster.machine import Machine
 from tests.cluster.network import ADDRESS, PROXY, Network
 from tests.cluster.node import Node, user
-from tests.e2e.control_plane.install import kubectl
+from tests.e2e.control_plane.install import kubectl, uninstall
 from tests.e2e.control_plane.operator import Operator
 from tests.support.waiting import until
 
@@ -77,12 +77,6 @@ class Cluster:
         """Of the second node."""
         return Machine(self.second, self.folder / "machine")
 
-    def load(self, image: Archive) -> None:
-        """To every node that there is or will be."""
-        self.images.append(image)
-        for node in self.nodes:
-            node.load(image)
-
     @property
     def operator(self) -> OperatorBeside:
         """Started when a test first asks for it."""
@@ -93,6 +87,13 @@ class Cluster:
             self._operator.nodes = len(self.nodes)
             self._operator.start()
         return self._operator
+
+    def remove_operator(self) -> None:
+        """With its jobs."""
+        if self._operator is not None:
+            self._operator.stop()
+            self._operator = None
+            uninstall(self.plane)
 
     def stop(self) -> None:
         if self._operator is not None:

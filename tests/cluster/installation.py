@@ -13,11 +13,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.cluster.cluster import NAME, SECOND, Cluster, Json
 from tests.cluster.images import Archive
+from tests.cluster.node import Node
 from tests.compose.engine import REDIS as STAND_IN
 from tests.compose.engine import Images, base_images, build_image, default_images, docker, find_engine
 from tests.support.paths import ROOT
@@ -28,15 +30,19 @@ PAGE = ROOT / "docs" / "operations.md"
 REDIS = "docker.io/valkey/valkey:9.1-alpine"
 COMMAND_SECONDS = 900.0
 ADDONS = "localhost/tj-test-addons:1"
-"""git and TensorBoard, for the pods of jobs with annotations."""
+"""git and TensorBoard, for the pods of jobs with annotations; Open MPI and sshd, with the two settings that images for
+the MPI operator have: unknown hosts are accepted, and keys in a folder that others may write."""
 _TENSORBOARD = re.compile(
     "(absl-py|grpcio|markdown|markupsafe|numpy|packaging|pillow|protobuf|setuptools|six|tensorboard"
     "|tensorboard-data-server|typing-extensions|werkzeug)=="
 )
-_ADDONS_FILE = """
+_ADDONS_FILE = r"""
 ARG PYTHON
 FROM ${PYTHON}
-RUN apt-get update -q && apt-get install -q -y --no-install-recommends git
+RUN apt-get update -q && apt-get install -q -y --no-install-recommends git openmpi-bin openssh-server \
+    && mkdir -p /run/sshd && echo StrictModes no > /etc/ssh/sshd_config.d/mpi.conf \
+    && echo StrictHostKeyChecking no > /etc/ssh/ssh_config.d/mpi.conf \
+    && rm -rf /var/lib/apt/lists/* /var/cache/apt/*
 COPY requirements.txt /
 RUN pip install -q --no-deps --only-binary :all: --require-hashes -r /requirements.txt
 USER 65532:65532
@@ -71,7 +77,7 @@ def _blocks(text: str, begin: str, end: str) -> list[list[str]]:
 
 @dataclass
 class Installation:
-    """`build`, which needs no cluster yet, `make`, use. Its objects go with the cluster."""
+    """`build`, `make`, use. Its objects go with the cluster."""
 
     folder: Path
     page: Page = field(default_factory=read_page)
@@ -79,24 +85,24 @@ class Installation:
     """What each command printed."""
     cluster: Cluster = field(init=False)
     _operators: Archive = field(init=False)
-    _jobs: Archive = field(init=False)
 
-    def build(self) -> Installation:
-        """The images. Raises NoEngineError; CommandError."""
+    def build(self, first_node: Future[Node]) -> Installation:
+        """The images, which this node then has. Raises NoEngineError; CommandError."""
         find_engine(compose_too=False)
         images = base_images(default_images())
         self._copy_the_tree()
         operator, *jobs = (image for line in self.page.build for image in self._make_image(line, images))
         self._operators = self._save("operators", operator, images.redis)
-        self._jobs = self._save("jobs", *jobs, self._make_addons(images))
+        of_jobs = self._save("jobs", *jobs, self._make_addons(images))
+        for archive in (self._operators, of_jobs):
+            first_node.result().load(archive)
         return self
 
     def make(self, cluster: Cluster) -> None:
-        """Raises AssertionError with a command's words."""
+        """On the first node alone. Raises AssertionError with a command's words."""
         self.cluster = cluster
-        cluster.load(self._operators)
-        # No job runs on the second node.
-        cluster.nodes[0].load(self._jobs)
+        cluster.remove_operator()
+        cluster.kubectl("cordon", cluster.second.name)
         self._offer_a_volume()
         (self.own / "kustomization.yaml").write_text(self.page.kustomization, encoding="utf-8")
         for line in self.page.install:
@@ -116,6 +122,11 @@ class Installation:
     def own(self) -> Path:
         """The folder of the user's own, beside the repository."""
         return self.folder / "own"
+
+    def use_second_node(self) -> None:
+        """For the operator's pods: the images of jobs are not there."""
+        self.cluster.second.load(self._operators)
+        self.cluster.kubectl("uncordon", SECOND)
 
     def uninstall(self) -> None:
         for line in self.page.uninstall:

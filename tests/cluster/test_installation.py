@@ -210,27 +210,31 @@ from os import environ as e
 rank, at = e["TRAININGJOB_REPLICA_INDEX"], e["TRAINER_HOSTS"].split(",")[0].split(":")
 assert at[1] == e["TRAININGJOB_PORTS"] or rank != "0"
 """
-LAUNCH = 'while read host _; do /etc/mpi/kubexec.sh "$host" hostname; done < "$OMPI_MCA_orte_default_hostfile"'
 
 
-def guest(kind: str, name: str, field: str, commands: dict[str, list[str]], container: str) -> Json:
-    roles = {
-        role: {
-            "replicas": 1,
-            "restartPolicy": "Never",
-            "template": {"spec": {"containers": [{"name": container, "image": IMAGE, "command": command}]}},
-        }
-        for role, command in commands.items()
-    }
+def guest(kind: str, name: str, field: str, roles: dict[str, Json], version: str = "v1") -> Json:
     spec = {"runPolicy": {"cleanPodPolicy": "None"}, field: roles}
-    return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": f"kubeflow.org/{version}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def role(container: Json, replicas: int = 1) -> Json:
+    spec = {"containers": [container], "terminationGracePeriodSeconds": 1}
+    return {"replicas": replicas, "restartPolicy": "Never", "template": {"spec": spec}}
+
+
+def mpijob(name: str, version: str, worker: Json, **container: Json) -> Json:
+    """Two workers, and a launcher whose log has their host names, as `mpirun` gets them. `container`: more of each."""
+    main = {"name": "mpi", "image": ADDONS, **container}
+    launch = ["sh", "-c", "mpirun --allow-run-as-root -n 2 hostname | sort | xargs"]
+    roles = {"Launcher": role({**main, "command": launch}), "Worker": role({**main, **worker}, replicas=2)}
+    return guest("MPIJob", name, "mpiReplicaSpecs", roles, version)
 
 
 def own(name: str, annotations: dict[str, str], command: list[str], replicas: int = 1, events: str = "") -> Json:
     """`events`: a folder of the node that its containers find as /events."""
     main: Json = {"name": "aitj-main", "image": ADDONS, "command": command}
     main["ports"] = [{"name": "aitj-peers", "containerPort": 7000}]
-    spec: Json = {"containers": [main]}
+    spec: Json = {"containers": [main], "terminationGracePeriodSeconds": 1}
     if events:
         spec["volumes"] = [{"name": "events", "hostPath": {"path": events}}]
         main["volumeMounts"] = [{"name": "events", "mountPath": "/events"}]
@@ -249,20 +253,23 @@ JOBS = {
     "ranks of a PyTorchJob meet at the master": (
         guest(
             *("PyTorchJob", "meeting", "pytorchReplicaSpecs"),
-            {role: ["python", "-c", BY_PYTORCH + MEET] for role in ("Master", "Worker")},
-            "pytorch",
+            dict.fromkeys(
+                ("Master", "Worker"),
+                role({"name": "pytorch", "image": IMAGE, "command": ["python", "-c", BY_PYTORCH + MEET]}),
+            ),
         ),
         "meeting-master-0",
         "rank 1 has come",
     ),
-    "an MPIJob's launcher starts a program in its worker": (
-        guest(
-            *("MPIJob", "launching", "mpiReplicaSpecs"),
-            {"Launcher": ["sh", "-c", LAUNCH], "Worker": ["sleep", "3600"]},
-            "mpi",
-        ),
-        "launching-launcher-0",
-        "launching-worker-0",
+    "mpirun starts processes in the workers of an MPIJob by the agent": (
+        mpijob("agent", "v1", {"command": ["sleep", "3600"]}),
+        "agent-launcher-0",
+        "agent-worker-0 agent-worker-1",
+    ),
+    "mpirun starts processes in the workers of an MPIJob by ssh": (
+        mpijob("ssh", "v2beta1", {}, securityContext={"runAsUser": 0}),
+        "ssh-launcher-0",
+        "ssh-worker-0 ssh-worker-1",
     ),
     "the code of a repository is in the container": (
         own(
@@ -347,7 +354,7 @@ def test_a_tensorboard_shows_what_a_job_writes(installed: Installation) -> None:
 # -- a second node, and the end --------------------------------------------------------------------
 def test_a_drain_moves_the_operator_and_redis_brings_its_data(installed: Installation) -> None:
     cluster = installed.cluster
-    assert cluster.second.is_ready()
+    installed.use_second_node()
     size = "exec tj-redis-0 -- sh -c 'cat /data/appendonlydir/*.aof | wc -c'"
     before = int(installed.run(f"kubectl -n {NAMESPACE} {size}"))
     assert before
@@ -360,7 +367,6 @@ def test_a_drain_moves_the_operator_and_redis_brings_its_data(installed: Install
 
 
 def test_uninstalling_leaves_nothing_but_the_kinds_of_other_operators(installed: Installation) -> None:
-    """The last one: the other files install an operator of their own."""
     installed.uninstall()
     kubectl = installed.cluster.kubectl
     assert "tj-" not in kubectl("get", "namespaces,clusterroles,clusterrolebindings,priorityclasses", "-o", "name")

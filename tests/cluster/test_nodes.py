@@ -73,21 +73,37 @@ def test_a_node_that_is_short_of_memory_evicts_and_turns_away(cluster: Cluster) 
 
 
 def test_a_node_that_is_short_of_disk_evicts_and_turns_away(cluster: Cluster) -> None:
-    start(cluster, "crowded")
-    # So much is never free. 100 % would mean no threshold.
-    cluster.second.restart_kubelet(evictionHard={"nodefs.available": "99%"}, evictionPressureTransitionPeriod="5m")
-    cluster.until("it is evicted", lambda: cluster.status("crowded")["phase"] == "Failed")
-    assert seen(cluster, "crowded") == ("Failed", "Evicted", "TerminationByKubelet")
-    assert cluster.status("crowded")["message"].startswith("The node was low on resource: ephemeral-storage.")
-    cluster.run("late", "pause", spec={"nodeName": SECOND})
-    cluster.until("it is turned away", lambda: cluster.status("late")["phase"] == "Failed")
-    assert seen(cluster, "late") == ("Failed", "Evicted", "")
-    assert cluster.status("late")["message"].startswith("Pod was rejected: The node had condition: [DiskPressure]")
-    cluster.second.restart_kubelet()
+    hard = {"nodefs.available": "50%"}
+    with cluster.second.on_a_disk_of(256, evictionHard=hard, evictionPressureTransitionPeriod="5m") as disk:
+        start(cluster, "crowded", "stubborn")
+        (disk / "filler").write_bytes(bytes(160 << 20))
+        cluster.until("it is evicted", lambda: cluster.status("crowded")["phase"] == "Failed")
+        assert seen(cluster, "crowded") == ("Failed", "Evicted", "TerminationByKubelet")
+        assert cluster.status("crowded")["message"].startswith("The node was low on resource: ephemeral-storage.")
+        cluster.run("late", "pause", spec={"nodeName": SECOND})
+        cluster.until("it is turned away", lambda: cluster.status("late")["phase"] == "Failed")
+        assert seen(cluster, "late") == ("Failed", "Evicted", "")
+        assert cluster.status("late")["message"].startswith("Pod was rejected: The node had condition: [DiskPressure]")
     cluster.until("the node has room", lambda: pressure(cluster) == "False")
-    # Before the pod it has deleted the images that no container used.
-    for image in cluster.images:
-        cluster.second.load(image)
+
+
+def test_a_kubelet_that_starts_anew_ends_pods_that_it_would_not_take_now(cluster: Cluster) -> None:
+    node = cluster.second
+    spec = {"nodeSelector": {"test": "here"}}
+    cluster.kubectl("label", "node", node.name, "test=here")
+    start(cluster, "obeys", spec=spec)
+    start(cluster, "outlives", "stubborn", spec=spec)
+    cluster.kubectl("label", "node", node.name, "test-")
+    assert seen(cluster, "obeys") == seen(cluster, "outlives") == ("Running", "", "")
+    node.restart_kubelet()
+    cluster.until("one has failed", lambda: cluster.status("outlives")["phase"] == "Failed")
+    assert seen(cluster, "outlives") == ("Failed", "NodeAffinity", "")
+    assert state(cluster.status("outlives")) == ("terminated", "Error", 137)
+    assert cluster.status("outlives")["message"].startswith("Pod was rejected: ")
+    # What exits with 0 looks as if nothing but its work had ended it.
+    cluster.until("the other one has ended", lambda: cluster.status("obeys")["phase"] != "Running")
+    assert seen(cluster, "obeys") == ("Succeeded", "", "")
+    assert state(cluster.status("obeys")) == ("terminated", "Completed", 0)
 
 
 def test_a_critical_pod_takes_the_place_of_another(cluster: Cluster) -> None:

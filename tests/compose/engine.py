@@ -179,6 +179,8 @@ def _make_base(version: str) -> str:
         # Behind a proxy that signs what it passes on, pip in the image trusts whom this machine trusts.
         if AUTHORITIES.is_file():
             shutil.copy(AUTHORITIES, root / AUTHORITIES.relative_to("/"))
+        for fetched in ("var/cache/apt/archives", "var/lib/apt/lists"):  # a third of the image
+            shutil.rmtree(root / fetched)
         run("tar", "-C", str(root), "-cf", str(archive), ".")
         # Debian's pip brings packages along that pip cannot remove: ours go beside them.
         changes = ("ENV PIP_BREAK_SYSTEM_PACKAGES=1 PIP_IGNORE_INSTALLED=1", f"ENV PIP_CERT={AUTHORITIES}")

@@ -56,6 +56,12 @@ def install(plane: ControlPlane, gang: str = "none", kinds: Iterable[GroupResour
         kubectl(plane.kubeconfig, "apply", "-k", str(ROOT / "k8s/kinds" / str(kind)))
 
 
+def uninstall(plane: ControlPlane) -> None:
+    """What `install` has made, without gangs and kinds, and every job."""
+    kubectl(plane.kubeconfig, "delete", "-f", str(ROOT / "k8s/crds"), "-f", str(ROOT / "k8s/base/rbac.yaml"))
+    kubectl(plane.kubeconfig, "delete", "namespace", rbac.NAMESPACE)
+
+
 def worker(name: str, children: int) -> Sequence[str]:
     return (*CELERY, "worker", "-n", f"{name}@%h", "--concurrency", str(children))
 
