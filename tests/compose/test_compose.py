@@ -1,6 +1,6 @@
 """docker-compose.yml on a real container engine, by the commands of its first lines: `make test-compose`.
 
-Skipped where no engine answers.
+Skipped where no engine answers. tests/integration/test_deployment_compose.py plays the same file as plain processes.
 """
 
 from __future__ import annotations

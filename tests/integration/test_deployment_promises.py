@@ -162,23 +162,6 @@ def test_as_whom_each_process_comes_to_redis(found: dict[str, Template], service
         assert services[name]["environment"]["TJ_REDIS_URL"].startswith(f"rediss://{user}:"), name
 
 
-SECRETS = {
-    *("REDIS_PASSWORD", "REDIS_TASKS_PASSWORD", "REDIS_PAGE_PASSWORD"),
-    *("RECORD_KEYS", "FLOWER_BASIC_AUTH", "PAGE_BASIC_AUTH"),
-}
-
-
-def test_without_a_password_nothing_of_compose_starts() -> None:
-    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-    assert set(re.findall(r"\$\{(\w+):\?set it", text)) == SECRETS
-    assert not re.findall(rf"\$\{{(?:{'|'.join(SECRETS)}):?-", text), "a password that everybody knows"
-
-
-def test_watcher_and_workers_alone_have_the_record_keys_of_compose(services: dict[str, Any]) -> None:
-    given = {name for name, service in services.items() if "${RECORD_KEYS" in str(service.get("environment"))}
-    assert given == {"watcher", "worker"}
-
-
 # -- compose ---------------------------------------------------------------------------------------
 PUBLISHED: dict[str, tuple[str, ...]] = {
     "flower": ("127.0.0.1:${FLOWER_PUBLISHED_PORT:-5555}:5555",),

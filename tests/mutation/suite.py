@@ -21,6 +21,7 @@ LEFT_OUT = (
     "tests/unit/test_contributing.py",
     "tests/unit/tjstack/test_supervisor.py",
     "tests/unit/tjstack/test_local.py",
+    "tests/integration/test_deployment_compose.py",
     "tests/integration/test_deployment_tls.py",
     "localcluster/tests/unit/test_main.py",
 )

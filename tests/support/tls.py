@@ -1,6 +1,7 @@
 """Redis behind TLS, for tests: the certificate that k8s/certificates.sh makes, and somebody who shows it.
 
-The Redis of the wheel knows no TLS: a proxy in a thread ends it before that one.
+The Redis of the wheel knows no TLS. Where a valkey-server or redis-server on the PATH does, tests use that; else a
+proxy in a thread ends TLS before the one of the wheel.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,23 @@ from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
 
 NEEDS_OPENSSL = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate with")
+
+
+@cache
+def tls_server() -> Path | None:
+    """A Redis of this machine that knows TLS."""
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            said = subprocess.run(
+                [found, "--port", "0", "--tls-port", "1", "--tls-cert-file", "/none"],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=PATIENCE_SECONDS,
+            ).stdout
+            if "Failed to configure TLS" in said:
+                return Path(found)
+    return None
 
 
 def certify(folder: Path, *names: str, days: int = 3650) -> Path:

@@ -2,7 +2,7 @@
 
 `tj up` and docker-compose.yml take their users from here. k8s/secrets.sh runs without Python; a test compares its users
 with these, and docs/redis.md shows them. Tests on a real Redis show that they suffice and allow nothing else
-(tests/integration/test_redis_users.py).
+(tests/integration/test_redis_users.py, test_deployment_compose.py).
 
     REDIS_PASSWORD=... REDIS_TASKS_PASSWORD=... REDIS_PAGE_PASSWORD=... python -m tjworker.store.users
 """
