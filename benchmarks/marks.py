@@ -22,7 +22,7 @@ WATCHER = {
     "tjworker.store.redis_projection.RedisProjection.apply_node_requests": "watcher: node requests",
     "tjworker.publisher.Publisher.publish": "watcher: publish",
 }
-MAIN = {"tjworker.broker.Channel._brpop_read": "worker: message read"}
+MAIN = {"tjworker.worker.broker.Channel._brpop_read": "worker: message read"}
 CHILD = {
     "tjworker.controllers.jobs.JobReconciler.run": "child: task",
     "tjworker.store.redis_work_queue.RedisWorkQueue.acquire_views": "child: claim and view",

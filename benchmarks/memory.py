@@ -31,8 +31,8 @@ from localcluster.driver import VirtualClock
 from tjworker.base import JobKey
 from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
-from tjworker.runtime import assemble
 from tjworker.store.connect import client, open_sealed_store
+from tjworker.worker.runtime import assemble
 
 ROOT = Path(__file__).resolve().parents[1]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -40,10 +40,10 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
 from tjworker.kube.port import HttpResponse, Stream
 from tjworker.publisher import Publisher
-from tjworker.runtime import assemble
 from tjworker.settings import Settings
 from tjworker.store.connect import client, open_sealed_store
 from tjworker.telemetry.logging import configure_logging
+from tjworker.worker.runtime import assemble
 from watcher.event_queue import EventQueue
 from watcher.outage import Outage
 from watcher.projection_writer import ProjectionWriter
@@ -72,8 +72,8 @@ PARTS: Mapping[str, tuple[str, str]] = {
     "tjworker.controllers.observing.decode_view": (PASS, "reading records"),
     "tjworker.api.kinds.parse": (PASS, "parsing the job"),
     "tjworker.controllers.jobs.reconcile": (PASS, "deciding, bodies of pods"),
-    "tjworker.executor.Executor.apply": (PASS, "executor"),
-    "tjworker.executor.written_status": (PASS, "status to JSON"),
+    "tjworker.execution.executor.Executor.apply": (PASS, "executor"),
+    "tjworker.execution.executor.written_status": (PASS, "status to JSON"),
     "tjworker.telemetry.events.EventRecorder.event": (PASS, "events"),
     "tjworker.kube.client.KubeClient._json": (PASS, "JSON of requests and answers"),
     "structlog.stdlib.BoundLogger.info": (PASS, "log lines"),

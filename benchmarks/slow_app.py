@@ -6,13 +6,13 @@ from __future__ import annotations
 import os
 
 from benchmarks.slow_api import SlowTransport
-from tjworker import tasks
 from tjworker.app import app
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
-from tjworker.runtime import Runtime, assemble
 from tjworker.settings import load_settings
 from tjworker.store.connect import open_sealed_store
+from tjworker.worker import tasks
+from tjworker.worker.runtime import Runtime, assemble
 
 __all__ = ["app"]
 

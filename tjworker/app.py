@@ -68,7 +68,7 @@ def queue_options(prefix: str) -> dict[str, Any]:
 def worker_options() -> dict[str, Any]:
     return {
         # As text, so that only a worker loads it.
-        "worker_consumer": "tjworker.consumer:Consumer",
+        "worker_consumer": "tjworker.worker.consumer:Consumer",
         "worker_prefetch_multiplier": 1,
         # A busy worker fetches no task. A fetched one would wait for the running pass, which may create 500 pods, while
         # other workers are free.
@@ -85,8 +85,12 @@ def worker_options() -> dict[str, Any]:
 
 def make_app(settings: Settings) -> Celery:
     broker, prefix = broker_url(settings.redis_url), settings.key_prefix
-    ours = {"amqp": "tjworker.broker:AMQP", "control": "tjworker.broker:Control", "events": "tjworker.broker:Events"}
-    app = Celery("tjworker", broker=broker, include=("tjworker.tasks",), **ours)
+    ours = {
+        "amqp": "tjworker.worker.broker:AMQP",
+        "control": "tjworker.worker.broker:Control",
+        "events": "tjworker.worker.broker:Events",
+    }
+    app = Celery("tjworker", broker=broker, include=("tjworker.worker.tasks",), **ours)
     app.conf.update(
         # -- messages
         **queue_options(prefix),
@@ -120,7 +124,7 @@ def make_app(settings: Settings) -> Celery:
         # kombu reads the URL. Flower's page "Broker" reads only this.
         broker_use_ssl=parse_url(broker).get("ssl"),
         # -- beat keeps no file: beat_schedule.py has the periods, and each task makes sure itself that it runs once.
-        beat_scheduler="tjworker.beat:Scheduler",
+        beat_scheduler="tjworker.worker.beat:Scheduler",
         beat_max_loop_interval=5,
     )
     # As text, loaded when it is needed: the schedule is above this module in the layers.

@@ -106,7 +106,7 @@ class ProjectionProgress:
     def complete(self) -> bool:
         """True if every list has been projected and swept, of every namespace that may be listed."""
         # The projection keeps no objects that jobs name, so a list of them that fails must not stop the jobs of all
-        # kinds. Workers read such objects themselves, at least every CACHED_SECONDS (tjworker/references.py).
+        # kinds. Workers read such objects themselves, at least every `references.CACHED_SECONDS`.
         return self._has(source for source in self._sources if not RESOURCES[resource_of(source)].is_named)
 
     @property

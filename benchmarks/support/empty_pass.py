@@ -11,18 +11,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from tjworker import tasks
 from tjworker.app import app
 from tjworker.base import JobKey
 from tjworker.controllers.jobs import JobReconciler
 from tjworker.controllers.pass_end import Done, EndedPass
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
-from tjworker.runtime import Runtime, assemble
 from tjworker.settings import load_settings
 from tjworker.store.connect import open_store
 from tjworker.store.port import Store
 from tjworker.store.work_queue import PassEnding
+from tjworker.worker import tasks
+from tjworker.worker.runtime import Runtime, assemble
 
 PASSES = Path(os.environ.get("TJ_TEST_PASSES", os.devnull))
 

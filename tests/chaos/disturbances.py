@@ -109,7 +109,7 @@ def redis_restarted(chaos: Chaos) -> str:
 NUDGE_SECONDS = 0.2
 LISTEN_SECONDS = 60.0
 _OWNER = re.compile(rf"{re.escape(socket.gethostname())}/(\d+) ")
-"""As a worker's process calls itself in a lease (`tjworker.runtime.connect`)."""
+"""As a worker's process calls itself in a lease (`tjworker.worker.runtime.connect`)."""
 
 
 def seconds_until_all_work(chaos: Chaos, since: float) -> dict[str, float]:

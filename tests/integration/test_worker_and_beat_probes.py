@@ -27,7 +27,7 @@ CELERY_AS_IT_COMES = """
 import sys
 from celery.worker import control
 cancel = control.Panel.data["cancel_consumer"]
-import tjworker.consumer  # takes it out
+import tjworker.worker.consumer  # takes it out
 control.Panel.data["cancel_consumer"] = cancel
 from celery.__main__ import main
 main()

@@ -35,16 +35,16 @@ from tests.support.paths import ROOT
 
 PACKAGES = ROOT / ".venv" / "mutation"
 TREE = ROOT / ".cache" / "mutants"
-MUTATED = ("tjworker/reconcile/*", "tjworker/autoscale/*", "tjworker/api/*", "tjworker/executor.py")
+MUTATED = ("tjworker/reconcile/*", "tjworker/autoscale/*", "tjworker/api/*", "tjworker/execution/executor.py")
 TESTS = (
     "tests/unit/tjworker/reconcile",
     "tests/unit/tjworker/autoscale",
     "tests/unit/tjworker/api",
     "tests/unit/watcher/projection",
-    "tests/unit/tjworker/test_executor.py",
-    "tests/unit/tjworker/test_executor_failures.py",
-    "tests/unit/tjworker/test_executor_logs.py",
-    "tests/unit/tjworker/test_lease.py",
+    "tests/unit/tjworker/execution/test_executor.py",
+    "tests/unit/tjworker/execution/test_executor_failures.py",
+    "tests/unit/tjworker/execution/test_executor_logs.py",
+    "tests/unit/tjworker/execution/test_lease.py",
     "tests/scenarios/test_scenarios.py",
     "tests/scenarios/test_orphans.py",
     "tests/peers",

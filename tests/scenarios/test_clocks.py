@@ -9,7 +9,7 @@ import pytest
 from tests.scenarios.world import World, job, play, role
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.clock import ClusterClock
-from tjworker.runtime import Runtime, assemble
+from tjworker.worker.runtime import Runtime, assemble
 
 HOUR = 3600.0
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from tests.scenarios.world import CountingTransport, World, job, role
+from tjworker.controllers.priorities import MOST_CACHED, PriorityClasses
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
-from tjworker.priorities import MOST_CACHED, PriorityClasses
 
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 REFUSED = (

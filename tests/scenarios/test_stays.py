@@ -13,8 +13,8 @@ import pytest
 from tests.scenarios.test_faults import OVER_QUOTA, forbidden
 from tests.scenarios.world import CountingTransport, World, job, play, role
 from tjworker.base import OperatorError, Transient
+from tjworker.execution.threads import Threads
 from tjworker.kube.port import HttpResponse
-from tjworker.threads import Threads
 
 T = TypeVar("T")
 

@@ -35,8 +35,8 @@ from tjworker.controllers.jobs import JobReconciler
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
 from tjworker.kube.resources import RESOURCES, Process
-from tjworker.runtime import Runtime, assemble
 from tjworker.settings import Settings
+from tjworker.worker.runtime import Runtime, assemble
 
 Json = dict[str, Any]
 CRDS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]

@@ -38,18 +38,18 @@ from tests.simulation.trace import Trace
 from tests.simulation.transport import SimTransport
 from tests.simulation.watcher import SimWatcher
 from tests.support.memory_store import MemoryStore
-from tjworker import tasks
 from tjworker.api.kinds import served
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import POD_GROUPS, PODS, SERVICES
 from tjworker.app import app
 from tjworker.base import JobKey, JsonDict, Terminal, Transient
-from tjworker.child import Failed
 from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import AUTOSCALE
-from tjworker.runtime import Runtime, assemble
 from tjworker.settings import Settings
+from tjworker.worker import tasks
+from tjworker.worker.child import Failed
+from tjworker.worker.runtime import Runtime, assemble
 
 GROUPS = BUCKETS[POD_GROUPS]
 TAKE_OVER_SECONDS = 15.0

@@ -15,7 +15,7 @@ from tests.support.paths import ROOT
 PRODUCT = ("tjworker", "watcher", "tjstack")
 FOREIGN_APIS = ("tjworker/api/kinds/", "tjworker/api/podtemplate.py", "tjworker/convert/volcano/spec.py")
 """Modules whose classes have the names of the API that they read. APIs of several operators use the same words."""
-SUBCLASSES = "tjworker/broker.py"
+SUBCLASSES = "tjworker/worker/broker.py"
 """kombu finds the classes of a transport by their names."""
 BASE = "_Model"
 """A module's own pydantic base class."""

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import cast
 
 from benchmarks.support.empty_pass import EmptyPass, app, without_a_cluster
-from tjworker import tasks
 from tjworker.base import Transient
 from tjworker.controllers.jobs import JobReconciler
 from tjworker.controllers.pass_end import EndedPass
-from tjworker.runtime import Runtime
+from tjworker.worker import tasks
+from tjworker.worker.runtime import Runtime
 
 __all__ = ["app"]
 

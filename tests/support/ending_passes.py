@@ -7,15 +7,15 @@ import os
 from dataclasses import replace
 from typing import Any, cast
 
-from tjworker import tasks
 from tjworker.app import app
 from tjworker.base import JobKey, Transient
 from tjworker.controllers.pass_end import AwaitWatch, Done, EndedPass, after_error, give_up
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
-from tjworker.runtime import Runtime, assemble
 from tjworker.settings import load_settings
 from tjworker.store.connect import open_store
+from tjworker.worker import tasks
+from tjworker.worker.runtime import Runtime, assemble
 
 __all__ = ["ENDS", "RESYNC_IS_AWAY", "app"]
 

@@ -13,10 +13,10 @@ from kombu.message import Message
 
 from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE_SECONDS
-from tjworker import tasks  # noqa: F401  it registers them
 from tjworker.app import app
-from tjworker.consumer import TaskRequest
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RESYNC
+from tjworker.worker import tasks  # noqa: F401  it registers them
+from tjworker.worker.consumer import TaskRequest
 
 PERIODS = {"resync": 11.0, "collect-orphans": 700.0, "autoscale": 3.0}
 TASKS = {"resync": RESYNC, "collect-orphans": COLLECT_ORPHANS, "autoscale": AUTOSCALE}

@@ -22,7 +22,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
         "tjworker/store/scripts/apply.lua",
         {"tests/mutation/test_bugs.py"},
     ),
-    "a loose module: the tests that import it": ("tjworker/lease.py", {"tests/unit/tjworker/test_lease.py"}),
+    "a loose module: the tests that import it": ("tjworker/clock.py", {"tests/unit/tjworker/test_clock.py"}),
     "a module of the local cluster: its own suite": (
         "localcluster/src/localcluster/scheduler/filters.py",
         {"localcluster/tests/unit/scheduler"},

@@ -21,7 +21,7 @@ FOUND: dict[str, tuple[tuple[str, str], tuple[str, str], list[str]]] = {
         ("tjworker/cli/run.py", "Source"),
         ["Source"],
     ),
-    "kombu finds its class by the name": (("tjworker/broker.py", "Message"), ("tjworker/a.py", "Message"), []),
+    "kombu finds its class by the name": (("tjworker/worker/broker.py", "Message"), ("tjworker/a.py", "Message"), []),
     "each module's own base class": (("tjworker/a.py", "_Model"), ("tjworker/b.py", "_Model"), []),
 }
 

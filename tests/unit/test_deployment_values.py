@@ -14,8 +14,8 @@ import pytest
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.unit.test_deployment_image import of
-from tjworker.beat import TICK_LIMIT_SECONDS
 from tjworker.telemetry.worker_health import LOOP_LIMIT_SECONDS
+from tjworker.worker.beat import TICK_LIMIT_SECONDS
 
 Json = dict[str, Any]
 K8S = ROOT / "k8s"

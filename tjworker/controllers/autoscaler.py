@@ -35,12 +35,12 @@ from tjworker.autoscale.size_words import full_size_condition, is_same_size
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
+from tjworker.controllers.namespace_policies import NamespacePolicies
+from tjworker.execution.stragglers import Stragglers
 from tjworker.kube.client import KubeClient
-from tjworker.namespace_policies import NamespacePolicies
 from tjworker.settings import OFF, Settings, turn_seconds
 from tjworker.store.port import Store
 from tjworker.store.projection import ClusterView
-from tjworker.stragglers import Stragglers
 from tjworker.telemetry.metrics import PLANS_REJECTED, SCALE_DECISIONS
 
 log = structlog.get_logger(__name__)

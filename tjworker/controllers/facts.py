@@ -10,8 +10,8 @@ from tjworker.api.needs import ChildNow, Need, NodeNow
 from tjworker.api.observed import NodeRecord, Observed
 from tjworker.controllers.live_children import read_children
 from tjworker.controllers.live_nodes import read_nodes
+from tjworker.execution.lease import Lease
 from tjworker.kube.client import KubeClient
-from tjworker.lease import Lease
 
 
 class Facts:

@@ -41,12 +41,12 @@ from tjworker.controllers.pass_end import (
     describe_passes,
     give_up,
 )
+from tjworker.controllers.priorities import PriorityClasses
 from tjworker.controllers.release import STALE_RETRY_SECONDS, Releases
-from tjworker.executor import PASS_SECONDS, Executor, Outcome
+from tjworker.execution.executor import PASS_SECONDS, Executor, Outcome
+from tjworker.execution.lease import Lease, too_long
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NOT_INSTALLED, is_about_the_object
-from tjworker.lease import Lease, too_long
-from tjworker.priorities import PriorityClasses
 from tjworker.publisher import KeyPublisher
 from tjworker.reconcile import (
     Plan,

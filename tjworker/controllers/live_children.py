@@ -18,8 +18,8 @@ from tjworker.api.pod_records import deletion_of, pod_record
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.api.workload_records import service_record, workload_record
 from tjworker.base import GroupResource, JobName
+from tjworker.execution.lease import Lease
 from tjworker.kube.client import KubeClient
-from tjworker.lease import Lease
 
 MOST_GETS = 10
 """For more pods, a list costs the API server less."""

@@ -11,8 +11,8 @@ from tjworker.api.node_records import node_record
 from tjworker.api.observed import NodeRecord
 from tjworker.api.resources import NODES
 from tjworker.base import OperatorError
+from tjworker.execution.lease import Lease
 from tjworker.kube.client import KubeClient
-from tjworker.lease import Lease
 
 log = structlog.get_logger(__name__)
 

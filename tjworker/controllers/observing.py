@@ -22,13 +22,13 @@ from tjworker.api.resources import NODES
 from tjworker.api.status import SUSPENDED
 from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, JobName, Json, Terminal, parse_key
 from tjworker.controllers.pass_end import AwaitWatch, Done, ReleasedEnd, RetryAfter
+from tjworker.controllers.priorities import PriorityClasses
+from tjworker.controllers.references import References
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import NO_PERMISSION
 from tjworker.kube.resources import RESOURCES
-from tjworker.priorities import PriorityClasses
 from tjworker.reconcile import take_up
 from tjworker.reconcile.plan import Plan
-from tjworker.references import References
 from tjworker.store.port import Store
 from tjworker.store.projection import View
 

@@ -20,6 +20,7 @@ from tjworker.api.timefmt import from_rfc3339
 from tjworker.base import Conflict, GroupResource, JobKey, JobName, OperatorError, Terminal, Uid
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
+from tjworker.execution.stragglers import Stragglers
 from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
 from tjworker.kube.errors import NOT_INSTALLED
@@ -40,7 +41,6 @@ from tjworker.reconcile.rules import keeps_all
 from tjworker.scope import Selection
 from tjworker.settings import Settings, turn_seconds
 from tjworker.store.port import Store
-from tjworker.stragglers import Stragglers
 
 log = structlog.get_logger(__name__)
 NAME = "collect-orphans"

@@ -28,7 +28,7 @@ from tjworker.controllers.pass_end import (
     RetryAfter,
     RetryWithBackoff,
 )
-from tjworker.lease import Lease
+from tjworker.execution.lease import Lease
 from tjworker.publisher import KeyPublisher
 from tjworker.store.work_queue import (
     AtOnce,

@@ -121,7 +121,7 @@ _COMPANIONS = tuple(
         is_named=True,
         needed_by=(kind.resource,),
         # A list, even of one object: the list's resourceVersion says when the object was absent
-        # (tjworker/references.py).
+        # (tjworker/controllers/references.py).
         verbs={"watcher": READ, "worker": ("list",)},
     )
     for kind in GUEST_KINDS
@@ -164,7 +164,7 @@ _ROWS = (
     _pod_groups("kubernetes", "scheduling.k8s.io", "v1alpha2", ("get", "list", "create", "delete")),
     _pod_groups("volcano", "scheduling.volcano.sh", "v1beta1", _CHILD_VERBS["worker"]),
     _pod_groups("scheduler-plugins", "scheduling.x-k8s.io", "v1alpha1", _CHILD_VERBS["worker"]),
-    # For jobs with a spec.priority (tjworker/priorities.py).
+    # For jobs with a spec.priority (tjworker/controllers/priorities.py).
     Resource(
         "priorityclasses",
         "scheduling.k8s.io",
@@ -175,7 +175,7 @@ _ROWS = (
         verbs={"worker": ("get",)},
     ),
     # The UID of kube-system is the identity of the cluster (watcher/cluster_id.py). A label of a namespace chooses the
-    # autoscaling policy of its jobs (tjworker/namespace_policies.py).
+    # autoscaling policy of its jobs (tjworker/controllers/namespace_policies.py).
     Resource(
         "namespaces",
         "",

@@ -1,4 +1,4 @@
-"""What reconcile decides. Data only. `tjworker.executor` executes it in this order: status, writes, events.
+"""What reconcile decides. Data only. `tjworker.execution.executor` executes it in this order: status, writes, events.
 
 The same input gives the same Plan, byte for byte. A Plan may be executed twice, or only up to any point, without harm:
 creates have fixed names, deletes name a UID, patches name a resourceVersion, and the status write names the

@@ -20,7 +20,6 @@ from tests.support.page_world import PageWorld
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.status import Failure
 from tjworker.base import JobKey, Terminal
-from tjworker.consumer import ask
 from tjworker.history.records import Entry, Summary
 from tjworker.page import access, server
 from tjworker.page.__main__ import site_of
@@ -30,6 +29,7 @@ from tjworker.settings import Settings
 from tjworker.store.work_queue import NOTHING_WRITTEN
 from tjworker.telemetry import metrics
 from tjworker.telemetry.metrics import REGISTRY
+from tjworker.worker.consumer import ask
 
 KIND = "aitrainingjobs.elasticdeeplearning.ai"
 DIGITS = make_job("digits").workers(2)

@@ -86,7 +86,7 @@ def test_importing_the_app_imports_no_decision_and_no_client_of_the_cluster() ->
     done = run(
         "-c",
         "import sys, tjworker.app\n"
-        "above = 'tjworker.reconcile', 'tjworker.tasks', 'tjworker.executor', 'kubernetes'\n"
+        "above = 'tjworker.reconcile', 'tjworker.worker.tasks', 'tjworker.execution.executor', 'kubernetes'\n"
         "print([module for module in sys.modules if module.startswith(above)])",
     )
     assert done.stdout.strip() == "[]", done.stderr

@@ -18,8 +18,8 @@ from tjworker.app import make_app
 from tjworker.clock import ClusterClock
 from tjworker.controllers.autoscaler import autoscale_rules
 from tjworker.page.__main__ import site_of
-from tjworker.runtime import connect
 from tjworker.settings import Settings
+from tjworker.worker.runtime import connect
 from watcher.__main__ import _make_historian, _make_watcher
 from watcher.term import Term
 

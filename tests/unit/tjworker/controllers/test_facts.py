@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.builders import make_node
-from tests.unit.tjworker.executing import Room, refusal
+from tests.unit.tjworker.execution.executing import Room, refusal
 from tjworker.api.needs import ALL_PODS, ChildNow, EveryNode, Need, NodeNow
 from tjworker.api.observed import Observed
 from tjworker.api.resources import PODS

@@ -14,7 +14,7 @@ from tests.scenarios.world import World, job, role
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, Terminal, Transient
 from tjworker.controllers.pass_end import TERMINAL_RETRY_SECONDS
 from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_ON_EVENT, STALE_RETRY_SECONDS
-from tjworker.executor import Outcome
+from tjworker.execution.executor import Outcome
 from tjworker.kube.errors import ADMISSION_DENIED
 from tjworker.store.projection import View
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.tjworker.executing import Room, refusal
+from tests.unit.tjworker.execution.executing import Room, refusal
 from tjworker.api.labels import JOB_UID
 from tjworker.api.needs import ALL_PODS, ChildNow
 from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.resources import PODS
 from tjworker.base import OperatorError, Transient
 from tjworker.controllers.live_children import MOST_GETS, read_children
+from tjworker.execution.lease import Lease
 from tjworker.kube.port import HttpResponse
-from tjworker.lease import Lease
 
 RUNNING = "digits-trainer-0"
 EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:30Z"

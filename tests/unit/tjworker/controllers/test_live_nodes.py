@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.waiting import until
-from tests.unit.tjworker.executing import Room, refusal
+from tests.unit.tjworker.execution.executing import Room, refusal
 from tjworker.base import Transient
 from tjworker.controllers.live_nodes import MOST_ASKED, read_nodes
 from tjworker.kube.port import HttpResponse

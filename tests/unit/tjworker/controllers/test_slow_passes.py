@@ -9,7 +9,7 @@ import pytest
 
 from tests.scenarios.world import World, job, play, role
 from tjworker.base import JobKey, OperatorError, Transient
-from tjworker.executor import PASS_SECONDS
+from tjworker.execution.executor import PASS_SECONDS
 from tjworker.settings import Settings
 
 GOOD = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/good")

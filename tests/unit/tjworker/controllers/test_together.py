@@ -17,10 +17,10 @@ from tjworker.base import JobKey, Terminal, Transient
 from tjworker.controllers.pass_end import EndedPass
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
-from tjworker.runtime import assemble
 from tjworker.settings import Settings
 from tjworker.store.projection import View
 from tjworker.store.work_queue import AtOnce, FinishResult, PassEnding, Taken
+from tjworker.worker.runtime import assemble
 
 LEASE_SECONDS = Settings().lock_ttl_seconds
 BAD = "bad"

@@ -31,7 +31,7 @@ def written(log_format: str, level: str = "INFO") -> io.StringIO:
 
 def test_a_decision_is_one_json_object_on_one_line() -> None:
     stream = written("json")
-    structlog.get_logger("tjworker.executor", job="aitrainingjobs.elasticdeeplearning.ai/default/a").info(
+    structlog.get_logger("tjworker.execution.executor", job="aitrainingjobs.elasticdeeplearning.ai/default/a").info(
         "pod deleted", uid="u-1", attempt=2, token=7
     )
     line = json.loads(stream.getvalue())
@@ -39,7 +39,7 @@ def test_a_decision_is_one_json_object_on_one_line() -> None:
     assert line == {
         "event": "pod deleted",
         "level": "info",
-        "logger": "tjworker.executor",
+        "logger": "tjworker.execution.executor",
         "job": "aitrainingjobs.elasticdeeplearning.ai/default/a",
         "uid": "u-1",
         "attempt": 2,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from tjworker import beat
 from tjworker.telemetry.worker_health import IgnoredMessages, Lasting, WorkerReport
+from tjworker.worker import beat
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tests.support.builders import PodBuilder, make_job
 from tests.unit.tjworker.reconcile.passes import World, created, status_of
 from tjworker.api.status import Attempts, RoleAttempts
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
-from tjworker.executor import PASS_SECONDS
+from tjworker.execution.executor import PASS_SECONDS
 from tjworker.reconcile.policies.backoff import VANISHES_WITHIN_SECONDS
 from tjworker.settings import Settings
 

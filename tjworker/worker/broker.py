@@ -2,9 +2,9 @@
 message is refused before any of it is decoded; no message can end the worker.
 
 The messages, their queues and the behaviour without Redis remain kombu's. A no-op task costs a worker's main process
-1.7 ms instead of 2.4 (docs/internals/performance.md). The app selects the transport with `amqp="tjworker.broker:AMQP"`.
-The setting `broker_transport` would select it too, but then kombu prints the class instead of the URL's scheme, and
-Flower, which reads the scheme, has no broker page.
+1.7 ms instead of 2.4 (docs/internals/performance.md). The app selects the transport with the argument `amqp`. The
+setting `broker_transport` would select it too, but then kombu prints the class instead of the URL's scheme, and Flower,
+which reads the scheme, has no broker page.
 """
 
 from __future__ import annotations
@@ -262,4 +262,4 @@ class EventDispatcher(dispatcher.EventDispatcher):  # type: ignore[misc,unused-i
 class Events(events.Events):  # type: ignore[misc,unused-ignore]
     """Celery's factory of senders and receivers of events."""
 
-    dispatcher_cls = "tjworker.broker:EventDispatcher"
+    dispatcher_cls = "tjworker.worker.broker:EventDispatcher"

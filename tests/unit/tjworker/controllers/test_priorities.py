@@ -10,7 +10,7 @@ import pytest
 from tests.scenarios.world import World, job, role
 from tjworker.api.resources import PRIORITYCLASSES
 from tjworker.base import Invalid, OperatorError, Terminal, Transient
-from tjworker.priorities import CACHED_SECONDS, PriorityClasses
+from tjworker.controllers.priorities import CACHED_SECONDS, PriorityClasses
 
 ANSWERS: dict[str, tuple[Any, str | type[OperatorError]]] = {
     "it is there": ({"metadata": {"name": "high"}}, "high"),

@@ -10,9 +10,9 @@ from celery.worker.heartbeat import Heart
 from kombu.transport import redis as kombu_redis
 
 from benchmarks.support.valkey import Valkey
-from tjworker import broker
 from tjworker.app import make_app
 from tjworker.settings import Settings
+from tjworker.worker import broker
 
 
 def test_apps_use_it_for_redis_with_and_without_tls() -> None:

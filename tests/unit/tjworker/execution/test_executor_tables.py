@@ -13,8 +13,8 @@ from tests.support.memory_store import MemoryStore
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.api.status import FAILED_CREATE, Condition, JobStatus
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, OperatorError, Terminal, Transient
-from tjworker.executor import DEFERRED_STATUS_SECONDS, Executor, Outcome
-from tjworker.lease import Lease
+from tjworker.execution.executor import DEFERRED_STATUS_SECONDS, Executor, Outcome
+from tjworker.execution.lease import Lease
 from tjworker.reconcile.plan import Create, Delete, Patch, Plan, Write
 from tjworker.settings import Settings
 

@@ -12,7 +12,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from tests.support.memory_store import MemoryStore
 from tjworker.api.resources import PODS
 from tjworker.base import Fenced, JobKey, Transient
-from tjworker.lease import Lease
+from tjworker.execution.lease import Lease
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 TTL_SECONDS = 30.0

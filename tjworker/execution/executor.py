@@ -23,16 +23,16 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS
 from tjworker.api.status import FAILED_CREATE, JobStatus
 from tjworker.base import Conflict, Fenced, Invalid, JsonDict, OperatorError, Transient
+from tjworker.execution.lease import Lease
+from tjworker.execution.secret_content import secret_content
+from tjworker.execution.stragglers import Stragglers
+from tjworker.execution.threads import Threads
 from tjworker.kube.client import KubeClient
 from tjworker.kube.errors import is_about_the_object
-from tjworker.lease import Lease
 from tjworker.reconcile.plan import Create, Delete, LogTail, Patch, Plan, Write
-from tjworker.secret_content import secret_content
 from tjworker.settings import Settings
-from tjworker.stragglers import Stragglers
 from tjworker.telemetry.events import EventRecorder
 from tjworker.telemetry.job_metrics import count_status
-from tjworker.threads import Threads
 
 Job = TrainingJob | InvalidJob
 

@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.unit.tjworker.executing import Api, Room, refusal, status_of
+from tests.unit.tjworker.execution.executing import Api, Room, refusal, status_of
 from tjworker.base import Fenced, Transient
-from tjworker.executor import PASS_SECONDS, Outcome
+from tjworker.execution.executor import PASS_SECONDS, Outcome
+from tjworker.execution.lease import Lease
+from tjworker.execution.stragglers import MOST, Stragglers
+from tjworker.execution.threads import Threads
 from tjworker.kube.port import HttpResponse
-from tjworker.lease import Lease
 from tjworker.reconcile.plan import Write
 from tjworker.settings import Settings
-from tjworker.stragglers import MOST, Stragglers
-from tjworker.threads import Threads
 
 T = TypeVar("T")
 

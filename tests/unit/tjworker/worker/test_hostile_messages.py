@@ -18,9 +18,9 @@ from celery.contrib.testing.worker import start_worker
 
 from benchmarks.support.valkey import Valkey
 from tests.support.waiting import PATIENCE_SECONDS
-from tjworker import tasks
 from tjworker.app import make_app
 from tjworker.settings import Settings
+from tjworker.worker import tasks
 
 pytestmark = pytest.mark.xdist_group("hostile-messages")  # they share what its fixture starts or renders
 
@@ -68,7 +68,7 @@ BOMBS: dict[str, dict[str, Any]] = {
     "a body in an encoding that inflates": {"content-encoding": "zlib_codec"},
 }
 LONG = 2 << 20
-REQUEST = "tjworker.consumer:TaskRequest"
+REQUEST = "tjworker.worker.consumer:TaskRequest"
 MESSAGES: dict[str, Any] = {
     "not JSON": b"{",
     "an argument that is long": _message((["x" * LONG], {}, {})),

@@ -12,9 +12,9 @@ from tests.support.trainer import RESOURCE, RUNTIMES
 from tjworker.api import kinds
 from tjworker.api.model import InvalidJob
 from tjworker.api.status import JobStatus
+from tjworker.controllers.references import CACHED_SECONDS, References
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import ListPage
-from tjworker.references import CACHED_SECONDS, References
 
 RUNTIME = RUNTIMES["torch-distributed"]
 KIND = kinds.KNOWN_KINDS[RESOURCE].companions[1].resource

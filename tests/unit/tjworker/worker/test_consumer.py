@@ -21,14 +21,14 @@ from redis.exceptions import RedisError
 from structlog.testing import capture_logs
 
 from benchmarks.support.valkey import Valkey
-from tjworker import consumer
 from tjworker.app import make_app
-from tjworker.broker import Channel
-from tjworker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer
 from tjworker.settings import Settings
 from tjworker.store.connect import client
 from tjworker.telemetry.redis_outage import RedisOutage
 from tjworker.telemetry.worker_health import IGNORING_LIMIT_SECONDS, USELESS_LIMIT_SECONDS, IgnoredMessages, Lasting
+from tjworker.worker import consumer
+from tjworker.worker.broker import Channel
+from tjworker.worker.consumer import EVENTS_GATHER_SECONDS, RECONNECT_MOST_SECONDS, Consumer
 
 
 class Hub:
@@ -102,7 +102,7 @@ def test_a_timer_that_went_with_its_connection_is_set_again(world: World) -> Non
 
 def test_workers_run_it() -> None:
     app = make_app(Settings())
-    assert app.Worker(pool="solo").consumer_cls == "tjworker.consumer:Consumer"
+    assert app.Worker(pool="solo").consumer_cls == "tjworker.worker.consumer:Consumer"
 
 
 def starting(app: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
@@ -328,6 +328,6 @@ def test_a_slot_is_given_back_and_the_message_acknowledged_whatever_celery_raise
     controller = SimpleNamespace(_process_task=begin, _quick_release=lambda: acts.append("released"))
     consumer.give_slots_back(controller)
     request = SimpleNamespace(acknowledge=lambda: acts.append("acknowledged"), id="1", name="work")
-    monkeypatch.setattr("tjworker.consumer.state.task_ready", lambda _: acts.append("forgotten"))
+    monkeypatch.setattr("tjworker.worker.consumer.state.task_ready", lambda _: acts.append("forgotten"))
     controller._process_task(request)
     assert acts == ["acknowledged", "forgotten", "released"]

@@ -13,10 +13,10 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.resources import PODS
 from tjworker.api.status import JobStatus
 from tjworker.base import JobKey, OperatorError
-from tjworker.executor import Executor, Outcome
+from tjworker.execution.executor import Executor, Outcome
+from tjworker.execution.lease import Lease
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
-from tjworker.lease import Lease
 from tjworker.reconcile.plan import Create, Delete, Plan, Write
 from tjworker.settings import Settings
 from tjworker.store.work_queue import Claim

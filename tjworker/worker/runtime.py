@@ -23,7 +23,7 @@ from tjworker.controllers.autoscaler import Autoscaler
 from tjworker.controllers.jobs import JobReconciler
 from tjworker.controllers.orphans import OrphanCollector
 from tjworker.controllers.resync import Resync
-from tjworker.executor import Executor
+from tjworker.execution.executor import Executor
 from tjworker.kube.client import KubeClient
 from tjworker.kube.configuration import remove_temporary_files
 from tjworker.kube.transport import KubeTransport

@@ -35,7 +35,7 @@ def test_a_periodic_task_has_the_next_turn_however_many_keys_wait(own_valkey: Va
     ran: list[str] = []
     done = threading.Event()
 
-    # Names of its own: whoever has imported tjworker.tasks has those of every app.
+    # Names of its own: whoever has imported tjworker.worker.tasks has those of every app.
     @app.task(name=f"{PREFIX}.key")  # type: ignore[untyped-decorator,unused-ignore]
     def key(number: int) -> None:
         note(f"key {number}")

@@ -37,7 +37,6 @@ from celery.worker.request import Request
 from kombu.exceptions import KombuError
 from redis.exceptions import RedisError
 
-from tjworker.broker import describe_refusal, log_refusal
 from tjworker.settings import Settings, load_settings
 from tjworker.store.connect import client
 from tjworker.store.keys import BY_NAME, WORKERS_TTL_SECONDS
@@ -46,6 +45,7 @@ from tjworker.telemetry.health import open_health
 from tjworker.telemetry.metrics import CONSUMING, Sample
 from tjworker.telemetry.redis_outage import OneLine, RedisOutage
 from tjworker.telemetry.worker_health import USELESS_LIMIT_SECONDS, IgnoredMessages, Lasting, WorkerReport
+from tjworker.worker.broker import describe_refusal, log_refusal
 
 log = structlog.get_logger(__name__)
 

@@ -17,11 +17,11 @@ from billiard.reduction import ForkingPickler
 from celery.app.trace import build_tracer
 from celery.exceptions import Retry, SoftTimeLimitExceeded
 
-from tjworker import child, tasks
 from tjworker.app import make_app
 from tjworker.base import Terminal, Transient
-from tjworker.child import BoundedTask, Crashed, Failed, time_limit
 from tjworker.settings import Settings
+from tjworker.worker import child, tasks
+from tjworker.worker.child import BoundedTask, Crashed, Failed, time_limit
 
 assert tasks, "importing it registers how errors are sent"
 

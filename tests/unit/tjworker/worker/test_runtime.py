@@ -17,12 +17,12 @@ from tests.support import waiting
 from tests.support.paths import ROOT
 from tests.support.tiers import one_in
 from tests.support.waiting import PATIENCE_SECONDS
-from tjworker import tasks
 from tjworker.base import JobKey, Terminal
 from tjworker.publisher import Publisher
-from tjworker.runtime import ProcessRuntime, connect
 from tjworker.settings import Settings, load_settings
 from tjworker.store.connect import open_store
+from tjworker.worker import tasks
+from tjworker.worker.runtime import ProcessRuntime, connect
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/j")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.tjworker.executing import Room, refusal, status_of
+from tests.unit.tjworker.execution.executing import Room, refusal, status_of
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.base import Transient
-from tjworker.executor import REFUSED_CREATES_A_PASS
+from tjworker.execution.executor import REFUSED_CREATES_A_PASS
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile.plan import Create, Patch
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tjworker.executing import Room, refusal
+from tests.unit.tjworker.execution.executing import Room, refusal
 from tjworker.api.resources import SECRETS
+from tjworker.execution.secret_content import secret_content
 from tjworker.reconcile.plan import Create
-from tjworker.secret_content import secret_content
 
 BODY = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a", "namespace": "default"}}
 WRITE = Create(SECRETS, "a", BODY, holds="ssh-key")

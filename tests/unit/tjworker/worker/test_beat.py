@@ -10,10 +10,10 @@ import celery.beat
 import pytest
 from celery.beat import ScheduleEntry
 
-from tjworker import beat
 from tjworker.app import make_app
 from tjworker.settings import Settings
 from tjworker.telemetry.metrics import BEAT_SENT, BEAT_TICK, REGISTRY
+from tjworker.worker import beat
 
 
 class Schedule(beat.Scheduler):
@@ -143,7 +143,7 @@ def test_what_the_alert_goes_by_stands_still_while_redis_takes_no_task(
 
 def test_it_ticks_often_enough_for_every_row_and_for_its_own_probe() -> None:
     conf = make_app(Settings()).conf
-    assert conf.beat_scheduler == "tjworker.beat:Scheduler"
+    assert conf.beat_scheduler == "tjworker.worker.beat:Scheduler"
     assert conf.beat_max_loop_interval <= min(Settings().autoscale_seconds, beat.TICK_LIMIT_SECONDS / 10)
 
 

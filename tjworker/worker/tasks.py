@@ -17,14 +17,14 @@ from celery.signals import worker_init, worker_process_init, worker_process_shut
 
 from tjworker.app import app
 from tjworker.base import Terminal, Transient
-from tjworker.child import BoundedTask, Failed, end_as_retried, register_limits
 from tjworker.collector import settle
 from tjworker.controllers.pass_end import describe_passes, worst_state
 from tjworker.publisher import AUTOSCALE, COLLECT_ORPHANS, RECONCILE, RESYNC
-from tjworker.runtime import ProcessRuntime, Runtime, connect
 from tjworker.settings import load_settings
 from tjworker.telemetry import scrape
 from tjworker.telemetry.metrics import PASSES, PERIODIC_RUNS
+from tjworker.worker.child import BoundedTask, Failed, end_as_retried, register_limits
+from tjworker.worker.runtime import ProcessRuntime, Runtime, connect
 
 _runtime = ProcessRuntime(lambda: connect(load_settings()))
 register_limits()
@@ -32,7 +32,7 @@ register_limits()
 
 # Expected errors are logged where they occur; `throws` keeps Celery from adding a traceback. `Request` is text, so that
 # only a worker loads the class.
-_task = partial(app.task, base=BoundedTask, throws=(Terminal, Failed), Request="tjworker.consumer:TaskRequest")
+_task = partial(app.task, base=BoundedTask, throws=(Terminal, Failed), Request="tjworker.worker.consumer:TaskRequest")
 _periodic = partial(_task, send_events=False)
 
 

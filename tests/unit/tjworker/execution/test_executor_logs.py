@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.tjworker.executing import Room, refusal, status_of
+from tests.unit.tjworker.execution.executing import Room, refusal, status_of
 from tjworker.api.status import Failure
 from tjworker.base import Transient
-from tjworker.executor import LOG_TAIL_BYTES, LOG_TAIL_LINES, LOG_TAILS_A_PASS, LOG_TAILS_SECONDS
+from tjworker.execution.executor import LOG_TAIL_BYTES, LOG_TAIL_LINES, LOG_TAILS_A_PASS, LOG_TAILS_SECONDS
 from tjworker.kube.port import HttpResponse
 from tjworker.reconcile.plan import LogTail
 

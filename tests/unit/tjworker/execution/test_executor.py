@@ -12,7 +12,7 @@ import pytest
 
 from tests.scenarios.world import job, role
 from tests.support.kinds import AITRAININGJOBS
-from tests.unit.tjworker.executing import Room, status_of
+from tests.unit.tjworker.execution.executing import Room, status_of
 from tjworker.api.resources import PODS
 from tjworker.base import Conflict, Fenced
 from tjworker.kube.port import HttpResponse
