@@ -213,9 +213,9 @@ class Ignored:
     """A part of a job's manifest that is set and has no effect."""
 
     path: str
-    """A field as kubectl prints it; of metadata the key of a label or an annotation."""
+    """The field's path as kubectl prints it, or the key of a label or an annotation."""
     because: str = ""
-    """As messages say it in parentheses; '' where there is no more to say than that nothing acts on it."""
+    """The reason, in the words of messages; '' if there is none but that nothing acts on the part."""
     part: Literal["field", "label", "annotation"] = "field"
 
     def __str__(self) -> str:
