@@ -35,7 +35,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "tjworker/api/status": ("tests/unit/tjworker/reconcile",),
     "tjworker/app": (TLS,),
     "tjworker/worker/broker": ("tests/unit/tjworker/worker/test_hostile_messages.py",),
-    "tjworker/kube/": ("tests/scenarios/test_scenarios.py", HOSTILE),
+    "tjworker/kube/": ("tests/scenarios/test_scenarios.py", "tests/scenarios/test_orphans.py", HOSTILE),
     "tjworker/reconcile/": ("tests/scenarios/test_scenarios.py",),
     "tjworker/reconcile/policies/": (
         "tests/unit/tjworker/reconcile/test_nodes.py",

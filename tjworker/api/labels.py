@@ -6,9 +6,12 @@ The labels are KubeDL's, the annotations that act are the trainingjob-operator's
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tjworker.api.model import Ignored, TrainingJob
+from tjworker.api.ignored import Ignored
+
+if TYPE_CHECKING:
+    from tjworker.api.model import TrainingJob
 
 GROUP_NAME = "group-name"
 JOB_NAME = "job-name"

@@ -9,6 +9,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.status import HostPorts, JobStatus
 from tjworker.api.torchrun import TorchSettings
 from tjworker.base import GroupResource, JobKey, JobName, with_article
@@ -206,21 +207,6 @@ class GangPolicy:
     """The manifest's name of `priority_class`."""
     unread: bool = False
     """True if it is unusable: a present PodGroup stays as it is, and none is created."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ignored:
-    """A part of a job's manifest that is set and has no effect."""
-
-    path: str
-    """The field's path as kubectl prints it, or the key of a label or an annotation."""
-    because: str = ""
-    """The reason, in the words of messages; '' if there is none but that nothing acts on the part."""
-    part: Literal["field", "label", "annotation"] = "field"
-
-    def __str__(self) -> str:
-        named = self.path if self.part == "field" else f"{self.part} {self.path}"
-        return f"{named} ({self.because})" if self.because else named
 
 
 @dataclass(frozen=True, slots=True)

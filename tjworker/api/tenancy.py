@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.labels import ANNOTATION_TENANCY
-from tjworker.api.model import Ignored
 from tjworker.base import printable
 
 _FIELDS = {"tenant": "tenant", "user": "user", "idc": "data center", "region": "region"}

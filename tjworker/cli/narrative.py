@@ -179,8 +179,8 @@ def doubts(job: TrainingJob, pods: Sequence[Json], now: datetime) -> Iterator[st
         runs = running(pods, role)
         if said is not None and said.active != runs and old > STALE_SECONDS:
             yield (
-                f"! The status is stale: it reports {said.active} running of {role.name}, and {runs} run; its last"
-                f" change was {rows.duration(old)} ago. `tj doctor` says whether the operator runs."
+                f"! The status is stale: it reports {said.active} running pods of {role.name}, the cluster has {runs};"
+                f" its last change was {rows.duration(old)} ago. `tj doctor` says whether the operator runs."
             )
 
 

@@ -20,9 +20,10 @@ from dataclasses import replace
 from pydantic import Field
 
 from tjworker.api import labels
+from tjworker.api.ignored import Ignored
 from tjworker.api.labels import ANNOTATION_TENSORBOARD as ANNOTATION
 from tjworker.api.labels import TENSORBOARD_CONFIG
-from tjworker.api.model import FieldError, Ignored, InvalidJob, Role, TrainingJob
+from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.naming import MAX_NAME_LENGTH, containers, tensorboard_name
 from tjworker.api.needs import ChildNow
 from tjworker.api.observed import ENDED_PHASES, Observed, PodRecord

@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.quantity import is_amount
-from tjworker.api.model import FieldError, Ignored, TrainingJob
+from tjworker.api.model import FieldError, TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.podtemplate import DNS_SUBDOMAIN
 from tjworker.reconcile.gangs.gang import Gang, asked, queue_of

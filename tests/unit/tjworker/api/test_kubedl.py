@@ -11,8 +11,9 @@ import pytest
 
 from tests.unit.tjworker.api.guest_cases import Case, Refusal, manifest, read, refusal_of, role
 from tjworker.api import crd
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds import KNOWN_KINDS, kubedl
-from tjworker.api.model import Enough, Ignored, MPILaunch, TrainingJob
+from tjworker.api.model import Enough, MPILaunch, TrainingJob
 
 TF, PYTORCH, _, XDL, MARS, MPI, ELASTICDL = (kind.resource for kind in kubedl.JOB_KINDS)
 

@@ -8,9 +8,10 @@ import pytest
 
 from tests.support.trainer import RUNTIMES, Json, read, read_job, replicated, runtime, train_job
 from tjworker.api import labels
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.trainer import trainjob
 from tjworker.api.kinds.trainer.status import write_status
-from tjworker.api.model import After, GangPolicy, Ignored, InvalidJob, LabelsOfGuest, Role, TrainingJob
+from tjworker.api.model import After, GangPolicy, InvalidJob, LabelsOfGuest, Role, TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
 

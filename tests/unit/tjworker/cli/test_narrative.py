@@ -133,7 +133,7 @@ CASES: dict[str, Case] = {
             replica_statuses={"trainer": ReplicaStatus(desired=2, active=2)},
         ),
         "",
-        ("is Running", "! This status says that 2 of trainer run, and 1 do: its last change is 40s old."),
+        ("is Running", "! The status is stale: it reports 2 running pods of trainer, the cluster has 1; its last"),
         (pod(0), pod(1, "Failed")),
     ),
     "one that is only a moment behind is not doubted": Case(

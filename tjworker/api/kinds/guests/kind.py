@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.base import Guest, Parsed
 from tjworker.api.kinds.guests.spec import ElasticBounds, ReplicaSpec, RunFields
@@ -20,7 +21,6 @@ from tjworker.api.model import (
     FieldError,
     FrameworkType,
     GuestFramework,
-    Ignored,
     LabelsOfGuest,
     Runs,
     TrainingJob,

@@ -14,6 +14,7 @@ from typing import Generic
 from pydantic import BaseModel, ValidationError
 
 from tjworker.api import naming
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.base import (
     MAX_ERRORS,
@@ -33,7 +34,7 @@ from tjworker.api.kinds.guests.kind import GuestKind, S, Specs
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec, RunFields, elastic_bounds, replicas_of
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.labels import ignored_queue
-from tjworker.api.model import BatchSize, FieldError, GangPolicy, Ignored, InvalidJob, RestartPolicy, Role, TrainingJob
+from tjworker.api.model import BatchSize, FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
 from tjworker.base import Json, with_article
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"

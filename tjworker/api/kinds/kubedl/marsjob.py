@@ -9,13 +9,14 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tjworker.api.containers import with_environment
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.base import CamelModel, mapping
 from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import role_rules
 from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.quantity import Quantity
-from tjworker.api.model import EndPolicy, Ignored, Runs
+from tjworker.api.model import EndPolicy, Runs
 from tjworker.api.quantity import asked_whole, whole
 from tjworker.base import Json
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.base import CamelModel, mapping
 from tjworker.api.kinds.guests import mpipods
 from tjworker.api.kinds.guests.kind import Specs
@@ -22,7 +23,7 @@ from tjworker.api.kinds.guests.spec import AsWritten, GuestCleanPodPolicy, role_
 from tjworker.api.kinds.kubedl.family import KubeDLKind, columns
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_INT32
-from tjworker.api.model import EndPolicy, FieldError, Ignored, MPILaunch, Runs, TrainingJob
+from tjworker.api.model import EndPolicy, FieldError, MPILaunch, Runs, TrainingJob
 from tjworker.base import Json
 
 CONTAINER = "mpi"

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from pydantic import Field
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import ElasticBounds, role_rules
 from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy, ModelFields
-from tjworker.api.model import EndPolicy, Ignored, TrainingJob
+from tjworker.api.model import EndPolicy, TrainingJob
 from tjworker.api.torchrun import TorchOptions, TorchSettings
 
 ROLES = ("Master", "Worker")

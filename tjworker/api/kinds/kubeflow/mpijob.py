@@ -15,6 +15,7 @@ from typing import Literal
 from pydantic import ConfigDict, Field
 
 from tjworker.api import labels, naming
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.guests import mpipods
 from tjworker.api.kinds.guests.kind import Restart, Specs
@@ -22,7 +23,7 @@ from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
 from tjworker.api.kinds.guests.spec import GuestCleanPodPolicy, ReplicaSpec, role_rules
 from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLER, OWN_MPI_CONTROLLER, KubeflowSpec, RunPolicy, spec_rules
-from tjworker.api.model import EndPolicy, FieldError, Ignored, LabelsOfGuest, MPILaunch, Runs, TrainingJob
+from tjworker.api.model import EndPolicy, FieldError, LabelsOfGuest, MPILaunch, Runs, TrainingJob
 from tjworker.api.podtemplate import ABSOLUTE_PATH
 
 V1, V2 = "v1", "v2beta1"

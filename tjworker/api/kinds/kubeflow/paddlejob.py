@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
 from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
-from tjworker.api.model import EndPolicy, Ignored
+from tjworker.api.model import EndPolicy
 
 ROLES = ("Master", "Worker")
 

@@ -8,12 +8,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import ReplicaSpec, replicas_of, role_rules
 from tjworker.api.kinds.kubeflow.family import KubeflowKind
 from tjworker.api.kinds.kubeflow.spec import ElasticPolicy, KubeflowSpec, metrics_ignored
-from tjworker.api.model import EndPolicy, Ignored, TrainingJob
+from tjworker.api.model import EndPolicy, TrainingJob
 from tjworker.api.torchrun import TorchOptions, TorchSettings
 
 ROLES = ("Master", "Worker")

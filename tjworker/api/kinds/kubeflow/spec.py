@@ -10,11 +10,11 @@ from typing import Any
 
 from pydantic import ConfigDict, Field
 
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.aitrainingjob.rules import Rule
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, RunFields, SchedulingFields
 from tjworker.api.kinds.runpolicy import MAX_INT32
-from tjworker.api.model import Ignored
 
 OWN_CONTROLLER, OWN_MPI_CONTROLLER = "kubeflow.org/training-operator", "kubeflow.org/mpi-operator"
 OWN_CONTROLLERS = ("", OWN_CONTROLLER, OWN_MPI_CONTROLLER)

@@ -15,6 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from tjworker.api import labels, naming
+from tjworker.api.ignored import Ignored
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.base import (
     MAX_ERRORS,
@@ -69,7 +70,6 @@ from tjworker.api.model import (
     After,
     FieldError,
     GangPolicy,
-    Ignored,
     InvalidJob,
     JobSecret,
     LabelsOfGuest,
