@@ -65,13 +65,7 @@ def list_all(
     api: KubeClient, resource: GroupResource, namespace: str, *, label_selector: str = ""
 ) -> Iterator[JsonDict]:
     """Every object, page by page; `namespace` '' means all."""
-    token = ""
-    while True:
-        page = api.list_page(resource, namespace, limit=PAGE_SIZE, token=token, label_selector=label_selector)
-        yield from page.items
-        token = page.next_token
-        if not token:
-            return
+    return api.list_all(resource, namespace, label_selector=label_selector, page_size=PAGE_SIZE)
 
 
 def list_jobs(api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()) -> list[FoundJob]:

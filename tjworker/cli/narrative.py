@@ -195,9 +195,9 @@ def _older_pods(job: TrainingJob, pods: Sequence[Json]) -> Iterator[str]:
             way = (
                 "`tj suspend` and `tj resume` replace them"
                 if role.workload == "Pod"
-                else "delete and apply the job again"
+                else "to replace them, delete the job and apply it again"
             )
-            yield f"! {_some(older)}: created from an older template of {role.name}, and keep it; to change it, {way}."
+            yield f"! {_some(older)}: created from an older template of {role.name}, and keep it; {way}."
 
 
 def _programs(spec: Json) -> dict[str, tuple[Any, ...]]:

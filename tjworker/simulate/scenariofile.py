@@ -94,7 +94,7 @@ class _WrittenJob(_Model):
         if not least <= self.replicas <= most:
             raise ValueError(f"min {least}, replicas {self.replicas} and max {most} are not in this order")
         if self.speed != "linear" and (not self.speed or min(self.speed) < 1 or min(self.speed.values()) <= 0):
-            raise ValueError("speed must map numbers of replicas from 1 to speeds above 0")
+            raise ValueError("speed must map numbers of replicas, 1 or more, to speeds above 0")
         return self
 
     def bounds(self) -> tuple[int, int]:

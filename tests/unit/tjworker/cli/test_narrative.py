@@ -104,7 +104,7 @@ CASES: dict[str, Case] = {
         "",
         (
             "is Running",
-            "! digits-trainer-0: created from an older template of trainer, and keep it; to change it, `tj suspend`",
+            "! digits-trainer-0: created from an older template of trainer, and keep it; `tj suspend` and `tj resume`",
         ),
         (running("old:1"), running("python", 1), running("old:1", 2, phase="Failed")),
     ),
