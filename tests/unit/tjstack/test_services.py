@@ -54,6 +54,14 @@ def test_watcher_and_workers_alone_have_the_record_keys(tmp_path: Path, control_
     assert {urls[name] for name in ("watcher", "worker1", "worker2")} == {REDIS}
 
 
+def test_flower_only_shows_and_answers_to_this_machine_alone(tmp_path: Path) -> None:
+    """It asks for no password here."""
+    flower = build(tmp_path)["flower"]
+    assert flower.argv[1:] == ("-m", "tjstack.flower", "--address=127.0.0.1", "--port=2")
+    assert flower.env["FLOWER_READ_ONLY"] == "true"
+    assert build(tmp_path, FLOWER_READ_ONLY="false")["flower"].env["FLOWER_READ_ONLY"] == "false", "who asks for it"
+
+
 def test_no_two_processes_of_one_machine_are_given_the_same_port(tmp_path: Path) -> None:
     """Also where the user's shell names one."""
     built = build(tmp_path, TJ_HEALTH_PORT="8080", TJ_METRICS_PORT="9464")

@@ -30,6 +30,24 @@ def test_what_is_secret_is_shown_nowhere() -> None:
     assert KEY not in repr(Settings(record_keys=KEY, page_basic_auth=f"me:{KEY}", history_url=url))
 
 
+REFUSED: dict[str, tuple[str, ...]] = {
+    "record_keys": ("k" * 31, f"{KEY},", f",{KEY}", f"{KEY}, {KEY}", f"{KEY},short"),
+    "page_access": ("", "none", "Token"),
+    "page_basic_auth": ("me", "me:1234567", ":12345678", "me:1234 5678"),
+    "reports_url": ("http://a:1", "https://a/b", "https://"),
+    "history_url": ("mysql://a/b", "sqlite:///here.db", "postgresql://", "redis://a"),
+    "key_prefix": ("", "A", "a:b", "a" * 33, "a\n"),
+    "host_ports": ("1023-2000", "30000-65536", "30000-20000", "20000", "1-2"),
+}
+"""Values with which a process would not keep a secret, or take what is another's."""
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in REFUSED.items() for text in texts])
+def test_it_is_refused(name: str, text: str) -> None:
+    with pytest.raises(ValidationError):
+        Settings.model_validate({name: text})
+
+
 # -- what holds between them -----------------------------------------------------------------------
 def test_the_defaults_go_together() -> None:
     told = Settings()

@@ -122,6 +122,35 @@ def test_a_standby_looks_again_when_the_lease_runs_out_and_not_at_its_next_turn(
     assert standby.wait_seconds(115, 2) == 2, "another was faster, or the API server is away"
 
 
+def test_what_another_version_has_noted_on_the_lease_stays() -> None:
+    """The next version may keep something there beside the token."""
+    held = lease("me")
+    held["metadata"]["annotations"]["elasticdeeplearning.ai/from-the-future"] = "x"
+    held["metadata"]["labels"] = {"a": "b"}
+    for written in (
+        candidate("other").bid({**held, "spec": {**held["spec"], "holderIdentity": ""}}, 0, WALL),
+        candidate().renewal(held, 0, WALL, 7),
+    ):
+        assert written is not None
+        assert written.lease["metadata"]["annotations"]["elasticdeeplearning.ai/from-the-future"] == "x"
+        assert {"a": "b"}.items() <= written.lease["metadata"]["labels"].items()
+
+
+def test_a_renewal_keeps_token_transitions_and_the_time_of_acquisition() -> None:
+    bid = candidate().renewal(lease("me", token=9), 5, WALL + timedelta(seconds=5), 9)
+    assert bid is not None
+    assert bid.token == 9
+    assert bid.lease["spec"]["leaseTransitions"] == 3
+    assert bid.lease["spec"]["acquireTime"] == "2026-01-01T00:00:00.000000Z"
+    assert bid.lease["spec"]["renewTime"] == "2026-01-01T00:00:05.000000Z"
+
+
+@pytest.mark.parametrize(("held", "token"), [(None, 9), (lease("other", token=9), 9), (lease("me", token=10), 9)])
+def test_a_lease_that_is_not_of_this_term_is_neither_renewed_nor_given_back(held: JsonDict | None, token: int) -> None:
+    assert candidate().renewal(held, 0, WALL, token) is None
+    assert candidate().release(held, WALL, token) is None
+
+
 class Leases:
     """The API server's part: one Lease with optimistic locking; `away` answers nothing."""
 
@@ -194,6 +223,17 @@ def test_with_clocks_ten_minutes_apart_each_leader_has_a_greater_token_than_the_
     assert all(earlier < later for earlier, later in pairwise(tokens)), f"seed {seed}"
 
 
+def test_a_holder_whose_token_the_store_refuses_leaps_past_the_newer_one_within_20_terms() -> None:
+    newer, elector = WALL_MS + 7 * 24 * 3_600_000, Life("a", Leases()).elector
+    tokens: list[int] = []
+    while len(tokens) < 20 and max(tokens, default=0) <= newer:
+        token = elector.try_acquire()
+        assert token is not None
+        tokens.append(token)
+        elector.leap_ahead(token)
+    assert newer < tokens[-1] < 2**53, "Lua counts in doubles"
+
+
 def test_a_standby_takes_over_within_20_seconds_of_the_leaders_death() -> None:
     leases = Leases()
     leader, standby = Life("a", leases), Life("b", leases)
@@ -208,6 +248,18 @@ def test_a_standby_takes_over_within_20_seconds_of_the_leaders_death() -> None:
     assert taken_at < 20
 
 
+def test_a_standby_takes_over_at_once_when_the_leader_leaves_in_order() -> None:
+    leases = Leases()
+    leader, standby = Life("a", leases), Life("b", leases)
+    token = leader.elector.try_acquire()
+    assert token is not None
+    assert standby.elector.try_acquire() is None
+    leader.elector.release(token)
+    later = standby.elector.try_acquire()
+    assert later is not None
+    assert later > token
+
+
 class Steps(threading.Event):
     """An event whose waiting moves a clock."""
 
@@ -217,6 +269,7 @@ class Steps(threading.Event):
 
     def wait(self, timeout: float | None = None) -> bool:
         self._life.now += timeout or 0
+        assert self._life.now < 1000, "the leadership does not end"
         return self.is_set()
 
 
@@ -229,6 +282,15 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_start() -> None:
     why = leader.elector.keep(token, Steps(leader))
     assert "could not be renewed" in why
     assert leader.now < 15
+
+
+def test_a_leader_whose_lease_was_taken_stops_at_its_next_renewal() -> None:
+    leases = Leases()
+    leader = Life("a", leases)
+    token = leader.elector.try_acquire()
+    assert token is not None
+    leases.lease = lease("other", rv="9")
+    assert "another watcher" in leader.elector.keep(token, Steps(leader))
 
 
 SERVES: dict[str, tuple[Scope, str]] = {

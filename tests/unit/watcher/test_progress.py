@@ -48,6 +48,7 @@ class Anew:
 ANEW = {
     "A list that is behind what an earlier writer saw is of another history.": Anew(49),
     "A list at the same place goes on.": Anew(50, want=False),
+    "A list of another cluster is of another history, however far it is.": Anew(900, "blue"),
     "A cluster that may not be named is known by its versions alone.": Anew(900, "", want=False),
     "A cluster that may not be named is known by its versions, also when they went back.": Anew(7, ""),
     "A list that shows an object older than it was is of another history.": Anew(900, rewound=True),

@@ -4,6 +4,7 @@ what they mean), and that a page of a list is never the whole. What each does: t
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -133,3 +134,29 @@ def test_a_page_may_be_shorter_than_asked_for_and_not_the_last(
     listed: Callable[..., ListPage] = lambda *_, token, **__: pages[token]  # noqa: E731
     monkeypatch.setattr(typed_at.api, "list_page", listed)
     assert list(jobs.list_all(typed_at.api, PODS, "")) == [{"a": 1}, {"a": 2}]
+
+
+# -- where a job is made ---------------------------------------------------------------------------
+WHERE: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "neither says": ("", (), "default"),
+    "the manifest says": ("team-a", (), "team-a"),
+    "the option says": ("", ("-n", "team-a"), "team-a"),
+    "both say the same": ("team-a", ("-n", "team-a"), "team-a"),
+}
+
+
+@pytest.mark.parametrize(("written", "args", "want"), WHERE.values(), ids=WHERE.keys())
+def test_the_namespace_of_a_manifest_goes_before_the_contexts(
+    written: str, args: tuple[str, ...], want: str, typed_at: TypedAt, tmp_path: Path
+) -> None:
+    typed_at.transport.request("POST", "/api/v1/namespaces", body=b'{"metadata": {"name": "team-a"}}')
+    namespace = f", namespace: {written}" if written else ""
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        f"apiVersion: elasticdeeplearning.ai/v1\nkind: AITrainingJob\nmetadata: {{name: new{namespace}}}\n"
+        "spec: {replicaSpecs: {trainer: {template: {spec: {containers: [{name: aitj-a, image: x}]}}}}}\n"
+    )
+    done = typed_at.tj("submit", str(file), *args)
+    assert done.exit_code == 0, done.output
+    assert f"new: created in namespace {want};" in done.stdout
+    assert typed_at.api.get(AITRAININGJOBS, want, "new") is not None

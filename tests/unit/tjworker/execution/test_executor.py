@@ -86,6 +86,18 @@ def test_a_holder_that_has_lost_its_key_writes_nothing() -> None:
 # -- the writes ------------------------------------------------------------------------------------
 
 
+def test_a_delete_names_the_uid_that_was_seen() -> None:
+    room = Room()
+    room.apply(room.pod("a"))
+    first = room.kill("a")
+    room.world.delete_pod("a", 0)
+    room.apply(room.pod("a"))
+    successor = room.world.uids()
+    with pytest.raises(Conflict):
+        room.apply(first)
+    assert room.world.uids() == successor
+
+
 def test_a_delete_leaves_the_object_its_own_grace_unless_told_otherwise() -> None:
     room = Room()
     room.apply(room.pod("a"), room.pod("b"))

@@ -23,6 +23,17 @@ def test_after_a_refused_create_no_further_create_is_tried_but_deletes_are() -> 
     assert (done.invalid_child, done.deletes) == (None, 1)
 
 
+def test_a_namesake_of_another_job_is_refused_with_that_jobs_name() -> None:
+    room = Room()
+    owner = {"apiVersion": "elasticdeeplearning.ai/v1", "kind": "AITrainingJob", "controller": True}
+    room.apply(room.pod("a", ownerReferences=[{**owner, "name": "bert", "uid": "u-2"}]))
+    done = room.apply(room.pod("a", ownerReferences=[{**owner, "name": "digits", "uid": room.job.uid}]))
+    assert done.create_error is not None
+    assert done.create_error.message == (
+        'Pod "a" exists already and belongs to AITrainingJob bert: rename this job or its role, or delete that one'
+    )
+
+
 REFUSED_ALONE = {
     "it is invalid": refusal(422, "Invalid"),
     "admission denies it": refusal(403, "Forbidden", 'admission webhook "w" denied the request: no'),

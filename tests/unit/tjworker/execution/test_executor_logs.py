@@ -51,3 +51,11 @@ def test_kubelets_that_stay_silent_cost_two_seconds_in_all_and_the_status_is_wri
     waited = [t for asked, t in zip(room.api.asked, room.api.timeouts, strict=True) if "/log" in asked]
     assert sum(waited) == pytest.approx(LOG_TAILS_SECONDS)
     assert [f["pod"] for f in room.world.status()["failures"]] == pods
+
+
+def test_without_log_tails_no_log_is_read_and_none_stands_in_a_status() -> None:
+    """They may hold a password, and who reads the job need not be allowed to read logs."""
+    room = Room(log_tails=False)
+    room.apply(status=status_of(room).model_copy(update={"failures": failures("p")}), log_tails=tails("p"))
+    assert [asked for asked in room.api.asked if "/log" in asked] == []
+    assert [failure.log_tail for failure in room.read().status.failures] == [""]

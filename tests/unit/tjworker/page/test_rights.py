@@ -158,6 +158,7 @@ def test_a_viewer_talks_to_the_cluster_of_the_page_with_no_credential_but_its_to
 TOKENS = {
     "none": "",
     "another scheme": "Basic ada",
+    "no token after the scheme": "Bearer  ",
     "letters that no token has": "Bearer \u00e4",
     "one too long": f"Bearer {'t' * (access.MOST_TOKEN_CHARS + 1)}",
 }

@@ -107,6 +107,13 @@ CASES = {
     "its workload is gone, whether its job exists is not known": Case(KEPT, known=False, workload="gone"),
     "its workload is there, which is collected before it": Case(KEPT, workload="ours"),
     "its workload is another's": Case(KEPT, workload="foreign"),
+    "its workload is another's, and it hangs on a node that is gone": Case(
+        replace(GOING, workload=WORKLOAD), workload="foreign"
+    ),
+    "its workload has not been looked up, and it hangs there": Case(replace(GOING, workload=WORKLOAD)),
+    "it is as old as it must be": Case(
+        replace(LEFT, created_at=ago(MIN_AGE_SECONDS)), Delete(PODS, "digits-trainer-0", "uid-1", why=GONE)
+    ),
     "its workload has not been looked up": Case(KEPT),
     "its job has ended, and all pods went": Case(
         LATE, Delete(PODS, "digits-trainer-0", "uid-1", why=f"{ENDED} All would have taken it"), OWN, ended="All"

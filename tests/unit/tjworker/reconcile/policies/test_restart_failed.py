@@ -10,7 +10,21 @@ import pytest
 
 from tests.support.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import World, created, decide, everything, status_of
+from tjworker.api.observed import ContainerRecord
 from tjworker.api.timefmt import to_rfc3339
+
+
+def test_one_permanent_exit_code_among_retryable_ones_is_permanent() -> None:
+    job = make_job().role("trainer", 1, restart="ExitCode", scope="Pod", containers=("aitj-a", "aitj-b")).build()
+    pod = make_pod(job, "trainer", 0).failed(exit_code=137, container="aitj-a")
+    both = pod.but(
+        containers=tuple(
+            c if c.name == "aitj-a" else ContainerRecord(c.name, state="terminated", exit_code=2)
+            for c in pod.build().containers
+        )
+    )
+    assert status_of(decide(job, everything(job, pod))).ending is None
+    assert status_of(decide(job, everything(job, both))).ending is not None
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
