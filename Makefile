@@ -88,7 +88,7 @@ test-sdk: setup  ## Kubeflow's own Python clients against a local stack (4 minut
 	done
 	@TJ_SDK=1 $(PY) -m pytest -q tests/sdk $(PYTEST_ARGS)
 
-test-compose: setup  ## docker-compose.yml on a real container engine, images included (about 8 minutes; skipped without an engine; IMAGE_PYTHON=3.14: with that Python)
+test-compose: setup  ## docker-compose.yml on a real container engine, images included (about 9 minutes; skipped without an engine; IMAGE_PYTHON=3.14: with that Python)
 	@TJ_COMPOSE=1 TJ_TEST_PYTHON="$(IMAGE_PYTHON)" $(PY) -m pytest -q -s tests/compose $(PYTEST_ARGS)
 
 test-cluster: control-plane  ## real kubelets beside the real control plane, and the installation on them (root on Linux, else skipped; the installation needs a container engine, too)
