@@ -47,6 +47,8 @@ def broken(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
         )
     codes = spec.restarting_exit_code
     if codes is not None and not rules.are_exit_codes(codes):
+        # A value is cut to 80 characters: the first value must leave room for the other errors in the condition's
+        # message.
         yield FieldError("spec.restartingExitCode", f"{codes[:80]!r}: {rules.CODES_RULE}")
     yield from _disagreement(spec)
     total = total_replicas(spec)
@@ -132,6 +134,7 @@ def _role_errors(job: str, name: str, role: ReplicaSpec, asked: int) -> Iterator
         yield FieldError(f"{path}.replicas", f"{role.replicas}: must be at most maxReplicas ({role.max_replicas})")
     yield from disorder(role.batch_size, f"{path}.batchSize")
     containers = role.template.spec.containers
+    # The API server would refuse only the first pod of this role, when pods of other roles may already run.
     if len({c.name for c in containers}) < len(containers):
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
     # The autoscaler may need the last of these names while the job runs, when it is too late to refuse it.
