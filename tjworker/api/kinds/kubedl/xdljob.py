@@ -70,7 +70,9 @@ class XDLJob(RunPolicyInSpec[XDLJobSpec]):
         if not every:
             return None
         if percent is None and spec.min_finish_worker_num is not None:
+            # More successes than there are workers would never come, and the job would never end.
             return Enough(tuple(counts), min(spec.min_finish_worker_num, every))
+        # Rounded up in integers: 0.07 * 100 is more than 7 as a float, and would ask for an eighth worker.
         return Enough(tuple(counts), -(-every * (percent or LEAST_PERCENT) // 100))
 
     def runs(self, spec: XDLJobSpec, specs: Specs) -> Runs:
@@ -90,6 +92,7 @@ def _in_folder(entry: object, folder: str) -> object:
     if not isinstance(entry, Mapping) or entry.get("name") != ZK_ADDR:
         return entry
     address = entry.get("value")
+    # An address by `valueFrom` is unknown here, and stays as it is.
     return {**entry, "value": f"{address.rstrip('/')}/{folder}"} if isinstance(address, str) else entry
 
 
