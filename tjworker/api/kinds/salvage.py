@@ -56,8 +56,8 @@ def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
 
     def read(trial: Json) -> TrainingJob | None:
         job = kind.parse(trial)
-        # A trial that drops a role is refused, too: the running pods of that role would be deleted as those of a role
-        # that the user removed.
+        # A trial that loses or adds a role is refused, too: the job's pods and status have these names, and an
+        # unreadable spec is no reason to give them up.
         if not isinstance(job, TrainingJob) or {role.name for role in job.roles} != names:
             return None
         return job

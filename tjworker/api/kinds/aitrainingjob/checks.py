@@ -89,6 +89,7 @@ def _disagreement(spec: AITrainingJobSpec) -> Iterator[FieldError]:
 
 def port_errors(role: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
     """A role's service has the counted ports of all its containers, each by its name."""
+    # The API server refuses a Service that has a port's name twice.
     names: dict[str, int] = {}
     for port in naming.counted_ports(template):
         if (other := names.setdefault(port.name, port.number)) != port.number:

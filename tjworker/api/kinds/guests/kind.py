@@ -100,6 +100,8 @@ class GuestKind(Guest, Generic[S]):
 
     def default_restart(self, spec: S, role: str) -> Restart:
         """The restart policy of a role that sets none."""
+        # KubeDL leaves Always to the pods of some kinds, against its own API: a program that is done would start again
+        # for ever.
         return "Never"
 
     def batch_roles(self, spec: S) -> tuple[str, ...]:

@@ -60,6 +60,8 @@ class KubeDLKind(GuestKind[S]):
     exit_code_of_running = True
     # KubeDL has no scale subresource, and its status no selector.
     scale_paths = (".status.operator.replicas", ".status.operator.selector")
+    # By default KubeDL puts all pods of a role on the same node, and the annotations for affinity change that. Here no
+    # affinity is added: a role that is larger than a node would never run.
     ignored_annotations = tuple(
         f"{PREFIX}/{name}"
         for name in ("enable-elastic-training", "pod-affinity-strategy", "pod-batch-size", "pod-topology-key")

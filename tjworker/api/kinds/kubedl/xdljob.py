@@ -56,6 +56,7 @@ class XDLJob(RunPolicyInSpec[XDLJobSpec]):
     framework = "xdl"
     container = "xdl"
     clean_pod_policy = "Running"
+    # KubeDL's default for this kind alone.
     backoff_limit = 20
 
     def replica_specs(self, spec: XDLJobSpec) -> Specs:
@@ -76,6 +77,7 @@ class XDLJob(RunPolicyInSpec[XDLJobSpec]):
         return Enough(tuple(counts), -(-every * (percent or LEAST_PERCENT) // 100))
 
     def runs(self, spec: XDLJobSpec, specs: Specs) -> Runs:
+        # KubeDL reports Running as soon as the pods exist. A pod that waits for a node trains nothing.
         return Runs(ROLES)
 
     def dress(self, spec: XDLJobSpec, role: str, uid: str, template: Json) -> Json:
