@@ -70,10 +70,13 @@ def served(chosen: Iterable[str], source: str = "TJ_KINDS") -> Mapping[GroupReso
         if name.lower() == EVERY_KIND:
             wanted |= KNOWN_KINDS.keys()
             continue
+        # Every name that `kubectl get` accepts works here, because users copy it from there.
         found = called(name)
         if not found:
             raise Terminal(f"{source} names {name}, which is not a known job kind; {_known(name)}")
         if len(found) > 1:
+            # Kubeflow and KubeDL share four kind names. A guess would serve the jobs of an operator that still runs:
+            # both would then write the same status and delete each other's pods (ADR 28).
             both = " or ".join(kind.resource for kind in found)
             raise Terminal(f"{source} names {name}, which is a kind of {len(found)} operators; use {both}")
         wanted.add(found[0].resource)
@@ -82,6 +85,7 @@ def served(chosen: Iterable[str], source: str = "TJ_KINDS") -> Mapping[GroupReso
 
 def _known(name: str) -> str:
     spelt = {spelling: kind.kind for kind in GUEST_KINDS for spelling in (kind.singular, kind.plural, kind.resource)}
+    # The list of fourteen guests hides the intended name, so the closest name comes first.
     close = difflib.get_close_matches(name.lower(), spelt, n=1)
     meant = [word_for(kind) for kind in GUEST_KINDS if close and kind.kind == spelt[close[0]]]
     hint = f"did you mean {' or '.join(meant)}? There are" if meant else "use"
@@ -104,8 +108,10 @@ def parse(resource: GroupResource, raw: Mapping[str, Any]) -> TrainingJob | Inva
     kind = KNOWN_KINDS[resource]
     # The caller may have read it from a store that others can write.
     raw = raw if isinstance(raw, Mapping) else {}
+    # The watcher has replaced the unreadable part of the spec. A parser would report errors that the user did not make.
     job = unreadable(raw, kind) if UNREADABLE in raw else kind.parse(raw)
     if isinstance(job, TrainingJob):
+        # The autoscaler's target is part of the status and not of Redis: an emptied Redis loses no decision.
         return job.with_targets()
     # A job that another operator has begun, or that waits for its runtime, has nothing to be operated.
     if job.for_good or job.missing:

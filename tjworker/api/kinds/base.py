@@ -47,6 +47,8 @@ MOST_OF_ALL_PODS = 1 << 30
 class CamelModel(BaseModel):
     """How fields of kinds are named and read: camelCase, no value turned into another type, unknown ones dropped."""
 
+    # `strict`: the API server refuses "3" for an integer, so a job from a file must not pass here, either. `extra`: in
+    # an upgrade the CRD comes first, and may have fields that workers of the old version do not know.
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", alias_generator=to_camel, populate_by_name=True)
 
 
@@ -81,6 +83,7 @@ class JobKind(ABC):
     description: str
     """What this kind is, for `kubectl explain` and the reference."""
     group: str
+    # The same schema for all versions needs no conversion, and so no webhook that can be down (ADR 6).
     versions: tuple[str, ...]
     """Served versions, the stored one first. All have the same schema, but for `version_defaults`."""
     version_defaults: Mapping[str, Json] = MappingProxyType({})
@@ -228,6 +231,8 @@ class Guest(JobKind):
         return {MEMORY: status, **{name: status[name] for name in self.mirrored if name in status}}
 
     def written_status(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
+        # The same PUT has both shapes. With two writes the second could fail, and the status would contradict the
+        # memory (ADR 28).
         return {**self.status_of(job, status), **self.placed(status.to_json())}
 
 
@@ -262,6 +267,7 @@ def header(raw: object, resource: GroupResource, kind: str, api_version: str) ->
 def too_big_for_etcd(roles: Sequence[Role]) -> tuple[FieldError, ...]:
     """The pods of a job must fit into etcd, each with a copy of its role's template. CEL cannot say so: it does not see
     the size of a template."""
+    # The autoscaler may reach maxReplicas hours after the job was accepted, when a refusal comes too late.
     counts = {role.name: max(role.replicas, role.max_replicas or 0) for role in roles}
     # Most jobs are far below the limit, and need no template serialised at each parse.
     if sum(counts.values()) * MOST_OF_AN_OBJECT <= MOST_OF_ALL_PODS:
@@ -328,8 +334,11 @@ def text(value: object) -> str:
 
 def number(value: object) -> int:
     """A count that Kubernetes writes as a number or, for resourceVersion, as digits. 0 for anything else."""
+    # A bool is an int in Python: `generation: true` in a file is no count.
     if isinstance(value, int) and not isinstance(value, bool):
         return value
+    # `isdigit` accepts "²", which int() does not. int() also refuses text of more than 4,300 digits; a resourceVersion
+    # has at most the 20 digits of 64 bits.
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 20 else 0
 
 
@@ -345,20 +354,27 @@ def read_status(raw: object) -> JobStatus:
         return JobStatus()
     raw = _with_known_end(raw)
     value: Any = raw
+    # Removing a part can make its parent invalid, which the next validation finds. The bound keeps a garbled status
+    # from costing a pass its time.
     for _ in range(MAX_REPAIRS):
         try:
             return JobStatus.model_validate(value)
         except ValidationError as error:
+            # Nearly all statuses are valid, so only a faulty status costs a copy. The original may be shared with other
+            # readers.
             if value is raw:
                 value = _copy(raw)
+            # From the last problem to the first: removing an item of a list shifts the indices of all later items.
             for problem in reversed(error.errors(include_url=False, include_input=False)):
                 _repair(value, problem["loc"], problem["type"], problem.get("ctx", {}))
+    # Beyond repair. The phase alone decides whether the job may run again, so it is the last part to be given up.
     return _only_phase(raw)
 
 
 def _with_known_end(raw: Json) -> Json:
     """A later version may end jobs with a phase that this one does not know. Without its phase such a job would begin
     again after a rollback, so it counts as Succeed or Failed, as its conditions say."""
+    # Only an end has a completionTime. An unknown phase of a live job needs no substitute: the next pass computes it.
     phase, completed = raw.get("phase"), raw.get("completionTime")
     if not (isinstance(phase, str) and isinstance(completed, str) and completed) or phase in PHASES:
         return raw
@@ -390,6 +406,7 @@ def _repair(value: Any, path: Sequence[int | str], problem: str, context: Mappin
     """Remove the invalid part of `value`: the object that lacks a required field, the surplus of a list too long."""
     steps = path[:-1] if problem == "missing" else path
     for i, step in enumerate(steps):
+        # An earlier repair of the same round may have removed the part, or its parent.
         listed = isinstance(value, list) and isinstance(step, int) and step < len(value)
         if not listed and not (isinstance(value, dict) and step in value):
             return

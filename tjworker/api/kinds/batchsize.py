@@ -69,11 +69,14 @@ def annotated_batch_size(annotations: Mapping[str, str]) -> tuple[BatchSize | No
         raw = None
     if not isinstance(raw, dict):
         return None, (FieldError(PATH, f"{text[:80]!r}: must be a JSON object such as {example}"),)
+    # The API server prunes nothing inside an annotation, and the model ignores unknown fields. Without this check a
+    # misspelt `perReplicaMin` would silently be 1.
     if unknown := sorted(set(raw) - {"initial", "max", "perReplicaMin", "perReplicaMax"}):
         return None, (FieldError(f"{PATH}.{unknown[0][:80]}", f"is no field of a batch size such as {example}"),)
     try:
         batch = BatchSizeSpec.model_validate(raw)
     except ValidationError as error:
         return None, field_errors(error, PATH)
+    # CEL cannot parse the JSON of an annotation, so the parser alone can refuse the order of its numbers.
     wrong = tuple(disorder(batch, PATH))
     return (None if wrong else batch.value()), wrong

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
 
+# As `ParseQuantity` of apimachinery, but without a minus: no resource of a pod may be negative.
 QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$"
 is_quantity = re.compile(QUANTITY, re.ASCII).fullmatch
 

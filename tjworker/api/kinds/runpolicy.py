@@ -13,6 +13,7 @@ from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.podtemplate import NAME_OR_NONE
 
 MAX_PODS = 50_000
+# A `maximum` in place of `format: int32`: for a larger value the format adds a second error, without a path (ADR 6).
 MAX_INT32 = 2**31 - 1
 CleanPodPolicyOrNone = Annotated[
     CleanPodPolicy | None,
@@ -26,6 +27,8 @@ CleanPodPolicyOrNone = Annotated[
 
 def min_available_rule(replicas: str) -> dict[str, str]:
     """The CEL rule of a spec that has a RunPolicy. `replicas`: an expression, of all that the job has."""
+    # Each parent needs its own `has`: CEL fails on an absent field, and the API server takes a failed rule for a
+    # refusal.
     given = "self.runPolicy.schedulingPolicy.minAvailable"
     return {
         "rule": (
@@ -89,6 +92,7 @@ def gang_policy(policy: SchedulingPolicy | None) -> GangPolicy:
 class RunPolicy(CamelModel):
     """The job as a whole, in the words of the KubeDL job API."""
 
+    # No schema default: the spec itself may set the policy, too, and a filled-in value would contradict it (ADR 6).
     clean_pod_policy: CleanPodPolicyOrNone = Field(
         None, description='as spec.cleanPodPolicy; a job that sets both sets them alike. "" sets nothing'
     )

@@ -24,6 +24,7 @@ from tjworker.api.status import JobStatus
 from tjworker.base import Json
 
 Path = tuple[str, ...]
+# In the spelling of every kind: `min-instance` and `max-instance` are a TrainingJob's, `elasticPolicy` is a guest's.
 NUMBERS = frozenset({"replicas", "min-instance"})
 BOUNDS = frozenset({"minReplicas", "maxReplicas", "max-instance", "elasticPolicy"})
 OF_A_ROLE = frozenset({"restartPolicy", "restartScope", "restartLimit", "failPolicy", "completePolicy", "edlPolicy"})
@@ -38,6 +39,7 @@ OF_THE_JOB = frozenset(
 """Fields of the job that no pod is made of."""
 SPLIT = ("runPolicy", "annotations")
 """Objects of the spec whose fields are taken one by one."""
+# Every parser demands a container. The stub is never made into a pod, so the container needs no image.
 PLAIN = {"spec": {"containers": [{"name": "main"}]}}
 MAX_CONTAINERS = 64
 LENGTH_OF_SHARED = 2
@@ -54,6 +56,8 @@ def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
 
     def read(trial: Json) -> TrainingJob | None:
         job = kind.parse(trial)
+        # A trial that loses or adds a role is refused, too: the job's pods and status have these names, and an
+        # unreadable spec is no reason to give them up.
         if not isinstance(job, TrainingJob) or {role.name for role in job.roles} != names:
             return None
         return job
@@ -61,6 +65,7 @@ def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
     base = _base(kind, raw, {name: last.get(name, 1) for name in names}, roles)
     pieces = list(_pieces(kind, raw, {name: mapping(roles.get(name)) for name in names}))
     counts = [piece for piece in pieces if piece[0][-1] in NUMBERS | BOUNDS]
+    # All numbers of the spec come first: a job with a broken template must still scale down.
     asked, kept = _with(base, counts), False
     if read(asked) is not None:
         base, pieces = asked, [piece for piece in pieces if piece[0][-1] not in NUMBERS | BOUNDS]
@@ -98,6 +103,7 @@ def _without_pods_of(job: TrainingJob, dropped: Sequence[Path], missing: Set[str
 def _base(kind: JobKind, raw: Json, numbers: Mapping[str, int], roles: Json) -> dict[str, Any]:
     """The object with its roles alone, each with what its containers are called and listen on."""
     templates = {name: _stub(mapping(roles.get(name)).get("template")) for name in numbers}
+    # Some annotations can make a job invalid, such as the batch size. So each is tried by itself, like a field.
     metadata = {name: value for name, value in mapping(raw.get("metadata")).items() if name != "annotations"}
     kept = {name: value for name, value in raw.items() if name != UNREADABLE}
     return {**kept, "metadata": metadata, "spec": kind.skeleton(numbers, templates)}
@@ -120,6 +126,7 @@ def _pieces(kind: JobKind, raw: Json, roles: Mapping[str, Json]) -> Iterator[tup
     for field, value in mapping(raw.get("spec")).items():
         if ("spec", field) == kind.roles_path or (kind.roles_path == ("spec",) and field in roles):
             continue
+        # A misspelt cleanPodPolicy must not take the deadline and the TTL of the same run policy with it.
         if field in SPLIT and isinstance(value, Mapping):
             yield from ((("spec", str(field), str(name)), part) for name, part in value.items())
         else:
@@ -170,6 +177,7 @@ def _stub(template: object) -> dict[str, Any]:
     ports: dict[str, int] = {}
     for container in listed if isinstance(listed, list) else ():
         name = mapping(container).get("name")
+        # A stub that the parser refuses would make every trial fail, whichever field is at fault.
         if isinstance(name, str) and re.fullmatch(DNS_LABEL, name) and len(name) <= 63 and name not in made:
             made[name] = {"name": name, "ports": list(_ports(container, ports))}
     return {"spec": {"containers": list(made.values())[:MAX_CONTAINERS]}} if made else PLAIN
@@ -179,6 +187,8 @@ def _ports(container: Json, seen: dict[str, int]) -> Iterator[dict[str, Any]]:
     listed = container.get("ports")
     for port in listed if isinstance(listed, list) else ():
         name, number = mapping(port).get("name"), mapping(port).get("containerPort")
+        # The API server's bounds of a port. The same name with two numbers is an error of a role, so the first number
+        # counts.
         fits = isinstance(name, str) and len(name) <= 15 and type(number) is int and 0 < number < 65536
         if fits and seen.setdefault(str(name), number or 0) == number:
             yield {"name": name, "containerPort": number}

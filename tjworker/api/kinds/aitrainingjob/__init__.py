@@ -33,6 +33,7 @@ PLURAL = "aitrainingjobs"
 KIND = "AITrainingJob"
 GROUP = "elasticdeeplearning.ai"
 RESOURCE = GroupResource(f"{PLURAL}.{GROUP}")
+# KubeDL's ExitCode: 1 to 127 are permanent errors; from 128 on a signal has ended the program.
 _DEFAULT_RETRYABLE = frozenset(range(128, 256))
 
 
@@ -49,6 +50,7 @@ def parse(raw: Json) -> Parsed:
     scaled = scale_role(spec.replica_specs)
     roles = tuple(
         _role(name, spec.replica_specs[name], spec_json, spec.replicas if name == scaled else None)
+        # A JSON object has no order, and two passes over the same job must plan the same writes.
         for name in sorted(spec.replica_specs)
     )
     errors = errors or tuple(e for r in roles for e in port_errors(r.name, r.template)) or too_big_for_etcd(roles)
@@ -74,11 +76,13 @@ def parse(raw: Json) -> Parsed:
         min_available=run.scheduling_policy.min_available if run.scheduling_policy else None,
         gang=gang_policy(run.scheduling_policy),
         retryable_exit_codes=_exit_codes(spec.restarting_exit_code),
+        # All is the trainingjob-operator's default. KubeDL's default, None or Running by kind, is not this kind's.
         clean_pod_policy=spec.clean_pod_policy or run.clean_pod_policy or "All",
         fail_policy=spec.fail_policy,
         complete_policy=spec.complete_policy,
         suspend=spec.suspend,
         scale_role=scaled,
+        # Kueue has no integration for this kind, so that its label does not hold the job back (ADR 36).
         ignored=ignored_queue(own_labels),
     )
 
@@ -90,7 +94,9 @@ def _role(name: str, spec: ReplicaSpec, spec_json: Json, asked: int | None) -> R
         name=name,
         workload="Pod",
         replicas=spec.replicas if asked is None else asked,
+        # The template as written: the model has only the fields that the operator reads, and a pod needs all of them.
         template=spec_json["replicaSpecs"][name]["template"],
+        # Without either bound the role has none: `kubectl scale` may then set any number.
         min_replicas=least(spec) if bounded else None,
         max_replicas=most(spec) if bounded else None,
         edl_policy=spec.edl_policy,
@@ -117,6 +123,8 @@ class AITrainingJob(JobKind):
     group = GROUP
     versions = ("v1",)
     scale_role = rules.SCALE_ROLE
+    # The API server accepts a single fixed path under .spec, but the elastic role may have any name. So spec.replicas
+    # is a field of its own, which overrules the number of that role.
     scale_spec_path = ".spec.replicas"
     spec_model = AITrainingJobSpec
     root_rules = rules.ROOT
@@ -125,6 +133,7 @@ class AITrainingJob(JobKind):
         return parse(raw)
 
     def role_patch(self, role: str, replicas: int) -> dict[str, Any]:
+        # A JSON merge patch replaces lists whole, but merges objects: the other roles and the template stay.
         return {"spec": {"replicaSpecs": {role: {"replicas": replicas}}}}
 
 

@@ -47,6 +47,8 @@ def broken(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
         )
     codes = spec.restarting_exit_code
     if codes is not None and not rules.are_exit_codes(codes):
+        # A value is cut to 80 characters: the first value must leave room for the other errors in the condition's
+        # message.
         yield FieldError("spec.restartingExitCode", f"{codes[:80]!r}: {rules.CODES_RULE}")
     yield from _disagreement(spec)
     total = total_replicas(spec)
@@ -87,6 +89,7 @@ def _disagreement(spec: AITrainingJobSpec) -> Iterator[FieldError]:
 
 def port_errors(role: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
     """A role's service has the counted ports of all its containers, each by its name."""
+    # The API server refuses a Service that has a port's name twice.
     names: dict[str, int] = {}
     for port in naming.counted_ports(template):
         if (other := names.setdefault(port.name, port.number)) != port.number:
@@ -132,6 +135,7 @@ def _role_errors(job: str, name: str, role: ReplicaSpec, asked: int) -> Iterator
         yield FieldError(f"{path}.replicas", f"{role.replicas}: must be at most maxReplicas ({role.max_replicas})")
     yield from disorder(role.batch_size, f"{path}.batchSize")
     containers = role.template.spec.containers
+    # The API server would refuse only the first pod of this role, when pods of other roles may already run.
     if len({c.name for c in containers}) < len(containers):
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
     # The autoscaler may need the last of these names while the job runs, when it is too late to refuse it.

@@ -14,6 +14,8 @@ from tjworker.api.kinds.runpolicy import MAX_PODS, min_available_rule
 
 Rule = Mapping[str, Any]
 
+# The schema's maxProperties. Without it the API server estimates a rule over the map by the largest possible object,
+# and refuses the CRD as too expensive.
 MAX_ROLES = 16
 MAX_REPLICAS = 10_000
 """Of a job: its restarts by index must fit into one object of etcd (1.5 MiB), whatever happens to it."""
@@ -21,7 +23,10 @@ MAX_REPLICAS = 10_000
 RESERVED_ROLES = ("trainingjob",)
 """Its variable TRAININGJOB_PORTS is already the pod's own."""
 
+# Services are named after the job. Their names had to be RFC 1035 labels, which begin with a letter, until the feature
+# gate RelaxedServiceNameValidation, on by default from Kubernetes 1.36 on.
 JOB_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+# No underscore: in names of variables `_` replaces `-`, and two roles must not share their variables.
 ROLE_NAME = r"^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$"
 _EXIT_CODE = r"(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 EXIT_CODES = rf"^ *{_EXIT_CODE} *(, *{_EXIT_CODE} *)*$"
@@ -83,6 +88,8 @@ REPLICAS: tuple[Rule, ...] = (
         "rule": "!has(self.minReplicas) || self.minReplicas <= self.replicas",
         "fieldPath": ".replicas",
         "message": "replicas must be at least minReplicas",
+        # Kubernetes shows the value of an object rule as the word "object", and from 1.36 on not at all. So the
+        # messages of all rules name the values themselves (ADR 6).
         "messageExpression": (
             "'replicas is %d, it must be at least minReplicas (%d)'.format([self.replicas, self.minReplicas])"
         ),
@@ -97,6 +104,8 @@ REPLICAS: tuple[Rule, ...] = (
     },
     {
         "rule": (
+            # Both values of edlPolicy count: the edit that sets it from Never to Manual may change the number in the
+            # same request.
             "!has(self.edlPolicy) || self.edlPolicy != 'Never' || !has(oldSelf.edlPolicy)"
             " || oldSelf.edlPolicy != 'Never' || self.replicas == oldSelf.replicas"
         ),
@@ -112,6 +121,7 @@ SPEC: tuple[Rule, ...] = (
         "rule": (
             "!has(self.cleanPodPolicy) || !has(self.runPolicy) || !has(self.runPolicy.cleanPodPolicy)"
             " || self.cleanPodPolicy == self.runPolicy.cleanPodPolicy"
+            # Go's clients write an empty text for a policy that is not set.
             " || self.cleanPodPolicy == '' || self.runPolicy.cleanPodPolicy == ''"
         ),
         "fieldPath": ".cleanPodPolicy",
@@ -148,6 +158,8 @@ SPEC: tuple[Rule, ...] = (
     },
     {
         "rule": (
+            # A rule `self == oldSelf` on the field would miss an edit that adds or removes it: the API server skips a
+            # transition rule without an old value.
             "!has(self.frameworkType) && !has(oldSelf.frameworkType) || has(self.frameworkType) &&"
             " has(oldSelf.frameworkType) && self.frameworkType == oldSelf.frameworkType"
         ),
@@ -165,6 +177,7 @@ ROLES: tuple[Rule, ...] = (
         "message": f"the name of a role {ROLE_RULE}, such as trainer or data-loader",
         "messageExpression": (
             f"'%s: the name of a role {ROLE_RULE}, such as trainer or data-loader'"
+            # Only the first wrong name: the API server refuses a CRD that joins a filtered list (ADR 6).
             f".format([self.filter(r, !r.matches('{ROLE_NAME}'))[0]])"
         ),
     },
@@ -184,7 +197,10 @@ _LONGEST_INDEX = (
     "size(string([self.spec.replicaSpecs[r].replicas, has(self.spec.replicaSpecs[r].maxReplicas)"
     " ? self.spec.replicaSpecs[r].maxReplicas : 1, has(self.spec.replicas) ? self.spec.replicas : 1, 1].max() - 1))"
 )
+# The lengths are added. For the concatenated name itself the API server finds no bound of the cost, and refuses the CRD
+# (ADR 6).
 _NAMES = "size(self.metadata.name) + size(r) + 2"
+# CEL sees metadata.name in rules of the root alone.
 ROOT: tuple[Rule, ...] = (
     {
         "rule": f"self.metadata.name.matches('{JOB_NAME}')",
@@ -196,6 +212,7 @@ ROOT: tuple[Rule, ...] = (
     },
     {
         "rule": (
+            # The longest possible index first: it settles nearly every job without a look at its numbers.
             f"self.spec.replicaSpecs.all(r, {_NAMES} + {len(str(MAX_REPLICAS - 1))} <= {naming.MAX_NAME_LENGTH}"
             f" || {_NAMES} + {_LONGEST_INDEX} <= {naming.MAX_NAME_LENGTH})"
         ),

@@ -38,6 +38,7 @@ class ReplicaSpec(CamelModel):
             "the most pods that the role can use. The role is elastic when minReplicas < maxReplicas; default: replicas"
         ),
     )
+    # Manual by default: users expect `kubectl scale` to work, and no autoscaler that they did not ask for (ADR 6).
     edl_policy: EdlPolicy = Field(
         "Manual",
         description=(
@@ -155,6 +156,7 @@ class AITrainingJobSpec(CamelModel):
         False, description="true: the pods are deleted, the job waits and its time limits stop. false: it continues"
     )
     run_policy: RunPolicy | None = Field(None, description="the job as a whole, in the words of the KubeDL job API")
+    # No schema default: a filled-in number would overrule that of the role in every job.
     replicas: int | None = Field(
         None,
         ge=0,

@@ -42,6 +42,8 @@ class GuestKind(Guest, Generic[S]):
     """
 
     spec_model: type[S]
+    # The rule of the name alone: the rule of the longest pod name reads fields of an AITrainingJob. The parser judges
+    # the length of a guest's pod names.
     root_rules = (rules.ROOT[0],)
     roles: tuple[str, ...]
     lone: tuple[str, ...] = ()
@@ -51,6 +53,7 @@ class GuestKind(Guest, Generic[S]):
     framework: FrameworkType | GuestFramework
     container: str
     """Name of the main container (`GetDefaultContainerName`), whose exit code counts."""
+    # The default of training-operator: ended pods stay for their logs.
     clean_pod_policy: CleanPodPolicy = "None"
     limit_clean_policy: CleanPodPolicy | None = None
     """Which pods are deleted when activeDeadlineSeconds or backoffLimit ends the job; None: as cleanPodPolicy says."""
@@ -97,6 +100,8 @@ class GuestKind(Guest, Generic[S]):
 
     def default_restart(self, spec: S, role: str) -> Restart:
         """The restart policy of a role that sets none."""
+        # KubeDL leaves Always to the pods of some kinds, against its own API: a program that is done would start again
+        # for ever.
         return "Never"
 
     def batch_roles(self, spec: S) -> tuple[str, ...]:

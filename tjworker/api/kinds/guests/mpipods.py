@@ -27,6 +27,8 @@ AGENT_KEY_FOLDER = "/etc/mpi-agent"
 AGENT_KEY = "key"
 SSH_PRIVATE_KEY, SSH_PUBLIC_KEY = "ssh-privatekey", "ssh-publickey"
 _SSH_FILES = ((SSH_PRIVATE_KEY, "id_rsa"), (SSH_PUBLIC_KEY, "id_rsa.pub"), (SSH_PUBLIC_KEY, "authorized_keys"))
+# CUDA's base images set NVIDIA_VISIBLE_DEVICES=all. NVIDIA's container runtime then shows every GPU of the node, also
+# to a container that requests none.
 _NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
 """A launcher without processes of its own takes none, whatever its image says."""
 
@@ -47,6 +49,8 @@ def launched(
     job: TrainingJob, launch: MPILaunch, *, hides_gpus: bool, ssh_path: str = ROOT_SSH, main_container: str = ""
 ) -> TrainingJob:
     """The job with what starts its processes: a Secret of its own, and what its pods do with it."""
+    # With the UID in the name, "already exists" proves that the Secret is this job's. So the operator needs no right to
+    # read Secrets (ADR 28).
     name = f"{job.name.name}-{'agent' if launch.agent else 'ssh'}-{job.uid}"
     secret = JobSecret(name, "agent-key" if launch.agent else "ssh-key")
     change = PodAdditions(job, name, hides_gpus, ssh_path, main_container)
@@ -63,6 +67,8 @@ def with_ssh(change: PodAdditions, role: Role) -> Json:
     # Each pod's host name is its own name, by which the hostfile finds it; one of the template would be that of all.
     pod.pop("hostname", None)
     if launches:
+        # Under mpi-operator the launcher's host name has no index, and the hostfile names it so where it runs
+        # processes, too.
         pod["hostname"] = f"{job.name}-launcher"
     # As mpi-operator does: names of the hostfile resolve below the job's own service.
     dns = mapping(pod.get("dnsConfig"))
@@ -71,6 +77,8 @@ def with_ssh(change: PodAdditions, role: Role) -> Json:
     items = [{"key": key, "path": path} for key, path in _SSH_FILES]
     keys: dict[str, Any] = {"secretName": change.secret, "items": items}
     if change.ssh_path == ROOT_SSH:
+        # Only in root's home: the files belong to root, so a container of another user could not read them with this
+        # mode.
         keys["defaultMode"] = ROOT_SSH_MODE
     _add_volume(pod, {"name": "ssh-auth", "secret": keys})
     env = {"K_MPI_JOB_ROLE": role.name.lower()} | (_NO_GPU if launches and change.hides_gpus else {})
@@ -104,6 +112,7 @@ def with_agent(change: PodAdditions, role: Role) -> Json:
             made = _with_port_of_the_node(pod, made)
         return _added(made, env, {"name": "mpi-agent-key", "mountPath": AGENT_KEY_FOLDER, "readOnly": True})
 
+    # `mainContainer` is a container of the workers. In the launcher mpirun runs in the first container.
     return _of_main(role, pod, "" if launches else change.main_container, main)
 
 
@@ -116,6 +125,7 @@ def _with_port_of_the_node(pod: Json, container: dict[str, Any]) -> dict[str, An
     declared = [mapping(p) for one in pod.get("containers") or () for p in mapping(one).get("ports") or ()]
     if pod.get("hostNetwork") is not True or any(port.get("containerPort") == number for port in declared):
         return container
+    # On the host's network the API server refuses a hostPort that differs from its containerPort.
     port = {"name": "mpi-agent", "containerPort": number, "hostPort": number}
     return {**container, "ports": [*(container.get("ports") or ()), port]}
 
@@ -129,6 +139,7 @@ def has_gpu(job: TrainingJob) -> bool:
     """As training-operator finds it: then the launcher has processes, too."""
     for role in job.roles:
         for container in containers(role.template) if role.name == LAUNCHER else ():
+            # Limits are enough: the API server refuses a request of an extended resource without a limit.
             limits = mapping(mapping(container.get("resources")).get("limits"))
             if any("gpu" in name for name in limits):
                 return True

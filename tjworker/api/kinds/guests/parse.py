@@ -94,6 +94,7 @@ def parse(kind: GuestKind[S], raw: Json) -> Parsed:
     head = _header(kind, raw, seen)
     spec_json = mapping(raw.get("spec"))
     if seen == "begun":
+        # For good, as no edit helps: the other operator's pods have the very names that this job's pods would get.
         return InvalidJob(**head, errors=(FieldError("status.conditions", _BEGUN),), for_good=True)
     try:
         spec = kind.spec_model.model_validate(spec_json)
@@ -106,8 +107,10 @@ def parse(kind: GuestKind[S], raw: Json) -> Parsed:
     read = ReadSpec(head["name"].name, kind, spec, {name: given[key] for name, key in written.items()}, written)
     errors = tuple(_errors(read))
     if errors or len(written) < len(given):
+        # The CRD's rule looks at each name alone, so `worker` and `Worker` pass it together.
         twice = FieldError(read.where, "two roles differ in the case of their letters only")
         return InvalidJob(**head, errors=(errors or (twice,))[:MAX_ERRORS])
+    # The templates as written: the models keep only the fields that the operator reads.
     templates = {name: mapping(mapping(spec_json[kind.roles_field])[key])["template"] for name, key in written.items()}
     return _job(read, raw, head, templates)
 
@@ -122,6 +125,7 @@ def _header(kind: GuestKind[S], raw: Json, seen: str) -> Header:
     """`seen`: how the job stands by the word of another operator: what has ended there is not run again."""
     own: Json = mapping(mapping(raw.get("status")).get(MEMORY))
     if seen in ("Succeeded", "Failed"):
+        # The TTL counts from here. Without it, the jobs that ended before the operator was changed would stay for ever.
         completed = mapping(raw["status"]).get("completionTime")
         own = {"phase": "Succeed" if seen == "Succeeded" else "Failed"} | (
             {"completionTime": completed} if isinstance(completed, str) else {}
@@ -157,6 +161,7 @@ def _role_errors(read: ReadSpec[S], name: str, role: ReplicaSpec) -> Iterator[Fi
         yield FieldError(f"{path}.replicas", f"{replicas}: must be 1")
     containers = [container.name for container in role.template.spec.containers]
     if len(set(containers)) < len(containers):
+        # The API server refuses this only when the first pod is created.
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
     # Refused here, where the name is at fault: the API server would refuse the last pods of the job.
     longest = naming.longest_pod_name(read.job, name, replicas)
@@ -199,6 +204,7 @@ def _job(read: ReadSpec[S], raw: Json, head: Header, templates: Mapping[str, Jso
         clean_pod_policy=run.clean_pod_policy or kind.clean_pod_policy,
         suspend=bool(run.suspend),
         suspend_field=read.run_path("suspend"),
+        # A batch Job that exceeds its deadline loses its own pods only; the workers go as cleanPodPolicy says.
         limit_clean_policy=None if kind.batch_roles(read.spec) else kind.limit_clean_policy,
         batch_roles=kind.batch_roles(read.spec),
         # `ReconcileJobs` of both operators: `jobExceedsLimit` fails the job before anything else is asked.
@@ -244,6 +250,7 @@ def _gang_policy(read: ReadSpec[S]) -> GangPolicy:
 
 
 def _ignored(read: ReadSpec[S], annotations: Mapping[str, str]) -> Iterator[Ignored]:
+    # Go's clients write "" and {} for fields that the user left out; only a set value is worth a warning.
     acting = (name for name, value in sorted(_said(read).items()) if value not in ("", {}) and name not in _OF_A_GANG)
     yield from (Ignored(read.run_path(f"schedulingPolicy.{name}")) for name in acting)
     of_kind = tuple(read.kind.ignored(read.spec))
@@ -257,6 +264,7 @@ def _ignored(read: ReadSpec[S], annotations: Mapping[str, str]) -> Iterator[Igno
 
 def _all_inert(read: ReadSpec[S]) -> Iterator[str]:
     yield from _inert("spec", read.spec)
+    # In KubeDL's kinds the run policy is the spec itself, whose fields would be reported twice.
     if read.run is not read.spec:
         yield from _inert(".".join(read.kind.run_policy_path), read.run)
     for name, role in read.specs.items():
@@ -285,11 +293,14 @@ def _role(read: ReadSpec[S], name: str, template: Json, autoscaled: bool, batch_
         template=template,
         min_replicas=least,
         max_replicas=most,
+        # An elasticPolicy alone moves nothing under its own operator, which leaves that to an HPA. An HPA and the
+        # autoscaler would undo each other, so the annotation has to ask for the autoscaler.
         edl_policy="Auto" if autoscaled and elastic else "Manual",
         restart_policy=restart_policy,
         restart_words=restart_words,
         # Under their own operators, OnFailure and Always let the kubelet restart a container while others run.
         fails_in_part=written in ("Always", "OnFailure") or (written == "ExitCode" and kind.exit_code_of_running),
+        # Both operators replace single pods and leave the others running.
         restart_scope="Pod",
         fail_policy="None" if name in kind.never_fails(spec) else "Any",
         fails_when_evicted=name in kind.fails_when_evicted,

@@ -16,6 +16,7 @@ from tjworker.api.kinds.runpolicy import MAX_INT32, MAX_PODS
 from tjworker.api.podtemplate import PRESERVE, PodTemplate
 from tjworker.base import with_article
 
+# "" is what Go's clients write for a policy that is not set, so the enum has it.
 GuestRestartPolicy = Literal["", "Always", "OnFailure", "Never", "ExitCode"]
 GuestCleanPodPolicy = Literal["", "All", "Running", "None"]
 
@@ -118,6 +119,7 @@ def role_rules(
     return {
         "x-kubernetes-validations": [
             {
+                # `(?i)`, because the kinds' own operators accept the names of roles in any case.
                 "rule": f"self.all(r, r.matches('(?i)^({'|'.join(names)})$'))",
                 "message": f"a role of {with_article(kind)} is {listed}",
             },

@@ -17,6 +17,8 @@ from tjworker.api.kinds.base import CamelModel, Parsed, mapping, number, text
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.status import ACCEPTED, Condition, JobStatus, ReplicaStatus
 
+# The column of both operators. A column is a plain JSONPath, which cannot choose by time or status, so the newest
+# condition must be the last of the list.
 STATE: dict[str, Any] = {"name": "State", "type": "string", "jsonPath": ".status.conditions[-1:].type"}
 AGE: dict[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 MESSAGE: dict[str, Any] = {
@@ -108,6 +110,7 @@ def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, 
     shown = [by_type[type_] for type_ in _SHOWN if type_ in by_type and not _is_left_out(by_type[type_], by_type)]
     waits = not any(c.status == "True" for c in shown if c.type != "Created")
     # Created comes first, as it came about, but for a job that waits: then nothing else is true.
+    # Python's sort is stable: the second sort keeps the order in time within its groups.
     shown.sort(key=lambda c: (c.last_transition_time, _SHOWN.index(c.type)))
     shown.sort(key=lambda c: (c.type != "Created" or waits, c.status == "True"))
     texts = style.texts(job)
@@ -117,6 +120,7 @@ def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, 
             "status": c.status,
             "reason": _reason(style.reason_prefix(job.kind), c, by_type),
             "message": _message(texts, c),
+            # A time of its own would move with every pass, and so cost a write of the status each time.
             "lastUpdateTime": c.last_transition_time,
             "lastTransitionTime": c.last_transition_time,
         }
@@ -154,6 +158,7 @@ def _why_not_running(by_type: Mapping[str, Condition]) -> str | None:
 
 
 def _reason(prefix: str, condition: Condition, by_type: Mapping[str, Condition]) -> str:
+    # training-operator's reason for a spec that it refuses.
     if condition.reason == "InvalidSpec":
         return f"{prefix}FailedValidation"
     if condition.status == "True":
@@ -184,6 +189,7 @@ def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict
             counts = ReplicaStatus()
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
         told = {**numbers, **style.more_of_role(job, role, counts)}
+        # Zeros are absent, as Go's `omitempty` leaves them out.
         found[role.name] = {name: value for name, value in told.items() if value}
     return found
 

@@ -13,6 +13,7 @@ from tjworker.api.kinds.guests.spec import ReplicaSpec, role_rules
 from tjworker.api.model import EndPolicy
 
 ROLES = ("PS", "Worker", "Chief", "Master", "Evaluator")
+# TensorFlow's older name of the chief is master; both operators accept either.
 LONE = ("Chief", "Master")
 R = TypeVar("R", bound=ReplicaSpec)
 

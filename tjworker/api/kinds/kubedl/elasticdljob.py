@@ -37,8 +37,10 @@ class ElasticDLJob(RunPolicyInSpec[ElasticDLJobSpec]):
     roles = ROLES
     lone = ("Master",)
     needed = ("Master",)
+    # No framework: the master hands its address to the pods that it creates.
     framework = ""
     container = "elasticdl"
+    # Without a value KubeDL's controller crashes at the end of the job; its API's comment says Running.
     clean_pod_policy = "Running"
 
     def replica_specs(self, spec: ElasticDLJobSpec) -> Specs:

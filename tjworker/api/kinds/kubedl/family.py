@@ -36,6 +36,7 @@ class KubeDLStyle(Style):
 
     def texts(self, job: Parsed) -> Mapping[str, str]:
         texts = called(job.kind, job.name.name)
+        # KubeDL's TFJob controller writes this message without the "is" of its other controllers.
         return texts | {"Succeeded": f"TFJob {job.name.name} successfully completed."} if job.kind == "TFJob" else texts
 
     def more_of_role(self, job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, object]:
@@ -43,6 +44,7 @@ class KubeDLStyle(Style):
 
 
 def columns(run_policy_path: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
+    # KubeDL's own columns of an MPIJob show fields of the spec on which nothing acts, hence the path.
     policy = ".".join(("", *run_policy_path))
     limits = {"Max-Lifetime": "activeDeadlineSeconds", "TTL-After-Finished": "ttlSecondsAfterFinished"}
     shown = ({"name": name, "type": "integer", "jsonPath": f"{policy}.{field}"} for name, field in limits.items())
@@ -58,6 +60,8 @@ class KubeDLKind(GuestKind[S]):
     exit_code_of_running = True
     # KubeDL has no scale subresource, and its status no selector.
     scale_paths = (".status.operator.replicas", ".status.operator.selector")
+    # By default KubeDL puts all pods of a role on the same node, and the annotations for affinity change that. Here no
+    # affinity is added: a role that is larger than a node would never run.
     ignored_annotations = tuple(
         f"{PREFIX}/{name}"
         for name in ("enable-elastic-training", "pod-affinity-strategy", "pod-batch-size", "pod-topology-key")
@@ -67,6 +71,7 @@ class KubeDLKind(GuestKind[S]):
         return parse(self, raw)
 
     def labels(self) -> LabelsOfGuest:
+        # KubeDL's labels have no prefix: they are those that every pod has here anyway.
         return LabelsOfGuest("")
 
 

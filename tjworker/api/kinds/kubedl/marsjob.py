@@ -107,6 +107,7 @@ class MarsJob(RunPolicyInSpec[MarsJobSpec]):
             "MARS_CACHE_MEM_SIZE": str(cache) if cache else "",
         }
         mounts: list[tuple[str, str, Json]] = [(f"{SPILL}-{i}", path, {}) for i, path in enumerate(dirs)]
+        # The container runtime gives a container 64 MiB of shared memory unless a volume is mounted there.
         if cache:
             mounts.append((CACHE, policy.plasma_store or SHARED, {"medium": "Memory", "sizeLimit": str(cache)}))
         dressed = with_environment(template, {name: value for name, value in said.items() if value})

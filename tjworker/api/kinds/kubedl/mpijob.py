@@ -156,6 +156,8 @@ class MPIJob(KubeDLKind[MPIJobSpec]):
             slots=spec.slots_per_worker or 1,
             implementation=_IMPLEMENTATIONS[spec.mpi_distribution or "OpenMPI"],
             agent=True,
+            # KubeDL always adds its launcher to the hostfile. The description of its flag launcher-runs-workloads wants
+            # this only for a launcher with GPUs, and KubeDL's words win over its code (ADR 28).
             on_launcher=mpipods.has_gpu(job),
             waits=True,
         )

@@ -80,6 +80,7 @@ def _torch(elastic: PyTorchElasticPolicy, uid: str) -> TorchSettings:
             nproc_per_node=str(elastic.n_proc_per_node or 1),
             rdzv_backend=elastic.rdzv_backend or None,
             rdzv_endpoint=endpoint,
+            # A rendezvous outside of the job may serve several jobs; the UID keeps their nodes apart.
             rdzv_id=(uid or None) if endpoint else None,
         )
     )

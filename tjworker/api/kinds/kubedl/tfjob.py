@@ -29,6 +29,7 @@ class TFJob(TFJobKind[TFJobSpec], RunPolicyInSpec[TFJobSpec]):
     # `updateGeneralJobStatus` of controllers/tensorflow/status.go: `succeed = succeed && allWorkersSucceed`.
     workers_beside_chief = True
 
+    # KubeDL's default. A TFJob of Kubeflow has Never.
     def default_restart(self, spec: TFJobSpec, role: str) -> Restart:
         return "ExitCode"
 

@@ -56,6 +56,7 @@ class XDLJob(RunPolicyInSpec[XDLJobSpec]):
     framework = "xdl"
     container = "xdl"
     clean_pod_policy = "Running"
+    # KubeDL's default for this kind alone.
     backoff_limit = 20
 
     def replica_specs(self, spec: XDLJobSpec) -> Specs:
@@ -70,10 +71,13 @@ class XDLJob(RunPolicyInSpec[XDLJobSpec]):
         if not every:
             return None
         if percent is None and spec.min_finish_worker_num is not None:
+            # More successes than there are workers would never come, and the job would never end.
             return Enough(tuple(counts), min(spec.min_finish_worker_num, every))
+        # Rounded up in integers: 0.07 * 100 is more than 7 as a float, and would ask for an eighth worker.
         return Enough(tuple(counts), -(-every * (percent or LEAST_PERCENT) // 100))
 
     def runs(self, spec: XDLJobSpec, specs: Specs) -> Runs:
+        # KubeDL reports Running as soon as the pods exist. A pod that waits for a node trains nothing.
         return Runs(ROLES)
 
     def dress(self, spec: XDLJobSpec, role: str, uid: str, template: Json) -> Json:
@@ -90,6 +94,7 @@ def _in_folder(entry: object, folder: str) -> object:
     if not isinstance(entry, Mapping) or entry.get("name") != ZK_ADDR:
         return entry
     address = entry.get("value")
+    # An address by `valueFrom` is unknown here, and stays as it is.
     return {**entry, "value": f"{address.rstrip('/')}/{folder}"} if isinstance(address, str) else entry
 
 

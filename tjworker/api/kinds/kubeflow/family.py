@@ -59,6 +59,7 @@ class KubeflowStyle(Style):
         return {**short, **done, "Running": long["Running"]}
 
     def more_of_role(self, job: TrainingJob, role: Role, counts: ReplicaStatus) -> dict[str, object]:
+        # An HPA finds the pods whose metrics it reads by this selector, through the scale subresource.
         return {"selector": naming.selector(labels.of_guest(job, naming.role_labels(job, role.name)))}
 
     def is_uncounted_at_the_end(self, job: TrainingJob, role: Role) -> bool:
@@ -77,12 +78,14 @@ class KubeflowKind(GuestKind[K]):
     status_model = KubeflowStatus
     style = KubeflowStyle()
     columns = (STATE, AGE, MESSAGE)
+    # The paths of training-operator's CRDs: an HPA of a job keeps working.
     scale_paths = (".status.replicaStatuses.Worker.active", ".status.replicaStatuses.Worker.selector")
     # `ReconcileJobs` of common/job.go calls DeletePodsAndServices before the job has its condition Failed, and then
     # that function ignores cleanPodPolicy.
     limit_clean_policy = "All"
     # `ReconcilePods` of common/pod.go: 0xbeef, at least 128, stands in for an exit code that is not there.
     retries_unknown_exit = True
+    # Kueue has an integration for each of the six kinds (ADR 36).
     known_to_kueue = True
 
     def parse(self, raw: Json) -> Parsed:

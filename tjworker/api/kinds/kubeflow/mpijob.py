@@ -89,6 +89,8 @@ class MPIJob(KubeflowKind[MPIJobSpec]):
     kind = "MPIJob"
     plural = "mpijobs"
     description = "An MPI job of Kubeflow: a launcher, which runs mpirun, and the workers of its processes."
+    # With the conversion None the API server changes nothing but apiVersion. A job of v1 is stored as v2beta1, too, so
+    # manifestVersion keeps the version of the manifest.
     versions = (V2, V1)
     version_defaults = MappingProxyType({version: {"manifestVersion": version} for version in (V1, V2)})
     spec_model = MPIJobSpec
@@ -109,6 +111,7 @@ class MPIJob(KubeflowKind[MPIJobSpec]):
         return mpipods.RUNS
 
     def default_restart(self, spec: MPIJobSpec, role: str) -> Restart:
+        # The defaults of mpi-operator 0.6 and, for both roles of v1, of training-operator 1.9.
         return "OnFailure" if role == mpipods.LAUNCHER and not _is_v1(spec) else "Never"
 
     def batch_roles(self, spec: MPIJobSpec) -> tuple[str, ...]:
@@ -122,12 +125,14 @@ class MPIJob(KubeflowKind[MPIJobSpec]):
         yield from (Ignored(f"spec.{name}", why) for name in only if said.get(name))
 
     def errors(self, job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
+        # The launcher itself is then a host of the hostfile, so mpirun has a place for its processes.
         alone = bool(spec.run_launcher_as_worker) and not _is_v1(spec)
         if not (alone and mpipods.WORKER not in specs):
             or_else = "" if _is_v1(spec) else ", or spec.runLauncherAsWorker: true"
             main = spec.main_container if _is_v1(spec) else None
             yield from worker_errors(specs, main, unsaid=0, or_else=or_else)
         for name in () if _is_v1(spec) else specs:
+            # mpi-operator runs the launcher as a batch Job, for which the API server accepts Never and OnFailure alone.
             if specs[name].restart_policy in ("Always", "ExitCode"):
                 yield FieldError(
                     f"spec.mpiReplicaSpecs.{name}.restartPolicy",
@@ -144,6 +149,8 @@ class MPIJob(KubeflowKind[MPIJobSpec]):
             implementation="OpenMPI" if v1 else spec.mpi_implementation or "OpenMPI",
             agent=v1,
             on_launcher=on_launcher,
+            # mpi-operator starts the launcher at once by default. Here it waits: mpirun fails on a worker that is not
+            # ready, and each failure uses up backoffLimit.
             waits=spec.launcher_creation_policy != "AtStartup",
         )
         made = mpipods.launched(
@@ -160,6 +167,7 @@ class MPIJob(KubeflowKind[MPIJobSpec]):
             guest_labels=LabelsOfGuest(labels.KUBEFLOW, "mpijob-controller")
             if v1
             else LabelsOfGuest(labels.KUBEFLOW, "mpi-operator", job_role_is_type=True),
+            # The hostfile of v2beta1 has names below a single service, which has the job's name.
             subdomain="" if v1 else job.name.name,
         )
 

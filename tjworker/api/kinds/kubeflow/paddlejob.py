@@ -45,6 +45,7 @@ class PaddleJob(KubeflowKind[PaddleJobSpec]):
         return spec.paddle_replica_specs
 
     def complete_policies(self, spec: PaddleJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
+        # With masters the workers do not count: the masters are parameter servers, and their success is the job's.
         return {"Master" if "Master" in specs else "Worker": "All"}
 
     def default_restart(self, spec: PaddleJobSpec, role: str) -> Restart:

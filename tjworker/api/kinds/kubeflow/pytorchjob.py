@@ -76,6 +76,7 @@ class PyTorchJob(KubeflowKind[PyTorchJobSpec]):
     def complete_policies(self, spec: PyTorchJobSpec, specs: Specs) -> Mapping[str, EndPolicy]:
         if "Master" in specs:
             return {"Master": "All"}
+        # The agents of torchrun leave a rendezvous together, so training-operator takes the first success for the end.
         return {"Worker": "Any" if spec.elastic_policy is not None else "All"}
 
     def default_restart(self, spec: PyTorchJobSpec, role: str) -> Restart:
@@ -103,6 +104,7 @@ def _torch(job: TrainingJob, spec: PyTorchJobSpec) -> TorchSettings:
     elastic, has_master = spec.elastic_policy, any(role.name == "Master" for role in job.roles)
     deprecated = str(elastic.n_proc_per_node) if elastic and elastic.n_proc_per_node else None
     default = "auto" if has_master else None
+    # As in training-operator, the field of the spec wins over its deprecated form in the elasticPolicy.
     processes = spec.nproc_per_node or deprecated or default
     return TorchSettings(
         _options(elastic, processes, job.uid) if elastic is not None else TorchOptions(nproc_per_node=processes),
@@ -117,7 +119,9 @@ def _options(elastic: PyTorchElasticPolicy, processes: str | None, uid: str) -> 
         max_restarts=None if elastic.max_restarts is None else str(elastic.max_restarts),
         standalone="1" if elastic.standalone else None,
         rdzv_backend=elastic.rdzv_backend,
+        # 29400 is torchrun's own default for an endpoint without a port.
         rdzv_endpoint=f"{host}:{elastic.rdzv_port or 29400}" if host else None,
+        # A host outside of the job may serve several jobs; the UID keeps their nodes apart.
         rdzv_id=(elastic.rdzv_id or uid or None) if host else elastic.rdzv_id,
         rdzv_conf=",".join(f"{one.key}={one.value}" for one in elastic.rdzv_conf or ()) or None,
     )
@@ -126,6 +130,7 @@ def _options(elastic: PyTorchElasticPolicy, processes: str | None, uid: str) -> 
 def _world_size(spec: PyTorchJobSpec) -> int | None:
     processes = spec.nproc_per_node or ""
     pods = sum(replicas_of(role) for role in spec.pytorch_replica_specs.values())
+    # The numbers behind `auto`, `cpu` and `gpu` are known only inside of a pod.
     return pods * int(processes) if processes.isdecimal() else None
 
 

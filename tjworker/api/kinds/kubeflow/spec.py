@@ -19,6 +19,8 @@ from tjworker.api.kinds.runpolicy import MAX_INT32
 OWN_CONTROLLER, OWN_MPI_CONTROLLER = "kubeflow.org/training-operator", "kubeflow.org/mpi-operator"
 OWN_CONTROLLERS = ("", OWN_CONTROLLER, OWN_MPI_CONTROLLER)
 """`managedBy` of a job that no other controller has."""
+# In a cluster that only manages, MultiKueue has the job run by a copy in another cluster. Without this field both
+# clusters would run it.
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 MAX_MANAGER = 253
 

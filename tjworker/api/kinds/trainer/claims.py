@@ -59,6 +59,8 @@ def claim_errors(of: str, policies: Sequence[VolumeClaimPolicy]) -> Iterator[Fie
         for j, template in enumerate(policy.templates):
             where = f"{of}: spec.template.spec.volumeClaimPolicies[{i}].templates[{j}].metadata"
             name = _name(json_of_any(template))
+            # The API server allows a claim's name of 253 characters; the volume in the pod, of the same name, only a
+            # DNS label.
             if len(name) > 63 or not _is_volume_name(name):
                 yield FieldError(f"{where}.name", f"{name[:80]!r}: pods mount it, so it must be a lower-case DNS label")
             elif name in seen:
@@ -82,6 +84,8 @@ def _name(template: Json) -> str:
     return str(_metadata(template).get("name") or "")
 
 
+# JobSet's name of the claim, under which users find it, and under which a retained claim serves the next job of this
+# name.
 def _claim_name(template: str, job: str) -> str:
     return f"{template}-{job}"
 

@@ -36,6 +36,7 @@ def merged(into: Json, patch: Json) -> dict[str, Any]:
             continue
         if isinstance(value, Mapping):
             made[name] = merged(mapping(old), value)
+        # The name of a list determines its key: no two lists that a patch can change have one name and different keys.
         elif isinstance(value, list) and name in _MERGE_KEYS:
             made[name] = _merged_list(old if isinstance(old, list) else [], value, _MERGE_KEYS[name])
         else:
@@ -65,6 +66,7 @@ def with_patches(jobs: Sequence[Json], patches: Sequence[Json]) -> list[dict[str
     """The replicated jobs of a runtime with what the patches of a job change, in their order."""
     made = [dict(mapping(job)) for job in jobs]
     for _, one in changes(patches):
+        # Replicated jobs of another name stay as they are; `patch_errors` has refused a patch that matches none.
         for job in made:
             if job.get("name") == one.get("name"):
                 job["template"] = merged(mapping(job.get("template")), mapping(one.get("template")))
@@ -86,6 +88,7 @@ def added_metadata(template: Json, patches: Sequence[Json], field: str) -> dict[
     found = dict(mapping(mapping(template.get("metadata")).get(field)))
     for patch in patches:
         changed = mapping(mapping(patch.get("trainingRuntimeSpec")).get("template"))
+        # In their order: under Trainer the last manager wins a key that two managers set.
         found |= mapping(mapping(changed.get("metadata")).get(field))
     return found
 
@@ -106,6 +109,8 @@ def patch_errors(jobs: Sequence[Json], patches: Sequence[Json]) -> Iterator[Fiel
                 called = str(mapping(container).get("name"))
                 if called not in there:
                     yield FieldError(f"{where}.name", f"{called!r}: the replicated job has no such one: {_or(there)}")
+                # The TrainJob's own variables are set after the patches, so that those of a patch could be lost without
+                # a word.
                 elif called in OWN_VARIABLES and mapping(container).get("env"):
                     yield FieldError(
                         f"{where}.env", f"must not have envs for {called}: set them in spec.trainer or spec.initializer"

@@ -15,6 +15,7 @@ from tjworker.api.kinds.guests.spec import AsWritten
 from tjworker.api.kinds.runpolicy import MAX_INT32
 from tjworker.api.podtemplate import map_by
 
+# As `IsDomainPrefixedPath` of apimachinery: a DNS subdomain, a slash, and a path.
 MANAGER = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_./]*[a-zA-Z0-9])?$"
 
 
@@ -81,6 +82,7 @@ class PatchedMount(NamedItem):
     mountPath: str = Field(min_length=1, max_length=4096, description="path in the container")  # noqa: N815
 
 
+# Typed for the same reason as Variable: the rule that patches of a running job stay has to see its fields.
 class Toleration(AsWritten):
     """A toleration, as in a Pod."""
 
@@ -97,6 +99,8 @@ class _PatchFields(CamelModel):
     model_config = ConfigDict(extra="forbid")
 
 
+# Kueue rewrites node selectors and tolerations at each admission. The fields that it has no use for Trainer keeps
+# fixed.
 _STAYS: dict[str, Any] = {"x-kubernetes-validations": [cel_rule("self == oldSelf", "field is immutable")]}
 """Of a field that no patch can change once it has it, not even that of a suspended job."""
 

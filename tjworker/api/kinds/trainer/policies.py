@@ -24,11 +24,14 @@ from tjworker.api.quantity import milli
 from tjworker.api.torchrun import TorchOptions, variable
 from tjworker.base import Json
 
+# The default port of torch.distributed. Trainer uses it for jax and xgboost, too.
 PORT = 29500
 HOSTFILE_FOLDER, HOSTFILE = "/etc/mpi", "hostfile"
 HOSTFILE_ANNOTATION = "trainer.kubeflow.org/mpi-hostfile"
 """The annotation of the launcher's pods that holds the hostfile; a downwardAPI volume shows it as a file."""
 KEYS_VOLUME, HOSTFILE_VOLUME = "mpi-ssh-auth", "mpi-hostfile"
+# The rank comes from the annotation of an Indexed Job, as under Trainer, so that the pods of a step differ in nothing
+# else.
 _INDEX: Json = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
 
 
@@ -63,6 +66,7 @@ class RuntimePolicy:
 
 def find_policy(policy: MLPolicy | None) -> RuntimePolicy:
     """The policy of the framework that the runtime names; of none, one that adds nothing."""
+    # The CRD has Trainer's rule that a runtime configures a single policy, so the first is the only.
     chosen = [name for name in POLICIES if policy is not None and getattr(policy, name) is not None]
     return POLICIES[chosen[0]] if chosen else PLAIN
 
@@ -89,6 +93,8 @@ def _with_torch(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> 
     if _tunes(setting):
         tuned = _changed(steps, node.name, NODE, lambda c: _with_port(_tuned(setting, steps, node, c)))
         return _injected(policy, tuned, _torchrun(setting, steps, node))
+    # torchrun must not find PET_NNODES of a fixed size here: the variables of a container cannot change when the size
+    # does.
     if setting.elastic:
         # The framework of an elastic job tells each pod how to join (`reconcile.frameworks.pytorch`), by this port.
         procs = _variables(TorchOptions(nproc_per_node=_processes(setting, steps)))
@@ -151,6 +157,7 @@ def _processes(setting: Setting, steps: Sequence[Step]) -> str:
     resources = _resources_per_node(setting, steps)
     if _gpus(resources):
         return "auto"
+    # At least a single process, also where the node requests no CPU at all.
     cpus = (math.ceil(_cpus(resources.get(part, {}).get("cpu", 0))) for part in ("requests", "limits"))
     return str(max(1, next((count for count in cpus if count), 0)))
 
@@ -202,6 +209,7 @@ def _with_xgboost(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -
     node = _training(steps)
     if setting.spec.trainer is None or node is None:
         return steps
+    # Trainer starts a worker for each GPU, and the tracker waits until all of them have registered.
     workers = node.pods * max(1, _gpus(_resources_per_node(setting, steps)))
     added: list[Json] = [
         {"name": "DMLC_TRACKER_URI", "value": setting.first_host},
@@ -234,6 +242,7 @@ def _with_mpi(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> tu
     keys = {"name": KEYS_VOLUME, "secret": {"secretName": setting.secret, "defaultMode": 0o400, "items": items}}
     made = []
     for step in steps:
+        # By the names that Trainer's mpi plugin has fixed: the label of the step may be at the launcher or at the node.
         takes_part = step.name in (NODE, LAUNCHER)
         with_keys = _with_volume(step, keys, mpi.ssh_auth_mount_path) if takes_part else step
         hosts = _hostfile(setting, mpi, steps, slots)
@@ -245,12 +254,14 @@ def _slots(setting: Setting, mpi: MPIPolicy, steps: Sequence[Step]) -> int:
     trainer = setting.spec.trainer
     if trainer is not None and trainer.num_proc_per_node is not None:
         return trainer.num_proc_per_node
+    # 1 is the default of the field. As in Trainer, a 1 that the runtime sets is not distinguished from it.
     gpus = _gpus(_resources_per_node(setting, steps)) if mpi.num_proc_per_node == 1 else 0
     return gpus if gpus > 1 else mpi.num_proc_per_node
 
 
 def _hostfile(setting: Setting, mpi: MPIPolicy, steps: Sequence[Step], slots: int) -> str:
     trains = (NODE, LAUNCHER) if mpi.run_launcher_as_node else (NODE,)
+    # In the order of the runtime's replicated jobs: mpirun numbers its ranks by the order of the hostfile.
     hosts = (
         f"{setting.name}-{role_name(step.name, 0)}-{i}.{setting.subdomain}"
         for step in steps
@@ -261,6 +272,7 @@ def _hostfile(setting: Setting, mpi: MPIPolicy, steps: Sequence[Step], slots: in
 
 
 def _with_hostfile(step: Step, text: str, slots: int) -> Step:
+    # Trainer has the hostfile in a ConfigMap. An annotation needs no right to ConfigMaps, and goes with its pod.
     source = {"fieldRef": {"fieldPath": f"metadata.annotations['{HOSTFILE_ANNOTATION}']"}}
     items = [{"path": HOSTFILE, "mode": 0o444, **source}]
     made = _with_volume(step, {"name": HOSTFILE_VOLUME, "downwardAPI": {"items": items}}, HOSTFILE_FOLDER)
@@ -317,6 +329,7 @@ def _unchanged(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> t
 
 
 PLAIN = RuntimePolicy(_unchanged)
+# Trainer's reserved variables differ by plugin: its jax and its plain plugin reserve none.
 POLICIES: Mapping[str, RuntimePolicy] = {
     "torch": RuntimePolicy(
         _with_torch,
@@ -339,6 +352,7 @@ POLICIES: Mapping[str, RuntimePolicy] = {
         ),
         _mpi_errors,
     ),
+    # Refused and not ignored: a program that expects Flux would start without its peers.
     "flux": RuntimePolicy(_unchanged, errors=_unsupported),
 }
 """By the field of the ML policy."""
@@ -365,5 +379,6 @@ def _before_own(setting: Setting, container: Json, added: Sequence[Json]) -> dic
 
 def _with_port(container: Json, name: str = "") -> Json:
     listed = container.get("ports") or ()
+    # The number is a key of the list-map `ports`: server-side apply refuses the same number twice.
     others = [port for port in listed if mapping(port).get("containerPort") != PORT]
     return {**container, "ports": [*others, {"containerPort": PORT, **({"name": name} if name else {})}]}

@@ -121,6 +121,8 @@ class TrainJobSpec(CamelModel):
             "x-kubernetes-validations": [
                 *map(_kept, ("runtimeRef", "initializer", "trainer", "activeDeadlineSeconds", "managedBy")),
                 cel_rule(
+                    # Kueue admits a job in a single update, which sets suspend to false and adds the patches. So a
+                    # suspended state before or after is enough.
                     f"self.suspend || oldSelf.suspend || ({_PATCHES_KEPT})",
                     "runtimePatches can change only while the job is suspended: set suspend to true first",
                     ".runtimePatches",
@@ -133,6 +135,7 @@ class TrainJobSpec(CamelModel):
     trainer: Trainer | None = Field(None, description="the training nodes")
     runtime_patches: list[RuntimePatch] | None = Field(
         None,
+        # A list-map by manager: server-side apply lets Kueue and a user each own a patch.
         max_length=16,
         json_schema_extra=map_by("manager"),
         description="changes of the runtime for this job, in this order",
@@ -210,6 +213,7 @@ class MLPolicy(CamelModel):
 class Coscheduling(CamelModel):
     """The scheduler-plugins' gang."""
 
+    # 60 is the default of Trainer's own API.
     schedule_timeout_seconds: int | None = Field(
         60, ge=0, le=MAX_INT32, description="for so long pods that have found room wait for the others"
     )
@@ -238,6 +242,7 @@ class DependsOn(CamelModel):
 class JobSpec(CamelModel):
     """The child Job of a replicated job, as in batch/v1: the fields that count here."""
 
+    # A runtime is Trainer's object, too: pruned fields would be missing when the cluster moves back to Trainer.
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
     parallelism: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="pods of a step that is no trainer")
     backoff_limit: int | None = Field(None, ge=0, le=MAX_INT32, description="failures that are made up for. Default: 6")
@@ -258,6 +263,7 @@ _NO_STEP = (
     "!has(self.template.metadata) || !has(self.template.metadata.labels)"
     f" || !('{STEP_LABEL}' in self.template.metadata.labels)"
 )
+# Trainer's webhook checks the same. Without a webhook, a rule of the CRD refuses the runtime before a job names it.
 _WANTED = f"({_STEP} == '{TRAINER}' ? '{NODE}' : {_STEP})"
 
 

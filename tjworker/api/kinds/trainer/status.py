@@ -74,12 +74,15 @@ def write_status(job: Parsed, status: JobStatus) -> dict[str, Any]:
 def _conditions(job: Parsed, status: JobStatus) -> Iterator[dict[str, Any]]:
     by_type = {c.type: c for c in status.conditions}
     for of, name in (
+        # No Created and no Running: Trainer's client counts running pods only while there is no condition, so that with
+        # either of them `wait_for_job_status` for Running would time out.
         ("Waiting", "Waiting"),
         ("Suspended", "Suspended"),
         ("Succeeded", "Complete"),
         ("Failed", "Failed"),
     ):
         one = by_type.get(of)
+        # Trainer leaves Suspended at False after a resume, and writes every other condition only when it is True.
         if one is None or (one.status != "True" and name != "Suspended"):
             continue
         reason, message = _words(job, status, name, one)
@@ -132,12 +135,15 @@ def _jobs_status(job: TrainingJob, status: JobStatus) -> Iterator[dict[str, Any]
 
 def _counted(job: TrainingJob, role: Role, status: JobStatus, counts: ReplicaStatus) -> dict[str, int]:
     wanted = counts.desired
+    # These are numbers of child Jobs, not of pods: a Job with a failed pod is failed only once nothing makes up for it.
     failed = status.phase not in ("", "Succeed") and status.ended and counts.failed > 0
     succeeded = not failed and counts.succeeded >= wanted
     suspended = status.phase == "Suspended"
     lives = not (failed or succeeded or suspended or status.ended)
     pods = counts.pending + counts.scheduled + counts.active + counts.restarting
     begun = lives and pods > 0 and not _is_held(job, role, status)
+    # JobSet counts succeeded pods of a Job as ready. A Job whose pods have all succeeded is succeeded and no longer
+    # ready.
     ready = lives and counts.active > 0 and counts.active + counts.succeeded >= wanted
     flags = {"ready": ready, "succeeded": succeeded, "failed": failed, "active": begun, "suspended": suspended}
     return {name: int(value) for name, value in flags.items()}

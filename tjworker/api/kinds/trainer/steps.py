@@ -100,6 +100,7 @@ def steps_of(raw: Json, runtime: RuntimeSpec, job: TrainJobSpec) -> tuple[Step, 
 def _step(raw: Json, read: ReplicatedJob, runtime: RuntimeSpec, job: TrainJobSpec) -> Step:
     labels = (read.template.metadata.labels if read.template.metadata else None) or {}
     step = labels.get(STEP_LABEL, "")
+    # 1 is batch/v1's default of parallelism.
     pods = 1 if read.template.spec.parallelism is None else read.template.spec.parallelism
     asked = job.trainer.num_nodes if job.trainer else None
     policy = runtime.ml_policy
@@ -121,6 +122,8 @@ def _step(raw: Json, read: ReplicatedJob, runtime: RuntimeSpec, job: TrainJobSpe
 def _with_what_the_job_sets(step: Step, runtime: RuntimeSpec, job: TrainJobSpec) -> Step:
     trainer, initializer = job.trainer, job.initializer
     if trainer is not None and (found := step.container(NODE)) is not None:
+        # Where the launcher trains, the label is at the launcher, and `node` still needs the variables and resources of
+        # the job. Image, command and arguments are the labelled step's alone.
         as_node = step.name == NODE and _launcher_is_node(runtime)
         changed = dict(found)
         if step.step == TRAINER:
@@ -157,6 +160,7 @@ def _resources(container: Json, more: Json) -> dict[str, Any]:
 
 
 def _fetching(container: Json, source: Source) -> Json:
+    # Before the job's own variables, so that those win.
     uri = [{"name": "STORAGE_URI", "value": source.storage_uri}] if source.storage_uri else []
     made = with_env(container, [*uri, *map(json_of_any, source.env or ())])
     if source.secret_ref is None:
@@ -218,12 +222,15 @@ def jobset_template(
         f"{JOBSET}job-group-index": str(before + replica),
     }
     metadata = mapping(step.template.get("metadata"))
+    # A batch Job's controller sets this label on its pods. Here no Job exists, but selectors by it still have to match.
     of_jobs = {"batch.kubernetes.io/job-name": child}
     return {
         **step.template,
         "spec": {**mapping(step.template.get("spec")), "subdomain": subdomain},
         "metadata": {
             **metadata,
+            # JobSet writes its keys as labels and as annotations: selectors need the former, and programs read the
+            # latter by the downward API.
             "labels": {**mapping(metadata.get("labels")), **told, **of_jobs},
             "annotations": {**mapping(metadata.get("annotations")), **told, **step.annotations},
         },

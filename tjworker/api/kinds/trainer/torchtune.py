@@ -37,12 +37,14 @@ def tune_command(spec: TrainJobSpec, on: Devices, first_host: str, of_runtime: S
     alone = on.nodes == 1 and (int(on.processes) == 1 if on.processes != "auto" else on.gpus <= 1)
     rendezvous = [] if alone else [f"--rdzv_endpoint={first_host}"]
     recipe, config = _recipe(spec, on)
+    # The paths are in volumes that the runtime mounts, so a job cannot know them.
     kept = [word for word in of_runtime if word.partition("=")[0] in _PATHS]
     return [*TUNE, *rendezvous, recipe, "--config", f"{_model(spec)}{config}", *kept]
 
 
 def _recipe(spec: TrainJobSpec, on: Devices) -> tuple[str, str]:
     """(recipe, end of the name of its configuration)."""
+    # torchtune has recipes for several nodes only for full fine-tuning.
     if on.nodes > 1:
         return "full_finetune_distributed", "_full_multinode"
     method, kind = ("lora", "_qlora" if _uses_qlora(spec) else "_lora") if _uses_lora(spec) else ("full", "_full")

@@ -88,6 +88,7 @@ MAX_NODES = "elasticdeeplearning.ai/max-nodes"
 AUTOSCALE = "elasticdeeplearning.ai/autoscale"
 NUM_NODES = "elasticdeeplearning.ai/num-nodes"
 """On an elastic TrainJob: how many nodes it has now, in the place of spec.trainer.numNodes, which cannot change."""
+# The object also holds the job's spec and the rest of the status, and etcd refuses it above 1.5 MiB.
 MOST_OF_A_RUNTIME = 256 << 10
 """Bytes of a runtime that a job keeps in its status."""
 RUNTIMES_KEPT = 32
@@ -149,6 +150,7 @@ def _read(raw: Json, head: Header, spec: TrainJobSpec, snapshot: Json) -> Parsed
         long = f"{of} has more than {MOST_OF_A_RUNTIME >> 10} KiB, which the job keeps in its status; shorten it"
         return InvalidJob(**head, errors=(FieldError("spec.runtimeRef.name", long),))
     jobs = mapping(mapping(said.get("template")).get("spec")).get("replicatedJobs")
+    # Before the merge: a patch whose name matches no replicated job changes nothing, and would be lost without a word.
     wrong = tuple(patch_errors([mapping(one) for one in jobs] if isinstance(jobs, list) else [], patches))
     if wrong:
         return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
@@ -278,6 +280,7 @@ def _errors(read: _ReadTrainJob) -> Iterator[FieldError]:
     total = sum(step.pods * step.job.replicas for step in read.steps)
     if total > MAX_PODS:
         yield FieldError("spec.trainer.numNodes", f"the job has {total} pods: they must be at most {MAX_PODS}")
+    # A job without pods would never end: nothing fails, and nothing succeeds.
     elif not total and by_name:
         yield FieldError("spec.trainer.numNodes", "the job has no pods; suspend it, or create it again with at least 1")
     for step, replica, _ in child_jobs(read.steps):
@@ -300,6 +303,8 @@ def _step_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
             )
         for other in step.job.depends_on or ():
             if other.name not in seen:
+                # JobSet's own order: a reference to a later replicated job could close a cycle, in which no Job would
+                # start.
                 yield FieldError(f"{where}.dependsOn", f"{other.name}: no replicated job before it has that name")
         seen.add(step.name)
 
@@ -378,8 +383,10 @@ def _job(read: _ReadTrainJob) -> Parsed:
         framework="pytorch" if read.bounds is not None else "any",
         rendezvous=(role_name(NODE, 0),) if read.bounds is not None else (),
         active_deadline_seconds=spec.active_deadline_seconds,
+        # Trainer counts the deadline from the last resume.
         deadline_begins_anew=True,
         ttl_seconds_after_finished=jobset.ttl_seconds_after_finished,
+        # The TTL is a field of JobSet, which deletes itself with its pods. The TrainJob stays with its conditions.
         ttl_keeps_job=True,
         gang=_gang(read),
         main_container=NODE,
@@ -388,6 +395,8 @@ def _job(read: _ReadTrainJob) -> Parsed:
         limit_clean_policy="All",
         complete_policy=jobset.success_policy.operator if jobset.success_policy else "All",
         suspend=spec.suspend,
+        # Trainer's client selects pods by these labels. For a node pod without the label of its index, `get_job` raises
+        # KeyError.
         guest_labels=LabelsOfGuest("", names=labels.JOBSET_NAMES, index_annotation=labels.COMPLETION_INDEX),
         roles_path="spec.runtimeRef",
         ignored=tuple(_ignored(read)),
@@ -413,6 +422,7 @@ def _roles(read: _ReadTrainJob, steps: tuple[Step, ...], batch_size: Any) -> Ite
             for other in step.job.depends_on or ()
             for i in range(next(one.job.replicas for one in steps if one.name == other.name))
         ]
+        # JobSet then creates a child Job when the pods of the Job before it are ready.
         if in_order.get("startupPolicyOrder") == "InOrder" and before is not None:
             after.append(After(before, "Ready"))
         before = role_name(step.name, replica)
@@ -423,6 +433,7 @@ def _roles(read: _ReadTrainJob, steps: tuple[Step, ...], batch_size: Any) -> Ite
             template=jobset_template(head["name"], head["uid"], read.subdomain, steps, step, replica, number),
             edl_policy="Never",
             restart_policy="Always",
+            # JobSet's webhook sets OnFailure on pods whose runtime has no restartPolicy, so messages use that name.
             restart_words="OnFailure",
             fails_in_part=True,
             # JobSet begins all Jobs anew; a batch Job alone makes up for single pods. As many failures are made up for.
@@ -430,6 +441,7 @@ def _roles(read: _ReadTrainJob, steps: tuple[Step, ...], batch_size: Any) -> Ite
             restart_limit=_failures(limit, restarts),
             complete_policy="All" if step.name in counted else "None",
             spec_path="spec.trainer.numNodes",
+            # A gang with the initializers could never start: the training nodes wait for them to end.
             helper=step.step in (DATASET, MODEL),
             after=tuple(after),
         )
@@ -453,6 +465,7 @@ def _elastic(read: _ReadTrainJob, role: Role, batch_size: Any) -> Role:
         replicas=min(max(asked or role.replicas, least), most),
         min_replicas=least,
         max_replicas=most,
+        # Trainer has no autoscaler, so a job has to ask for this.
         edl_policy="Auto" if told.get(AUTOSCALE) == "true" else "Manual",
         # The loss of node 0 ends the programs of all others, too: that many failures say nothing of the program.
         restart_limit=role.restart_limit if limit is not None else None,
@@ -507,6 +520,7 @@ class TrainJob(Guest):
     root_rules = (rules.ROOT[0], NAME_LENGTH)
     run_policy_path = ("spec",)
     roles_field = ""
+    # A TrainJob has no TTL of its own. The runtime has, and the status keeps the runtime as it was when the job began.
     ttl_path = ("status", MEMORY, "snapshot", "spec", "template", "spec", "ttlSecondsAfterFinished")
     status_model = TrainJobStatus
     columns = (STATE, AGE, MESSAGE)
@@ -539,6 +553,7 @@ class TrainJob(Guest):
 
     def snapshot(self, found: Json) -> dict[str, Any]:
         metadata = mapping(found.get("metadata"))
+        # The resourceVersion shows which edit of a runtime a job has, without the rest of its metadata in every status.
         named = {name: metadata[name] for name in ("name", "uid", "resourceVersion") if name in metadata}
         return {**named, "spec": mapping(found.get("spec"))}
 

@@ -95,6 +95,7 @@ def parse(raw: Json) -> Parsed:
         fault_tolerant=spec.fault_tolerant,
         priority=spec.annotations.priority or "",
         scheduler_name=spec.annotations.scheduler or spec.scheduler_name or "",
+        # Go's clients write the zero value of a field that is not set, so 0 is no limit.
         time_limit_seconds=spec.annotations.walltime or None,
         time_limit_field="spec.annotations.walltime",
         active_deadline_seconds=run.active_deadline_seconds,
@@ -120,6 +121,7 @@ def _disagree(run: RunPolicy, annotated: str | None) -> Iterator[FieldError]:
 
 def _acting(annotations: dict[str, str]) -> _Acting | FieldError:
     limit = annotations.get(ANNOTATION_RESTART_LIMIT)
+    # Annotations have no schema. Nine digits stay below 2^31, the limit of Kubernetes' own counts.
     if limit is not None and not (limit.isascii() and limit.isdigit() and len(limit) <= 9):
         return FieldError(
             f"metadata.annotations.{ANNOTATION_RESTART_LIMIT}", f"{limit[:80]!r}: must be a number from 0 to 999999999"
@@ -155,6 +157,8 @@ def _roles(
     roles.append(
         Role(
             name="trainer",
+            # A batch Job in place of single pods: scripts, quotas and dashboards of EDL clusters select Jobs by
+            # `paddle-job` (ADR 12).
             workload="Job",
             replicas=least,
             template=template(shape, "trainer", spec.trainer),
@@ -165,6 +169,8 @@ def _roles(
             # The Job makes a new trainer for one that failed; a job that does not bear that has ended by then.
             restart_policy="Always" if spec.fault_tolerant else "Never",
             restart_scope="Pod",
+            # A fault-tolerant job outlives every lost trainer, and fails only when each trainer has failed by itself
+            # (ADR 12).
             fail_policy="All" if spec.fault_tolerant else "Any",
             complete_policy="All",
             batch_size=batch_size,
@@ -199,6 +205,7 @@ class TrainingJobKind(JobKind):
         " load while the training goes on."
     )
     group = GROUP
+    # The same schema for both, so that the CRD needs no conversion webhook.
     versions = ("v1", "v1alpha1")
     scale_role = SCALE_ROLE
     scale_spec_path = f".spec.{SCALE_ROLE}.min-instance"

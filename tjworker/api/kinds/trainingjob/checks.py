@@ -17,6 +17,7 @@ def broken(job: str, spec: TrainingJobSpec) -> Iterator[FieldError]:
         yield FieldError("metadata.name", f"{job[:80]!r}: {rules.NAME_RULE}")
     for name, role in (("master", spec.master), ("pserver", spec.pserver), ("trainer", spec.trainer)):
         most = role.max_instance
+        # The bounds of the field itself leave a master no other number than 0 and 1.
         if name != "master" and most is not None and most < role.min_instance:
             yield FieldError(
                 f"spec.{name}.max-instance", f"{most}: must be at least min-instance ({role.min_instance})"
@@ -43,6 +44,7 @@ def broken(job: str, spec: TrainingJobSpec) -> Iterator[FieldError]:
 
 def _volume_errors(spec: TrainingJobSpec) -> Iterator[FieldError]:
     names = [volume.name for volume in spec.volumes]
+    # In the CRD the keys of a list-map say the same, which no rule has to repeat.
     if len(set(names)) < len(names):
         yield FieldError("spec.volumes", rules.TWICE_RULE)
     if len({mount.mountPath for mount in spec.volume_mounts}) < len(spec.volume_mounts):

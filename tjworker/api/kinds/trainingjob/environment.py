@@ -41,8 +41,10 @@ def environment(job: str, spec: TrainingJobSpec, role: Component, trainers: int,
         "LD_LIBRARY_PATH": CUDA_LIBRARIES,
     }
     ours: list[Entry] = [{"name": name, "value": value} for name, value in values.items()]
+    # Before `envs`: the kubelet expands $(POD_IP) in a value only from variables that come earlier in the list.
     ours += [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _FROM_THE_POD.items()]
     own: list[Entry] = [{"name": name, "value": value} for name, value in sorted(role.envs.items())]
+    # Each name once: `env` is a map by name for server-side apply, which cannot merge a list with the same name twice.
     return [*(entry for entry in ours if entry["name"] not in role.envs), *own]
 
 

@@ -32,6 +32,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "trainer": ("start_trainer", "start_new_trainer"),
 }
 """Of `paddle_k8s`, when there is no entrypoint: of a plain job, of a fault-tolerant one."""
+# 4001 is the client port that etcd used before 2379; EDL's operator opens both.
 _ETCD = (
     "etcd",
     "-name",
@@ -85,6 +86,7 @@ def template(shape: TemplateContext, name: str, role: Component) -> Json:
     }
     containers = [main]
     if name == "master" and shape.etcd_image:
+        # With the same variables: the command of etcd refers to $(POD_IP).
         containers.append({"name": "etcd", "image": shape.etcd_image, "command": list(_ETCD), "env": env})
     secured = {"securityContext": shape.raw.get("securityContext")}
     # All roles have one image, so what pulls it for the trainers pulls it for the others.
@@ -102,6 +104,8 @@ def template(shape: TemplateContext, name: str, role: Component) -> Json:
         "terminationGracePeriodSeconds": role.grace_period_seconds,
     }
     if spec.host_network:
+        # On the node's network the kubelet falls back from ClusterFirst to the node's resolver, which knows no
+        # services.
         pod |= {"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"}
     metadata = {"labels": labels(shape, name), "annotations": _annotations(spec)}
     return {"metadata": _set(metadata), "spec": _set(pod)}
@@ -119,6 +123,7 @@ def ports(name: str, spec: TrainingJobSpec) -> list[Json]:
         return [{"name": "master-port", "containerPort": 8080}, {"name": "etcd-port", "containerPort": 2379}]
     own = range(spec.port, spec.port + spec.ports_num + spec.ports_num_for_sparse)
     trainers = range(spec.trainer_port or 0, (spec.trainer_port or 0) + (spec.trainer_ports_num or 0))
+    # With is_nccl trainers listen on `port`; with frame_work.type they listen on `trainer_port`.
     if name == "pserver" or (spec.mode == "nccl2" and spec.frame_work is None):
         numbers = own
     else:

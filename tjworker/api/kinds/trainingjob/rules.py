@@ -46,8 +46,11 @@ PORT_RULE = "the last port must be at most 65535; lower the first port or the nu
 MOUNT_RULE = "must name one of spec.volumes"
 TWICE_RULE = "a volume's name must be unique in the job"
 
+# The same choice as `TrainingJobSpec.mode`, for the rules.
 _MODE = "(has({0}.frame_work) ? {0}.frame_work.type : {0}.local_job ? 'local' : {0}.is_nccl ? 'nccl2' : 'multi')"
 _ELASTIC = (
+    # `-` is no letter of a CEL identifier. The API server offers such fields as `__dash__` (`Escape` of apiserver's
+    # pkg/cel).
     "has(self.trainer.max__dash__instance) && self.trainer.min__dash__instance < self.trainer.max__dash__instance"
 )
 _ALL_REPLICAS = (
@@ -83,6 +86,8 @@ SPEC: tuple[Rule, ...] = (
     },
     min_available_rule(_ALL_REPLICAS),
     {
+        # A default replaces an absent field, not a zero that the manifest sets. The parser takes 0 as 1, so the rule
+        # must, too.
         "rule": "self.port + [self.ports_num, 1].max() + [self.ports_num_for_sparse, 1].max() <= 65536",
         "fieldPath": ".port",
         "message": PORT_RULE,
@@ -100,12 +105,15 @@ SPEC: tuple[Rule, ...] = (
         "message": f"each of VolumeMounts {MOUNT_RULE}",
     },
     {
+        # A trainer that cannot be scaled has a batch Job with `completions`, which the API server keeps fixed
+        # (`validateCompletions` of pkg/apis/batch).
         "rule": f"self.trainer.min__dash__instance == oldSelf.trainer.min__dash__instance || self.fault_tolerant"
         f" && {_MODE.format('self')} != 'local'",
         "fieldPath": ".trainer.min-instance",
         "message": _SCALE_RULE,
     },
     {
+        # The field has a schema default, so that both objects have it, and the rule needs no `has`.
         "rule": "self.fault_tolerant == oldSelf.fault_tolerant",
         "fieldPath": ".fault_tolerant",
         "message": f"fault_tolerant {_SHAPE_RULE}",

@@ -26,6 +26,7 @@ DEFAULT_PORT = 7164
 
 FrameworkType = Literal["local", "nccl2", "multi"]
 
+# Declared, because kubectl's strict validation refuses a manifest with an unknown field.
 Inert = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 """Of no meaning today: read as it comes, and ignored."""
 
@@ -47,6 +48,8 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", populate_by_name=True)
 
 
+# The CRD does not repeat Pod's schema: a pod field of a newer Kubernetes would be pruned from the job without a word
+# (ADR 6).
 class _Free(_Model):
     """Of a pod's own types: its fields are judged by the API server when the pod is made."""
 
@@ -183,6 +186,7 @@ class Trainer(Component):
     min_instance: int = Field(
         1,
         alias="min-instance",
+        # At least 1: only trainers end a job, so a job without trainers would run for ever.
         ge=1,
         le=MAX_REPLICAS,
         description=(
