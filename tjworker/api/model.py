@@ -113,6 +113,7 @@ class Role:
 
     @property
     def elastic(self) -> bool:
+        # A role with equal bounds is of fixed size: no rendezvous, no autoscaler.
         return self.min_replicas is not None and self.max_replicas is not None and self.min_replicas < self.max_replicas
 
     @property
@@ -309,6 +310,7 @@ class TrainingJob:
 
     def counts_for_backoff(self, role: str) -> bool:
         """True if backoffLimit counts the failures of this role."""
+        # The backoffLimit of a v2beta1 MPIJob is that of its launcher's Job.
         return not self.batch_roles or role in self.batch_roles
 
     @property
@@ -333,6 +335,7 @@ class TrainingJob:
         target = self.status.targets.get(role.name)
         if target is None or self.suspend or not role.autoscaled:
             return role
+        # `kubectl scale` and an edit of the manifest look the same here, and both are the user's word.
         if self.status.targets_beside.get(role.name) != role.replicas:
             return role
         least, most = role.min_replicas or 0, role.max_replicas or 0

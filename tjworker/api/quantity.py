@@ -48,6 +48,7 @@ def _value(text: str) -> Decimal:
     if match is None:
         raise ValueError(f"{text[:_LONGEST]!r} is no quantity such as 500m, 2 or 1.5Gi")
     number, binary, decimal, exponent = match.groups()
+    # Without the bound `1e999999` would make an integer of a million digits.
     if exponent:
         return Decimal(number).scaleb(max(-_GREATEST_EXPONENT, min(_GREATEST_EXPONENT, int(exponent))))
     return Decimal(number) * (_BINARY[binary] if binary else _DECIMAL[decimal] if decimal else 1)
@@ -86,6 +87,7 @@ def mega(size_bytes: int) -> int:
 
 
 def _text(quantity: object) -> str:
+    # YAML's `true` is an int to Python.
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         raise ValueError(f"{quantity!r} is no quantity such as 500m, 2 or 1.5Gi")
     return str(quantity)

@@ -380,7 +380,9 @@ class JobStatus(_Model):
         """As it is written to the API server: without what is empty, so that `kubectl get -o yaml` shows what there
         is."""
         whole = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"attempts"})
+        # A role that has never restarted would write a dozen zeros and empty texts.
         whole["attempts"] = self.attempts.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        # Few jobs are ever suspended: most statuses need no line for it.
         if not self.suspended_seconds:
             del whole["suspendedSeconds"]
         if not self.suspended_seconds_before_running:
