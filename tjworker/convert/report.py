@@ -48,6 +48,7 @@ class RefusedManifest:
 
 
 def shown(value: Any) -> str:
+    # YAML has dates and binary values, which JSON lacks.
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= MOST_OF_A_VALUE else f"{text[: MOST_OF_A_VALUE - 3]}..."
 
