@@ -130,6 +130,7 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
     try:
         read = _Document.model_validate(document)
     except ValidationError as error:
+        # Of a union pydantic reports each alternative as an error: the first says enough.
         first = error.errors()[0]
         path = ".".join(map(str, first["loc"])) or "the scenario"
         raise ScenarioError(f"{path}: {first['msg'].removeprefix('Value error, ')}") from None
