@@ -21,8 +21,8 @@ def node_record(obj: Json) -> NodeRecord:
         if condition["type"] == "Ready":
             ready = condition
         elif condition["status"] == "True":
-            # node-problem-detector and cloud providers add types of their own: all are kept, because a reason quotes
-            # the one that is true.
+            # Types of any name: node-problem-detector adds its own, and TJ_GPU_FAULT_CONDITIONS names those that mean a
+            # faulty GPU.
             others[condition["type"]] = (condition.get("message") or "")[:256]
             if condition.get("lastTransitionTime"):
                 since[condition["type"]] = condition["lastTransitionTime"]

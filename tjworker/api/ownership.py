@@ -36,6 +36,7 @@ def own_pods(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodReco
     board = _tensorboard(job)
     # Its end would count as a failure of the job.
     mine = (p for p in mine if p.name != board)
+    # Sorted, because equal observations must give equal plans.
     return tuple(sorted(mine, key=lambda p: p.name))
 
 

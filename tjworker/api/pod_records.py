@@ -53,6 +53,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
                 scheduled_at = condition.get("lastTransitionTime") or ""
             else:
                 unschedulable = (condition.get("message") or condition.get("reason") or "")[:MESSAGE_CHARS]
+        # The disruption controller sets it to False when no deletion has followed within two minutes.
         elif kind == "DisruptionTarget" and true:
             disruption = condition.get("reason") or ""
             disruption_message = (condition.get("message") or "")[:MESSAGE_CHARS]

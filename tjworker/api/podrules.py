@@ -25,7 +25,9 @@ _is_dns_label = re.compile(DNS_LABEL).fullmatch
 _is_dns_subdomain = re.compile(DNS_SUBDOMAIN).fullmatch
 _is_label_value = re.compile(LABEL_VALUE).fullmatch
 _is_name_part = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]").fullmatch
+# IsValidPortName: the names of services at IANA (RFC 6335), in lower case.
 _is_port_name = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*").fullmatch
+# As in the grammar of distribution/reference: a host name in any case, or an IPv6 address in brackets.
 _DOMAIN = (
     r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])"
 )
@@ -35,6 +37,7 @@ _is_image = re.compile(
     r"(?::[0-9A-Za-z_][0-9A-Za-z_.-]{0,127})?"
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 ).fullmatch
+# ParseNormalizedNamed refuses such a name: it would be the ID of an image, which the container runtime has or has not.
 _is_image_id = re.compile(r"[0-9a-f]{64}").fullmatch
 _SUBDOMAINS = ("serviceAccountName", "serviceAccount", "priorityClassName", "runtimeClassName", "nodeName")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")

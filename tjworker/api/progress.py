@@ -129,6 +129,7 @@ class _WrongReportError(Exception):
 
 def parse_report(body: bytes) -> Report | Refusal:
     """Never raises for the content of `body`."""
+    # Before the body is parsed, since the server reads it from any pod.
     if len(body) > MAX_BODY_BYTES:
         return Refusal("TooLarge", f"the report has {len(body)} bytes; at most {MAX_BODY_BYTES} are read")
     try:
@@ -258,6 +259,7 @@ def with_sample(
     samples: Sequence[SpeedSample], report: Report, at: float, placement: Placement
 ) -> tuple[SpeedSample, ...]:
     """The table with one more report of a speed, received `at` (unix seconds)."""
+    # The program's count goes first: a pod may run that has not joined the training yet.
     size = (report.replicas or placement.replicas, placement.nodes, report.batch_size)
     rows = {(s.replicas, s.nodes, s.batch_size): s for s in samples}
     old = rows.pop(size, None)

@@ -42,6 +42,7 @@ def saturated(number: int) -> int:
     return max(-MOST, min(MOST, number))
 
 
+# A cluster has few different quantities, and the watcher reads those of a pod at each of its changes.
 @lru_cache(maxsize=4096)
 def _value(text: str) -> Decimal:
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None

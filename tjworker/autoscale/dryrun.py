@@ -113,7 +113,7 @@ def scale_one_by_one(jobs: Sequence[ElasticJob], resource: ClusterResource, max_
     # It terminates: the excess of requests over the cluster only falls. Without an excess there are only steps up, at
     # most to the maxima.
     left = resource.copy()
-    # The original sorts in each round, with the same result: a dry run leaves the numbers by which it sorts.
+    # Sorted once: a dry run leaves the numbers by which it sorts.
     ordered = sorted_jobs(jobs, elastic)
     diff = {job.name: 0 for job in ordered}
     changed = True

@@ -175,6 +175,7 @@ def _main_containers(raw: Json, job: TrainingJob) -> Iterator[Left]:
 
 
 def metadata_left(metadata: Json) -> Iterator[Left]:
+    # The new job starts at once, past the quota of its queue, and nothing else shows it.
     queue = mapping(metadata.get("labels")).get(KUEUE_QUEUE)
     if queue is not None:
         yield Left(

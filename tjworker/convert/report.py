@@ -60,6 +60,7 @@ def printed(path: Path) -> str:
 
 def at(raw: Any, path: str) -> Any:
     """The value at a path as kubectl prints it; None if there is none. No step of the path may contain a dot."""
+    # `[0]` becomes a step of its own.
     for step in path.replace("[", ".[").split("."):
         if step.startswith("["):
             place = int(step[1:-1])

@@ -53,7 +53,7 @@ class Application:
         wide: dict[str, tuple[Curve, Curve]] = _curves(folder / "scalability.csv", ("num_nodes", "num_replicas"))
         self._wide = _by_size(self._steps, wide)
         """Number of nodes -> number of replicas -> the same curves, mean over the placements."""
-        # The name is validation-BATCHSIZE.csv; the prefix has eleven letters.
+        # The name is validation-BATCHSIZE.csv; the prefix has eleven characters.
         validated = [path for path in sorted(folder.glob("validation-*.csv")) if path.stem[11:].isdecimal()]
         runs = {int(path.stem[11:]): rows for path in validated if (rows := _validation(path))}
         if not runs or not self._steps:

@@ -165,6 +165,7 @@ def summary(seconds: Sequence[float]) -> dict[str, float | None]:
     ordered = sorted(seconds)
 
     def part(share: float) -> float:
+        # The nearest rank, without interpolation: each figure is that of a job.
         return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
 
     return {"mean": round(sum(ordered) / len(ordered), 3), "p50": part(0.5), "p95": part(0.95), "max": part(1.0)}

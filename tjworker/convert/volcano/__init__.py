@@ -41,6 +41,7 @@ def convert(raw: Json) -> Converted | RefusedManifest:
     except ValidationError as error:
         return RefusedManifest(field_errors(error))
     kubelet = [text(mapping(task["template"].get("spec")).get("restartPolicy")) for task in raw["spec"]["tasks"]]
+    # A pod without a restartPolicy gets Always from the API server.
     lives, plugged = policies.read(spec, [policy or "Always" for policy in kubelet]), plugins.read(spec)
     job = _job({**raw, "metadata": named(metadata), "status": {}}, spec, lives, plugged)
     names = tuple(spec.task_name(i) for i in range(len(spec.tasks)))

@@ -76,6 +76,7 @@ def _framework(got: Plugged, name: str, names: list[str], args: list[str]) -> No
     framework, port_name, usual = _FRAMEWORKS[name]
     where = f"spec.plugins.{name}"
     renamed = {role: options[role] for role in _ROLES if options.get(role, role) != role and options[role] in names}
+    # Under other names the framework would find no master, and the pods would wait for each other.
     if renamed:
         listed = ", ".join(f"{task} to {role}" for role, task in renamed.items())
         got.left.append(
