@@ -232,7 +232,7 @@ def rendezvous(raw: Json, job: TrainingJob) -> Iterator[Left]:
 def managed_by(raw: Json) -> Iterator[Left]:
     """Reports `managedBy` of a RunPolicy, which names the controller of the job."""
     manager = text(mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy"))
-    # MultiKueue sets it so that the local operator leaves the job alone; both would create pods.
+    # With it the other operator leaves a job to MultiKueue. Here nothing does, and both would create pods.
     if manager:
         yield Left(
             "spec.runPolicy.managedBy",

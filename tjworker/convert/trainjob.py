@@ -164,8 +164,10 @@ def _trainer(of: _SourceJob) -> dict[str, Any]:
     for old, new in _TRAINER_FIELDS.items():
         if of.container.get(old):
             made[new] = of.container[old]
+    # Without torchrun the program would find neither RANK nor WORLD_SIZE: Trainer sets torchrun's variables alone.
     if of.starts_python and (command := _with_torchrun(made["command"])) is not None:
         made["command"] = command
+    # A TrainJob has no field for it, but torchrun reads the variable.
     restarts = of.elastic.get("maxRestarts")
     given = [] if restarts is None else [env_entry(variable("max_restarts"), str(restarts))]
     # Trainer refuses a job that sets one of these itself; `_program_left` reports it.

@@ -270,6 +270,7 @@ def _waiting(world: World) -> list[WaitingPods]:
                 len(pods),
                 f"default/{pods[0].name}",
                 pods[0].priority,
+                # A service has no UID here: to the autoscaler its pods are strangers that wait.
                 f"uid-{owner}" if is_job else "",
                 role if is_job else "",
             )

@@ -104,6 +104,7 @@ class _WrittenJob(_Model):
 class _WrittenService(_Model):
     name: str = Field(min_length=1)
     requests: _WrittenAmounts
+    # Above that of jobs (0): a service preempts trainers, as in a shared cluster.
     priority: int = 1000
     replicas: dict[float, Annotated[int, Field(ge=0, le=MOST_PODS)]]
 

@@ -81,12 +81,14 @@ def _task(lives: Lives, spec: JobSpec, index: int, kubelet: str) -> None:
     codes = {p.exit_code: p.action for p in (*spec.policies, *task.policies) if p.exit_code is not None}
     retryable = {code for code, what in codes.items() if what in SCOPES}
     ends = _FAILED if failed in ENDS else ""
+    # A role has one scope here: of several codes the smallest decides.
     by_code = next((SCOPES[codes[code]] for code in sorted(retryable)), None)
     lives.scope[name] = SCOPES.get(failed) or by_code or SCOPES.get(evicted, "Pod")
     if failed in SCOPES:
         lives.restart[name] = "Always"
     elif retryable:
         lives.restart[name], lives.exit_codes = "OnNodeFailWithExitCode", lives.exit_codes | retryable
+    # The kubelet restarts the container in its pod. The nearest thing here is a new pod.
     elif kubelet in ("Always", "OnFailure") and not ends:
         lives.restart[name], lives.scope[name] = "Always", "Pod"
     else:
