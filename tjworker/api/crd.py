@@ -51,6 +51,8 @@ def build(job_kind: JobKind) -> dict[str, Any]:
                 "singular": job_kind.singular,
                 "kind": job_kind.kind,
                 "listKind": f"{job_kind.kind}List",
+                # Only the operator's own kinds have a short name: the API server accepts the same one in two groups,
+                # and kubectl would choose one of them.
                 **({"shortNames": [job_kind.short_name]} if job_kind.short_name else {}),
                 "categories": ["training"],
             },
@@ -98,8 +100,12 @@ def _version(job_kind: JobKind, version: str) -> dict[str, Any]:
     return {
         "name": version,
         "served": True,
+        # The API server refuses a CRD without exactly one stored version. Versions differ in defaults alone, so that no
+        # conversion webhook is needed.
         "storage": version == job_kind.versions[0],
         "schema": {"openAPIV3Schema": schema(job_kind, version)},
+        # Without the subresource, `kubectl replace` of an older manifest would erase the status, and with it the
+        # attempts and targets. A write of the status would also raise metadata.generation, as an edit does.
         "subresources": {"status": {}, **({"scale": scale} if job_kind.scale_spec_path else {})},
         "additionalPrinterColumns": [dict(column) for column in columns(job_kind)],
     }
@@ -130,5 +136,6 @@ def schema(job_kind: JobKind, version: str = "") -> Schema:
             # status write would cost the API server a fifth more, and a big job's status would not fit into etcd.
             "status": {**status, "x-kubernetes-map-type": "atomic"},
         },
+        # Only rules at the root can read metadata.name, of which pod names are made.
         "x-kubernetes-validations": [dict(rule) for rule in job_kind.root_rules],
     }

@@ -11,6 +11,7 @@ def race_to_end(job: TrainingJob) -> str:
     # The manifests of a guest are written for its own operator, and some of their policies are derived.
     if job.complete_policy != "Any" or job.is_guest:
         return ""
+    # A role without replicas cannot complete, so it wins no race.
     racing = [role.name for role in job.roles if role.complete_policy != "None" and role.replicas]
     if len(racing) < 2:
         return ""

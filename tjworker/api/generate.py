@@ -93,6 +93,7 @@ def main(arguments: Sequence[str] | None = None, outputs: Callable[[], dict[str,
     )
     options = parser.parse_args(arguments)
     files = outputs()
+    # A commit whose CRDs are older than its models would install a schema that drops fields which the code reads.
     if options.check:
         found = difference(ROOT, files)
         sys.stdout.write(found)
@@ -100,6 +101,7 @@ def main(arguments: Sequence[str] | None = None, outputs: Callable[[], dict[str,
             sys.stderr.write("generated files are out of date: run `make generate` and commit the result\n")
         return 1 if found else 0
     for path, content in files.items():
+        # A new guest kind has no folder yet.
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(content, encoding="utf-8")
         sys.stderr.write(f"wrote {path}\n")

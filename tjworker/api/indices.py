@@ -26,8 +26,10 @@ def parse_indices(text: str, below: int) -> frozenset[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
+        # `isdigit` alone is also true for superscripts, which `int` refuses.
         if not (first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit()))):
             continue
+        # The bound comes before the range: `0-99999999999` in an edited status must not fill the worker's memory.
         found.update(range(int(first), min(int(last or first), below - 1) + 1))
     return frozenset(found)
 

@@ -65,6 +65,7 @@ JOBSET_NAMES: Mapping[str, str] = {
     RESTART_ATTEMPT: f"{JOBSET}{RESTART_ATTEMPT}",
 }
 """The operator's label -> its name under JobSet."""
+# A job may have 10,000 pods, and Redis holds a record of each: no decision reads another label.
 _KEPT = (
     frozenset(OURS) | {KUBEFLOW + name for name in (*_TOLD_TWICE, _OPERATOR_NAME)} | frozenset(JOBSET_NAMES.values())
 )
@@ -82,6 +83,7 @@ ANNOTATION_TENANCY = f"{KUBEDL}/tenancy"
 ANNOTATION_NETWORK_MODE = f"{KUBEDL}/network-mode"
 ANNOTATION_TENSORBOARD = f"{KUBEDL}/tensorboard-config"
 
+# Kueue reads it from the kinds that it integrates. On any other object it has no effect.
 KUEUE_QUEUE = "kueue.x-k8s.io/queue-name"
 
 
@@ -158,6 +160,7 @@ def of_guest(job: TrainingJob, ours: Mapping[str, str]) -> dict[str, str]:
         return named
     theirs = named | {guest.prefix + name: ours[name] for name in _TOLD_TWICE if name in ours}
     if (role := guest.prefix + REPLICA_TYPE) in theirs:
+        # training-operator writes the type in lower case, and users of `kubectl -l` write it so.
         theirs[role] = theirs[role].lower()
         if guest.job_role_is_type:
             theirs[guest.prefix + JOB_ROLE] = theirs[role]

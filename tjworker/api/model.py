@@ -82,6 +82,7 @@ class Role:
     its labels also belong on that object."""
     min_replicas: int | None = None
     max_replicas: int | None = None
+    # Users expect `kubectl scale` to hold, and no autoscaler that they have not asked for (ADR 6).
     edl_policy: EdlPolicy = "Manual"
     """`Never`: the number of pods is fixed while the job exists."""
     restart_policy: RestartPolicy = "Never"
@@ -113,6 +114,7 @@ class Role:
 
     @property
     def elastic(self) -> bool:
+        # A role with equal bounds is of fixed size: no rendezvous, no autoscaler.
         return self.min_replicas is not None and self.max_replicas is not None and self.min_replicas < self.max_replicas
 
     @property
@@ -243,6 +245,7 @@ class TrainingJob:
     min_available: int | None = None
     """The number of pods that a gang scheduler starts together or not at all. None: all that the job requires."""
     gang: GangPolicy = GangPolicy()
+    # From 128 on a signal has ended the program (128 + its number); below, the program has chosen the code.
     retryable_exit_codes: frozenset[int] = frozenset(range(128, 256))
     main_container: str | None = None
     """The name of the one container whose exit code counts; in a pod without it, the first container counts. None, as
@@ -309,6 +312,7 @@ class TrainingJob:
 
     def counts_for_backoff(self, role: str) -> bool:
         """True if backoffLimit counts the failures of this role."""
+        # The backoffLimit of a v2beta1 MPIJob is that of its launcher's Job.
         return not self.batch_roles or role in self.batch_roles
 
     @property
@@ -333,8 +337,10 @@ class TrainingJob:
         target = self.status.targets.get(role.name)
         if target is None or self.suspend or not role.autoscaled:
             return role
+        # `kubectl scale` and an edit of the manifest look the same here, and both are the user's word.
         if self.status.targets_beside.get(role.name) != role.replicas:
             return role
+        # The bounds may have been edited since the target was set, and hold before the autoscaler's next run.
         least, most = role.min_replicas or 0, role.max_replicas or 0
         return replace(role, replicas=min(max(target, least), most), declared_replicas=role.replicas)
 

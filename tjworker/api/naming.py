@@ -25,6 +25,7 @@ class Port:
 
 
 def pod_name(job: str, role: str, index: int) -> str:
+    # The name of a role may have capitals (Worker), that of a pod may not.
     return f"{job}-{role.lower()}-{index}"
 
 
@@ -135,4 +136,5 @@ def ordinal_labels(job: TrainingJob, role: str, index: int, attempt: int) -> dic
 
 def selector(match: Mapping[str, str]) -> str:
     """`a=1,b=2`, the form of labelSelector and of the scale subresource."""
+    # Sorted: status.selector must not change while the job does not.
     return ",".join(f"{key}={value}" for key, value in sorted(match.items()))

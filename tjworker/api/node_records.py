@@ -21,12 +21,15 @@ def node_record(obj: Json) -> NodeRecord:
         if condition["type"] == "Ready":
             ready = condition
         elif condition["status"] == "True":
+            # Types of any name: node-problem-detector adds its own, and TJ_GPU_FAULT_CONDITIONS names those that mean a
+            # faulty GPU.
             others[condition["type"]] = (condition.get("message") or "")[:256]
             if condition.get("lastTransitionTime"):
                 since[condition["type"]] = condition["lastTransitionTime"]
     # Only a silent node has this taint, not a node whose kubelet reports that it is not ready.
     unreachable = next(
         (
+            # The node lifecycle controller sets timeAdded (`SwapNodeControllerTaint`); `kubectl taint` does not.
             taint.get("timeAdded") or ready.get("lastTransitionTime") or ""
             for taint in spec.get("taints") or ()
             if taint.get("key") == _UNREACHABLE
@@ -48,12 +51,14 @@ def node_record(obj: Json) -> NodeRecord:
         allocatable={
             name: str(value)
             for name, value in (status.get("allocatable") or {}).items()
+            # Hugepages, ephemeral storage and attachable volumes are left out: no decision reads them.
             if name in ("cpu", "memory", "pods") or "/" in name
         },
         labels=meta.get("labels") or {},
         taints=tuple(
             (taint.get("key") or "", taint.get("value") or "", taint["effect"])
             for taint in spec.get("taints") or ()
+            # PreferNoSchedule only lowers a node's score: the scheduler may still choose the node.
             if taint.get("effect") in _KEEPS_AWAY
         ),
     )

@@ -107,6 +107,8 @@ def pod_requests(spec: Json, status: Json | None = None) -> NodeRequests:
 
 def _whole_pod(spec: Json, side: str, has: Mapping[str, Json]) -> Amounts:
     running: Amounts = {}
+    # The peak while init containers run. A pod holds the greater of it and of its main containers all its life: the
+    # scheduler does not reduce a pod's requests when its init containers have ended.
     highest: Amounts = {}
     for container in spec.get("initContainers") or ():
         amounts = _container(container, side, has)
@@ -121,6 +123,7 @@ def _whole_pod(spec: Json, side: str, has: Mapping[str, Json]) -> Amounts:
     _raise(running, highest)
     resources = spec.get("resources") or {}
     asked = resources.get(side) or (resources.get("limits") if side == "requests" else None) or {}
+    # The whole pod can also request hugepages, which no decision counts.
     running |= {name: _amount(name, asked[name]) for name in _OF_THE_POD if name in asked}
     # Overhead is no limit if no container has one.
     if side == "requests" or running:
@@ -135,6 +138,8 @@ def _container(container: Json, side: str, has: Mapping[str, Json]) -> Amounts:
         # A template lacks the defaults that the API server sets.
         given = {**(resources.get("limits") or {}), **given}
     amounts = _amounts(given)
+    # A container that shrinks holds its old amount until the kubelet has applied the new one; for a container that
+    # grows, the scheduler reserves the new amount at once.
     if side == "requests" and (actual := has.get(container.get("name", ""))):
         _raise(amounts, _amounts(actual))
     return amounts

@@ -35,6 +35,7 @@ def had(allocatable: Mapping[str, str], name: str) -> int:
 
 def take(nodes: Iterable[Mapping[str, str]], wants: Amounts) -> int:
     """The number of pods with these requests that fit the nodes if these were empty."""
+    # Per node, not of the sums: what is left on two nodes holds no pod.
     return sum(min(had(node, name) // amount for name, amount in wants.items()) for node in nodes)
 
 
@@ -52,6 +53,7 @@ def shown_apart(name: str, more: int, less: int) -> tuple[str, str]:
     """Both amounts, with enough digits to show which is greater."""
     for decimals in range(1, _MOST_DECIMALS):
         both = shown(name, more, decimals), shown(name, less, decimals)
+        # "requests 16Gi, the largest node has 16Gi" reads as a mistake of the operator.
         if whole(both[0]) > whole(both[1]):
             return both
     return shown(name, more, _MOST_DECIMALS), shown(name, less, _MOST_DECIMALS)

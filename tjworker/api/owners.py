@@ -27,6 +27,8 @@ def job_of(resource: GroupResource, meta: Json, owner: Json | None) -> tuple[Job
     of_job = OWNERS.get((group, owner["kind"]))
     if of_job is not None:
         return JobKey(f"{of_job}/{meta['namespace']}/{owner['name']}"), owner["uid"]
+    # The operator makes every other child itself, so that its owner is the job: a Service that only has the labels is
+    # somebody's copy.
     if resource == PODS and (group, owner["kind"]) in (("apps", "ReplicaSet"), ("batch", "Job")):
         labels = meta.get("labels") or {}
         # The labels only lead to the job: `ownership` checks that its workload really controls the pod.

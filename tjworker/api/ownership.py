@@ -25,6 +25,7 @@ def own_workloads(
 def own_pods(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodRecord, ...]:
     """The job's pods, by name, without its TensorBoard, which is not a replica. A pod whose labels name another job is
     not this job's, even if a controller of this job has adopted it."""
+    # By UID: a ReplicaSet of the same name may belong to an earlier job that garbage collection has not reached yet.
     workloads = {w.uid for _, w in own_workloads(job, observed)}
     mine = (
         p
@@ -33,13 +34,16 @@ def own_pods(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[PodReco
         if p.owner_uid == job.uid or (p.owner_uid in workloads and p.labels.get(labels.JOB_UID) == job.uid)
     )
     board = _tensorboard(job)
+    # Its end would count as a failure of the job.
     mine = (p for p in mine if p.name != board)
+    # Sorted, because equal observations must give equal plans.
     return tuple(sorted(mine, key=lambda p: p.name))
 
 
 def own_services(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[ServiceRecord, ...]:
     """The job's services, by name, without those that are being deleted and that of its TensorBoard."""
     board = _tensorboard(job)
+    # A service that is being deleted does not count: the name is free soon, and the next pass makes a new one.
     mine = (s for s in observed.services if s.owner_uid == job.uid and not s.deleted_at and s.name != board)
     return tuple(sorted(mine, key=lambda s: s.name))
 

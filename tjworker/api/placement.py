@@ -48,6 +48,7 @@ def _matches(node: NodeRecord, term: Json) -> bool:
     by_label, by_field = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not by_label and not by_field:
         return False
+    # Of fields the API server accepts metadata.name alone.
     return all(_holds(one, node.labels) for one in by_label) and all(
         _holds(one, {"metadata.name": node.name}) for one in by_field
     )
@@ -58,6 +59,7 @@ def _holds(expression: Json, labels: Mapping[str, str]) -> bool:
     if operator == "In":
         return key in labels and labels[key] in values
     if operator == "NotIn":
+        # NotIn also matches a node without the label, as in any label selector.
         return key not in labels or labels[key] not in values
     if operator == "Exists":
         return key in labels
@@ -68,6 +70,7 @@ def _holds(expression: Json, labels: Mapping[str, str]) -> bool:
 
 def _beyond(operator: str, label: str, values: Iterable[str]) -> bool:
     try:
+        # The API server demands one value for Gt and Lt, but no integer. The scheduler finds no node then.
         (limit,) = values
         return int(label) > int(limit) if operator == "Gt" else int(label) < int(limit)
     except ValueError:
@@ -79,5 +82,6 @@ def _tolerates(toleration: Json, taint: tuple[str, str, str]) -> bool:
     if toleration.get("effect") not in (None, "", effect):
         return False
     if toleration.get("operator") == "Exists":
+        # Exists without a key tolerates every taint.
         return toleration.get("key") in (None, "", key)
     return toleration.get("key") == key and (toleration.get("value") or "") == value

@@ -53,6 +53,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
                 scheduled_at = condition.get("lastTransitionTime") or ""
             else:
                 unschedulable = (condition.get("message") or condition.get("reason") or "")[:MESSAGE_CHARS]
+        # The disruption controller sets it to False when no deletion has followed within two minutes.
         elif kind == "DisruptionTarget" and true:
             disruption = condition.get("reason") or ""
             disruption_message = (condition.get("message") or "")[:MESSAGE_CHARS]
@@ -65,11 +66,14 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
         labels=of_object(meta),
         phase=status.get("phase") or "Pending",
         reason=status.get("reason") or "",
+        # The kubelet's message of an eviction lists every container with its usage; a record in Redis and a condition
+        # quote its beginning.
         message=(status.get("message") or "")[:MESSAGE_CHARS],
         node=node,
         pod_ip=status.get("podIP") or "",
         created_at=meta.get("creationTimestamp") or "",
         **_deletion(meta, before),
+        # With a second finalizer the pod may stay for another reason, also after the Job has counted it.
         uncounted=meta.get("finalizers") == [TRACKING_FINALIZER],
         started_at=status.get("startTime") or "",
         ready=ready,
@@ -142,6 +146,7 @@ def _container(entry: Json, *, init: bool, failed: bool) -> ContainerRecord:
         return ContainerRecord(state="running", started_at=running.get("startedAt") or "", **common)
     waiting = state.get("waiting") or {}
     return ContainerRecord(
+        # By the API a state without any member means waiting.
         state="waiting",
         reason=waiting.get("reason") or "",
         message=(waiting.get("message") or "")[:MESSAGE_CHARS],

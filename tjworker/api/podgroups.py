@@ -46,6 +46,7 @@ def pod_group_record(obj: Json, meta: Json, owner_uid: str) -> PodGroupRecord:
         rv=int(meta["resourceVersion"]),
         owner_uid=owner_uid,
         labels=of_object(meta),
+        # Each scheduler knows only its own field; a group of one has no field of another.
         size=gang.get("minCount") or spec.get("minMember") or 0,
         told=_why_it_waits(status),
         asked=(meta.get("annotations") or {}).get(ASKED_ANNOTATION) or "",
@@ -55,6 +56,7 @@ def pod_group_record(obj: Json, meta: Json, owner_uid: str) -> PodGroupRecord:
 
 def _why_it_waits(status: Json) -> str:
     newest = ""
+    # The last condition counts: Volcano leaves older ones in the list.
     for condition in status.get("conditions") or ():
         said = condition.get("type"), condition.get("status")
         if said in _WAITS:

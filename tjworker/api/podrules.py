@@ -25,7 +25,9 @@ _is_dns_label = re.compile(DNS_LABEL).fullmatch
 _is_dns_subdomain = re.compile(DNS_SUBDOMAIN).fullmatch
 _is_label_value = re.compile(LABEL_VALUE).fullmatch
 _is_name_part = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]").fullmatch
+# IsValidPortName: the names of services at IANA (RFC 6335), in lower case.
 _is_port_name = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*").fullmatch
+# As in the grammar of distribution/reference: a host name in any case, or an IPv6 address in brackets.
 _DOMAIN = (
     r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[0-9a-fA-F:]+\])"
 )
@@ -35,6 +37,7 @@ _is_image = re.compile(
     r"(?::[0-9A-Za-z_][0-9A-Za-z_.-]{0,127})?"
     r"(?:@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?"
 ).fullmatch
+# ParseNormalizedNamed refuses such a name: it would be the ID of an image, which the container runtime has or has not.
 _is_image_id = re.compile(r"[0-9a-f]{64}").fullmatch
 _SUBDOMAINS = ("serviceAccountName", "serviceAccount", "priorityClassName", "runtimeClassName", "nodeName")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -52,6 +55,8 @@ def template_rules(template: object, path: str) -> Iterator[FieldError]:
 
 def image_error(image: str) -> str:
     """Why no registry can have an image of this name; '' if one can (ParseNormalizedNamed)."""
+    # The API server accepts any text as an image. Without these rules the job would be created, and its pods would stay
+    # in InvalidImageName.
     if image != "".join(image.split()):
         return f"{image!r}: the name of an image has no spaces"
     found = _is_image(image)
@@ -59,6 +64,8 @@ def image_error(image: str) -> str:
         return (
             "" if len(found["name"]) <= _MAX_IMAGE else f"{image[:80]!r}: its name has more than {_MAX_IMAGE} letters"
         )
+    # ParseNormalizedNamed also has words of its own for this mistake: the general ones would send the user to look for
+    # another.
     if image != image.lower() and _is_image(image.lower()):
         return f"{image!r}: the name of a repository is in lower case"
     return f"{image!r}: is not the name of an image, such as registry.example.com/team/image:tag"
@@ -72,6 +79,7 @@ def resource_rules(resources: object, path: str) -> Iterator[FieldError]:
             yield from _amount_rules(str(name), amount, f"{path}.{part}.{name}")
     for name, amount in requests.items():
         asked, most = _amount(amount), _amount(limits.get(name))
+        # The shape of a quantity is reported elsewhere: a comparison would add a second error for the same value.
         if asked is None or (name in limits and most is None):
             continue
         where = f"{path}.requests.{name}"
@@ -91,6 +99,7 @@ def resource_rules(resources: object, path: str) -> Iterator[FieldError]:
 
 def _amount_rules(name: str, amount: object, path: str) -> Iterator[FieldError]:
     if "/" not in name:
+        # Without a domain only Kubernetes' own names are valid: `gpu` is no resource.
         if name not in _STANDARD and not name.startswith("hugepages-"):
             yield FieldError(
                 path, f"{name} is not a resource of containers: {', '.join(_STANDARD)}, or one like nvidia.com/gpu"
@@ -100,6 +109,7 @@ def _amount_rules(name: str, amount: object, path: str) -> Iterator[FieldError]:
     value = _amount(amount)
     if value is not None and value < 0:
         yield FieldError(path, f"{amount}: must not be negative")
+    # A device plugin allocates whole devices.
     elif value is not None and "/" in name and value % 1000:
         yield FieldError(path, f"{amount}: must be a whole number, as {name} is counted in pieces")
 
@@ -124,8 +134,10 @@ def _metadata_rules(metadata: Json, path: str) -> Iterator[FieldError]:
     yield from _label_rules(metadata.get("labels"), f"{path}.labels")
     annotations = mapping(metadata.get("annotations"))
     for key in annotations:
+        # Case does not matter in the key of an annotation. In the domain of a label's key it does.
         if why := _key_error(str(key).lower()):
             yield FieldError(f"{path}.annotations.{key}", why)
+    # Bytes of keys and values together, as ValidateAnnotationsSize counts them.
     size = sum(len(str(part).encode()) for pair in annotations.items() for part in pair)
     if size > _MAX_ANNOTATIONS:
         yield FieldError(f"{path}.annotations", f"{size} bytes: all annotations together may have {_MAX_ANNOTATIONS}")
@@ -161,11 +173,14 @@ def _spec_rules(spec: Json, path: str) -> Iterator[FieldError]:
     yield from _volume_rules(spec, path)
     yield from _container_names(spec, path)
     volumes = {str(v["name"]): v for v in _maps(spec.get("volumes")) if "name" in v}
+    # Ephemeral containers are left out: a template cannot have them, because only a running pod gets them.
     for part in ("containers", "initContainers"):
         for index, container in _numbered(spec.get(part)):
             yield from _container_rules(container, f"{path}.{part}[{index}]", volumes, init=part == "initContainers")
     yield from _port_conflicts(spec, path)
     yield from _label_rules(spec.get("nodeSelector"), f"{path}.nodeSelector")
+    # These name objects of the cluster, whose names may have dots. The two fields below become host names, which may
+    # not.
     for name in _SUBDOMAINS:
         value = spec.get(name)
         if isinstance(value, str) and value and not (_is_dns_subdomain(value) and len(value) <= 253):
@@ -191,6 +206,7 @@ def _spec_rules(spec: Json, path: str) -> Iterator[FieldError]:
 def _toleration_rules(toleration: Json, path: str) -> Iterator[FieldError]:
     """ValidateTolerations."""
     key, operator = toleration.get("key"), toleration.get("operator") or "Equal"
+    # An empty key is valid: with Exists it tolerates every taint.
     if key and isinstance(key, str) and (why := _key_error(key)):
         yield FieldError(f"{path}.key", why)
     if not key and operator != "Exists":
@@ -198,6 +214,7 @@ def _toleration_rules(toleration: Json, path: str) -> Iterator[FieldError]:
     # Exists looks at the key alone: the value would promise more.
     if operator == "Exists" and toleration.get("value"):
         yield FieldError(f"{path}.value", f"{toleration['value']}: must be empty where operator is Exists")
+    # Only NoExecute evicts a pod that runs, so only there is a time to wait.
     if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
         yield FieldError(f"{path}.effect", "must be NoExecute where tolerationSeconds is set")
 
@@ -213,6 +230,7 @@ def _volume_rules(spec: Json, path: str) -> Iterator[FieldError]:
             if (other := first.setdefault(name, index)) != index:
                 yield FieldError(f"{where}.name", f"{name}: volumes[{other}] has this name already; rename one of them")
         sources = [str(key) for key, value in volume.items() if key != "name" and value is not None]
+        # A volume without any source is valid: the API server makes it an emptyDir.
         if len(sources) > 1:
             yield FieldError(where, f"{' and '.join(sources)}: a volume has one source; make two volumes of it")
         folder = mapping(volume.get("hostPath")).get("path")
@@ -236,8 +254,11 @@ def _port_conflicts(spec: Json, path: str) -> Iterator[FieldError]:
     for index, container in _numbered(spec.get("containers")):
         for number, port in _numbered(container.get("ports")):
             where, host = f"containers[{index}].ports[{number}]", port.get("hostPort")
+            # Port 0 means that no port of the node is asked for.
             if not host or isinstance(host, bool):
                 continue
+            # As AccumulateUniqueHostPorts: the same number of another protocol or address is another port. Init
+            # containers do not count, because they run one by one.
             key = (host, port.get("protocol") or "TCP", port.get("hostIP"))
             if (other := taken.setdefault(key, where)) != where:
                 yield FieldError(f"{path}.{where}.hostPort", f"{host}: {other} takes this port of the node already")
@@ -260,6 +281,7 @@ def _container_rules(container: Json, path: str, volumes: Mapping[str, Json], *,
     for index, variable in _numbered(container.get("env")):
         yield from _variable_rules(variable, f"{path}.env[{index}]")
     yield from _mount_rules(container, path, volumes)
+    # A sidecar is in the list of init containers and runs like a main container, so it may have probes and hooks.
     always = init and container.get("restartPolicy") == "Always"
     for name in (*_PROBES, "lifecycle"):
         if container.get(name) is None:
@@ -276,6 +298,7 @@ def _container_rules(container: Json, path: str, volumes: Mapping[str, Json], *,
         else:
             yield from _probe_rules(mapping(container[name]), name, f"{path}.{name}")
     security = mapping(container.get("securityContext"))
+    # ValidateSecurityContext: a privileged container has nothing left to escalate to.
     if security.get("privileged") is True and security.get("allowPrivilegeEscalation") is False:
         yield FieldError(f"{path}.securityContext.allowPrivilegeEscalation", "cannot be false where privileged is true")
 
@@ -301,6 +324,8 @@ def _port_rules(ports: object, path: str) -> Iterator[FieldError]:
 def _variable_rules(variable: Json, path: str) -> Iterator[FieldError]:
     """ValidateEnv."""
     name, source = variable.get("name"), variable.get("valueFrom")
+    # The relaxed rule (IsRelaxedEnvVarName), which Kubernetes 1.34 and later always apply; programs such as Java's read
+    # names with dots.
     if isinstance(name, str) and ("=" in name or not name.isprintable() or not name.isascii()):
         yield FieldError(f"{path}.name", f"{name[:80]!r}: printable ASCII without '='")
     if not isinstance(source, Mapping):
@@ -358,6 +383,7 @@ def _probe_rules(probe: Json, name: str, path: str) -> Iterator[FieldError]:
         if _is_number(value) and value < 0:
             yield FieldError(f"{path}.{field}", f"{value}: must not be negative")
     threshold = probe.get("successThreshold")
+    # After a failure of one of these probes the kubelet kills the container: no series of successes can follow.
     if name != "readinessProbe" and _is_number(threshold) and threshold > 1:
         yield FieldError(f"{path}.successThreshold", f"{threshold}: must be 1 in a {name}")
     grace = probe.get("terminationGracePeriodSeconds")
@@ -379,6 +405,8 @@ def _handler_rules(handler: Json, path: str) -> Iterator[FieldError]:
         where = f"{path}.{name}.port"
         if _is_number(port) and not 1 <= port <= 65535:
             yield FieldError(where, f"{port}: must be from 1 to 65535")
+        # YAML's "8080" in quotes is text, and the API server looks for a port of that name; IsValidPortName says only
+        # that a letter is missing.
         elif isinstance(port, str) and port.isdecimal():
             yield FieldError(where, f"{port!r} is text, which names a port: write the number without quotes")
         elif isinstance(port, str) and (len(port) > 15 or not _is_port_name(port)):
@@ -399,4 +427,5 @@ def _numbered(value: object) -> list[tuple[int, Json]]:
 
 
 def _is_number(value: object) -> TypeGuard[int]:
+    # Python's True is an int, and YAML's `yes` is True.
     return isinstance(value, int) and not isinstance(value, bool)

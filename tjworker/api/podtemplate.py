@@ -31,6 +31,8 @@ def map_by(key: str) -> dict[str, Any]:
 
 
 class _Model(BaseModel):
+    # Not strict, pydantic would take "8080" for a number, which the API server refuses in a pod. Unknown fields pass,
+    # because Kubernetes adds some with each release.
     model_config = ConfigDict(frozen=True, strict=True, extra="ignore", json_schema_extra=PRESERVE)
 
 

@@ -129,6 +129,7 @@ class _WrongReportError(Exception):
 
 def parse_report(body: bytes) -> Report | Refusal:
     """Never raises for the content of `body`."""
+    # Before the body is parsed, since the server reads it from any pod.
     if len(body) > MAX_BODY_BYTES:
         return Refusal("TooLarge", f"the report has {len(body)} bytes; at most {MAX_BODY_BYTES} are read")
     try:
@@ -153,6 +154,7 @@ def _report(raw: object) -> Report:
     batch_size, replicas = metric("batch_size", 1, MAX_INT32), metric("replicas", 1, MAX_REPLICAS)
     grad_sqr, grad_var = metric("grad_sqr", 0, MAX_GRADIENT), metric("grad_var", 0, MAX_GRADIENT)
     noise_scale = metric("gradient_noise_scale", 0, MAX_GRADIENT)
+    # A program may know the quotient alone.
     if noise_scale is not None and grad_sqr is None and grad_var is None:
         grad_sqr, grad_var = 1.0, noise_scale  # only their ratio counts
     return Report(
@@ -182,6 +184,7 @@ def _whole(status: Mapping[str, Any], name: str, most: int) -> int | None:
 def _number(value: object, path: str, least: float, most: float) -> float:
     """The number, given as a JSON number or as text: Trainer has metrics as text."""
     try:
+        # `float(True)` is 1.0.
         number = math.nan if isinstance(value, bool) else float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         number = math.nan
@@ -194,6 +197,7 @@ def _metrics(raw: object) -> tuple[tuple[str, str], ...]:
     path = "trainerStatus.metrics"
     if not isinstance(raw, list):
         raise _WrongReportError(f"{path} is {_short(raw)}; it must be a list of objects with name and value")
+    # Refused, and not cut: the program would never know which of its metrics are missing.
     if len(raw) > MAX_METRICS:
         raise _WrongReportError(f"{path} has {len(raw)} metrics; it must have at most {MAX_METRICS}")
     found = []
@@ -255,6 +259,7 @@ def with_sample(
     samples: Sequence[SpeedSample], report: Report, at: float, placement: Placement
 ) -> tuple[SpeedSample, ...]:
     """The table with one more report of a speed, received `at` (unix seconds)."""
+    # The program's count goes first: a pod may run that has not joined the training yet.
     size = (report.replicas or placement.replicas, placement.nodes, report.batch_size)
     rows = {(s.replicas, s.nodes, s.batch_size): s for s in samples}
     old = rows.pop(size, None)
@@ -270,6 +275,7 @@ def with_sample(
     new = SpeedSample(
         replicas=size[0],
         nodes=size[1],
+        # A running mean: the status keeps one number per size, not the reports.
         rate=old.rate + (rate - old.rate) / (before + 1) if old else rate,
         count=before + 1,
         last_seen=at,

@@ -42,12 +42,14 @@ def saturated(number: int) -> int:
     return max(-MOST, min(MOST, number))
 
 
+# A cluster has few different quantities, and the watcher reads those of a pod at each of its changes.
 @lru_cache(maxsize=4096)
 def _value(text: str) -> Decimal:
     match = _FORM.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:
         raise ValueError(f"{text[:_LONGEST]!r} is no quantity such as 500m, 2 or 1.5Gi")
     number, binary, decimal, exponent = match.groups()
+    # Without the bound `1e999999` would make an integer of a million digits.
     if exponent:
         return Decimal(number).scaleb(max(-_GREATEST_EXPONENT, min(_GREATEST_EXPONENT, int(exponent))))
     return Decimal(number) * (_BINARY[binary] if binary else _DECIMAL[decimal] if decimal else 1)
@@ -86,6 +88,7 @@ def mega(size_bytes: int) -> int:
 
 
 def _text(quantity: object) -> str:
+    # YAML's `true` is an int to Python.
     if isinstance(quantity, bool) or not isinstance(quantity, str | int | float):
         raise ValueError(f"{quantity!r} is no quantity such as 500m, 2 or 1.5Gi")
     return str(quantity)

@@ -67,6 +67,7 @@ def decode(resource: GroupResource, data: bytes) -> Record:
         raw = orjson.loads(data)
         if "containers" in raw:
             raw["containers"] = tuple(_container(entry) for entry in raw["containers"])
+        # JSON has no tuples, and a record with a list equals no record of an object that has not changed.
         if "ports" in raw:
             raw["ports"] = tuple(raw["ports"])
         if "taints" in raw:

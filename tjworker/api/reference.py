@@ -40,6 +40,7 @@ def page(job_kinds: Sequence[JobKind]) -> str:
     for group in dict.fromkeys(job_kind.group for job_kind in job_kinds):
         members = [(job_kind, tables) for job_kind, tables in kinds if job_kind.group == group]
         base = shared
+        # A table for two kinds would be no shorter than their differences.
         if 2 < len(members) < len(kinds):
             base = _Tables.shared_by([tables for _, tables in members]).over(shared, [tables for _, tables in members])
             lines += _group_section(group, base, shared)
@@ -150,6 +151,7 @@ def _shared(tables: Sequence[list[str]], share: float) -> list[str]:
     kind. Of two such rows for one path, the one that more kinds have: a path has one meaning in the shared tables."""
     counted = Counter(row for rows in tables for row in dict.fromkeys(rows))
     chosen = {row: None for row, count in counted.items() if count > max(1, share * len(tables))}
+    # More than half of the kinds can agree on only one row of a path, more than a third on two.
     if share < HALF:
         best: dict[str, str] = {}
         for row in chosen:
@@ -161,6 +163,7 @@ def _shared(tables: Sequence[list[str]], share: float) -> list[str]:
         for row in dict.fromkeys(rows):
             if row in chosen:
                 if row not in result:
+                    # Kinds order their fields differently: a sort would part an object from its fields.
                     result.insert(place, row)
                 place = result.index(row) + 1
     return result
@@ -247,6 +250,7 @@ def _merged(rows: Sequence[str]) -> list[str]:
     """Rows that say the same of several fields become one row with their paths."""
     paths: dict[str, list[str]] = {}
     for row in rows:
+        # The path ends at the second backtick; the meaning may have backticks of its own.
         _, path, meaning = row.split("`", 2)
         paths.setdefault(meaning, []).append(path)
     cells = [(_braced(alike), meaning) for meaning, alike in paths.items()]
@@ -404,4 +408,5 @@ def _value(value: object) -> str:
 
 
 def _cell(text: str) -> str:
+    # A | ends the cell of a table in Markdown, also within backticks.
     return text.replace("|", "\\|")

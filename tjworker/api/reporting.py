@@ -48,6 +48,7 @@ def status_path(job: JobName) -> str:
 
 def job_of_path(path: str) -> JobName | None:
     """The job whose `status_path` this is, in any version of its kind, behind any prefix; None when it is no job's."""
+    # Decoded after the split: an encoded slash cannot add a part.
     parts = [unquote(part) for part in path.split("/")]
     if len(parts) < 8 or parts[-8] != "apis" or parts[-5] != "namespaces" or parts[-1] != "status":
         return None
@@ -71,6 +72,8 @@ def report_environment(server: ReportServer, job: JobName) -> dict[str, str]:
 
 def report_volume(job: JobName) -> dict[str, Any]:
     """The pod's own token, which the kubelet renews, and the authority of the server."""
+    # The API server binds the token to the pod, so that a TokenReview names the pod, and refuses it when the pod is
+    # gone.
     token = {"audience": audience(job), "expirationSeconds": TOKEN_SECONDS, "path": TOKEN_FILE}
     ca = {"path": CA_FILE, "fieldRef": {"fieldPath": f"metadata.annotations['{CA_ANNOTATION}']"}}
     sources: list[Mapping[str, Any]] = [{"serviceAccountToken": token}, {"downwardAPI": {"items": [ca]}}]

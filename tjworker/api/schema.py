@@ -51,6 +51,8 @@ def structural(model: type[BaseModel], *, defaults: bool) -> Schema:
 def _convert(node: Mapping[str, Any], definitions: Mapping[str, Any], defaults: bool) -> Schema:
     flat = _flatten(node, definitions)
     out: Schema = {k: v for k, v in flat.items() if k not in _DROPPED}
+    # The API server drops a null default of a field that is not nullable, and would write an empty map or list into
+    # each object that leaves it out.
     if not defaults or out.get("default") in (None, {}, []):
         out.pop("default", None)
     if "const" in out:

@@ -291,6 +291,7 @@ class JobStatus(_Model):
     scale_records: tuple[ScaleRecord, ...] = Field(
         (), max_length=MAX_SCALE_RECORDS, description="changes of the number of pods, newest first"
     )
+    # In the status and not in Redis: an empty Redis must not give every job the number of its spec again.
     targets: dict[str, int] = Field(
         default_factory=dict,
         description=(
@@ -317,6 +318,7 @@ class JobStatus(_Model):
     suspended_seconds_before_running: Count = Field(
         0, description="part of suspendedSeconds before startRunningTime, when timeLimit had not begun"
     )
+    # A deleted node leaves no object with a time: the pass that misses it first writes the time here.
     missing_nodes: dict[str, str] = Field(
         default_factory=dict, description="missing nodes of this job's pods, and since when"
     )
@@ -327,6 +329,7 @@ class JobStatus(_Model):
     creating_since: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="pods that cannot be started: role, time of the first try, indices as ranges"
     )
+    # A pod that is created later must get the ports that the other pods know already.
     host_ports: HostPorts | None = Field(None, description="ports of a job on the host network")
     tensorboard_until: str | None = Field(None, description="until when the TensorBoard of an ended job stays")
     refused: Literal["", "Spec", "Create"] = Field(
@@ -336,6 +339,7 @@ class JobStatus(_Model):
             "refused to `Create` its first pods. An edit of the job undoes this end"
         ),
     )
+    # An edit of annotations does not raise metadata.generation.
     refused_annotations: str = Field(
         "",
         max_length=64,
@@ -351,6 +355,7 @@ class JobStatus(_Model):
         None, ge=0, description="time from the last measured change of the number of replicas to the next report"
     )
     rescale_measured_at: str | None = Field(None, description="time of the change that rescaleSeconds measured")
+    # Pods that are created later must equal the first ones, whatever has become of the runtime.
     snapshot: dict[str, Any] = Field(
         default_factory=dict,
         description="the object that the spec names, as it was when the job began; later edits of it have no effect",
@@ -380,7 +385,9 @@ class JobStatus(_Model):
         """As it is written to the API server: without what is empty, so that `kubectl get -o yaml` shows what there
         is."""
         whole = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"attempts"})
+        # A role that has never restarted would write a dozen zeros and empty texts.
         whole["attempts"] = self.attempts.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        # Few jobs are ever suspended: most statuses need no line for it.
         if not self.suspended_seconds:
             del whole["suspendedSeconds"]
         if not self.suspended_seconds_before_running:

@@ -18,6 +18,7 @@ _YEAR_BEYOND = re.compile(r"(-\d{4,}|0000|\d{5,})-\d\d-\d\dT", re.ASCII)
 def to_rfc3339(unix_seconds: float) -> str:
     """1700000000.7 -> 2023-11-14T22:13:20Z (fractions are cut, as metav1.Time does)."""
     at = int(max(EARLIEST, min(LATEST, unix_seconds)))
+    # C libraries differ in whether %Y pads the year 1.
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
 
 
@@ -30,4 +31,5 @@ def from_rfc3339(text: str | None) -> float | None:
     except ValueError:
         beyond = _YEAR_BEYOND.match(text)
         return None if beyond is None else float(LATEST if len(beyond[1]) > 4 and beyond[1][0] != "-" else EARLIEST)
+    # Kubernetes writes UTC: a time without a zone comes from an edit.
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -58,6 +58,7 @@ def waiting_pod(name: str, pod: Json, requests: NodeRequests) -> WaitingPods:
         name,
         saturated(spec.get("priority") or 0),
         uid,
+        # Other programs use the key `replica-name`, too: without the UID it names no role.
         ours.get(labels.REPLICA_NAME, "") if uid else "",
         constraints,
     )

@@ -44,6 +44,7 @@ def problem_words(problem: ErrorDetails) -> str:
     kind, value = problem["type"], problem["input"]
     if kind in ("missing", "extra_forbidden"):
         return rule_words(problem)
+    # "must be a whole number" would puzzle the author of `replicas: "3"`.
     if (kind == "int_type" and isinstance(value, str) and _WHOLE_NUMBER.fullmatch(value)) or (
         kind == "bool_type" and value in ("true", "false")
     ):

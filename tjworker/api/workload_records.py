@@ -43,6 +43,7 @@ def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
         owner_uid=owner_uid,
         labels=of_object(meta),
         desired=desired,
+        # A ReplicaSet has readyReplicas and replicas, a batch Job ready and active.
         ready=status.get("readyReplicas", status.get("ready", 0)) or 0,
         active=status.get("active", status.get("replicas", status.get("running", 0))) or 0,
         succeeded=status.get("succeeded") or 0,

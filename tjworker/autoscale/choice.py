@@ -30,10 +30,12 @@ def choose_policy(state: JobState, known: Collection[str], default: str) -> Poli
     wrong: list[str] = []
     chosen = default
     for where, name in named:
+        # A wrong annotation falls back to the label of the namespace, and only then to the setting.
         if name in known:
             chosen = name
             break
         if name:
+            # An annotation may have 256 KB; the text goes into a condition and the log.
             wrong.append(f"{where} names {name[:80]!r}, which is no policy")
     if not wrong:
         return PolicyChoice(chosen)

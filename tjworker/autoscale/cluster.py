@@ -36,13 +36,16 @@ def cluster_resource(
         cpu, memory, pods = has(node, "cpu"), has(node, "memory"), has(node, PODS)
         resource.cpu_total_milli += cpu
         total_bytes += memory
+        # Below 0 on a node whose allocatable has shrunk under its pods, or whose pods have named it themselves.
         resource.nodes.cpu_idle_milli[name] = cpu - asked_here.cpu_milli
+        # Rounded down, while requests are rounded up: a replica that is planned must fit.
         resource.nodes.memory_free_mega[name] = (memory - asked_here.memory_bytes) // MEGA
         resource.nodes.others_free[PODS][name] = pods - asked_here.pods
         resource.nodes.gpu_free[name] = 0
         for gpu in gpu_resources:
             amount = has(node, gpu)
             resource.gpu_total += amount
+            # A shortage of one kind of GPU takes nothing from another kind.
             resource.nodes.gpu_free[name] += max(0, amount - asked_here.amount(gpu))
         for kind in kinds:
             resource.nodes.others_free[kind][name] = has(node, kind) - asked_here.amount(kind)

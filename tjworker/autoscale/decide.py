@@ -95,6 +95,7 @@ def decide(
         why = "nothing to move" if not posed.autos else "no node is ready and schedulable"
         return Decision(roles=len(posed.autos), load=why, problems=posed.problems)
     plan = plan_together(problem, rules.policy)
+    # Also for the project's own policies: a mistake in one must not delete replicas of every job.
     check_plan(problem, plan)
     load = _describe_load(problem.resource)
     moves = (_make_move(posed, plan, role, load, rules) for role in problem.roles)
@@ -139,6 +140,7 @@ def why_no_more(posed: Posed, rules: AutoscaleRules, job: JobKey) -> dict[RoleId
         return {role.id: "the autoscaler is switched off (TJ_AUTOSCALE_POLICY)" for role in roles}
     if not problem.resource.node_count:
         return {role.id: "no node is ready and schedulable" for role in roles}
+    # With an empty plan each role keeps its number, and the policy says why it gets no more.
     keeps, reasons = ScalePlan({}), {}
     for role in roles:
         policy = policy_of(role, rules.policy)
@@ -181,7 +183,9 @@ def _elastic_role(auto: AutoRole, *, movable: bool, needed: bool, now: float, ru
     ceiling, ceiling_because = _find_ceiling(auto, movable=movable, now=now, rules=rules)
     floor, floor_because = None, ""
     if not movable:
+        # A job between two sizes would pause a second time before it has trained.
         floor, floor_because = keeps, ceiling_because
+    # To take back refused replicas is no reversal: they never ran.
     elif not needed and not auto.refused and moved(auto, now, rules) > 0:
         floor, floor_because = keeps, f"it has just grown, and rests for the cool-down of {rules.cooldown_seconds:g} s"
     bounded = replace(auto.elastic, floor=floor, ceiling=ceiling) if (floor, ceiling) != (None, None) else auto.elastic
@@ -213,6 +217,7 @@ def service_seconds(auto: AutoRole, moves: Sequence[PastMove], now: float) -> fl
     started = from_rfc3339(auto.state.job.status.start_running_time)
     if started is None:
         return 0.0
+    # Backwards from now, because only the present size is certain.
     total, until, replicas = 0.0, now, auto.role.replicas
     for move in moves:
         since = max(started, move.at)
@@ -282,6 +287,7 @@ def _make_move(posed: Posed, plan: ScalePlan, role: ElasticRole, load: str, rule
     if planned != role.elastic.parallelism:
         reason = POLICIES[policy].explain(posed.problem, plan, role)
         reasons.append(reason.text)
+        # A refusal outweighs the policy's cause: the rest after it is ten times as long.
         cause = "refused" if role.refused else reason.cause
     auto = posed.autos[role.id]
     return Move(

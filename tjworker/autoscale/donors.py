@@ -85,6 +85,7 @@ class Donors:
     def require(self, least: Sequence[int]) -> None:
         """Replace the replicas below which a role gives nothing."""
         self._least = least
+        # A role that must keep more may have been a giver in any of these searches.
         self._known.clear()
         self._heaps = {kind: [] for kind in self._kinds}
         self._offered = [None] * len(least)
@@ -185,6 +186,7 @@ class Donors:
         loss, givers = 0.0, []
         if max(lacks.values(), default=0) > 0:
             counts = {i: len(nodes[i]) for i in tails}
+            # Per share: a large replica frees more room with one gift.
             ripe = [(self._loss(i, now) / self._share[i], i) for i, now in counts.items() if now > least[i]]
             heapq.heapify(ripe)
             while max(lacks.values()) > 0:

@@ -46,6 +46,7 @@ def scale_dry_run(
     """
     planned = job.parallelism + current_diff
     if scale_down:
+        # A maximum that the user has lowered holds at once, whether room is needed or not.
         may = planned > job.max_instance or (planned > job.lowest and _helps(resource, job, max_load_desired))
         step, node = -1 if may else 0, ""
     elif planned > job.max_instance:
@@ -112,6 +113,7 @@ def scale_one_by_one(jobs: Sequence[ElasticJob], resource: ClusterResource, max_
     # It terminates: the excess of requests over the cluster only falls. Without an excess there are only steps up, at
     # most to the maxima.
     left = resource.copy()
+    # Sorted once: a dry run leaves the numbers by which it sorts.
     ordered = sorted_jobs(jobs, elastic)
     diff = {job.name: 0 for job in ordered}
     changed = True

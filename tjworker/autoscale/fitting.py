@@ -22,6 +22,7 @@ SHOWN_FAULTS = 3
 def check_plan(problem: Problem, plan: ScalePlan) -> None:
     """Raises PlanRejected, which names the first faults, if the plan breaks a rule."""
     roles = {role.id: role for role in problem.roles}
+    # Each check relies on those before it: only a role that exists, with a whole number, has requests to add up.
     faults = (
         list(_out_of_bounds(roles, plan)) or _beyond_the_sums(problem, plan) or list(_without_a_node(problem, plan))
     )
@@ -35,6 +36,7 @@ def _out_of_bounds(roles: Mapping[RoleId, ElasticRole], plan: ScalePlan) -> Iter
         role = roles.get(id_)
         if role is None:
             yield f"{id_}: no such role"
+        # Not isinstance: True is an int, too, and would be written into the job's status.
         elif type(to) is not int:
             yield f"{id_}: {to!r} is no number of replicas"
         elif not _allowed(role.elastic, to):
@@ -108,6 +110,7 @@ def _without_a_node(problem: Problem, plan: ScalePlan) -> Iterator[str]:
 def _after_giving(problem: Problem, plan: ScalePlan) -> tuple[Fleet, list[ElasticRole]]:
     """(the cluster without the replicas that the plan removes, the roles in the order of its jobs)."""
     roles = list(problem.roles)
+    # Without a reach, because only nodes count here: `_beyond_the_sums` checks the sums.
     fleet = Fleet([role.elastic for role in roles], problem.resource, 0)
     for i, role in enumerate(roles):
         fewer = role.elastic.parallelism - plan.targets.get(role.id, role.elastic.parallelism)

@@ -120,6 +120,7 @@ class Fleet:
         job, size = self.jobs[i], self.sizes[i]
         was = self.planned[i]
         self.planned[i] = was - replicas
+        # The replicas that this plan has added are the last ones, so they go first.
         if self.added[i]:
             del self.added[i][max(0, len(self.added[i]) - replicas) :]
         self.over_cpu -= replicas * size.cpu

@@ -46,6 +46,7 @@ class ElasticJob:
     @property
     def fulfillment(self) -> float:
         """The position of the target between the minimum (0) and the maximum (1)."""
+        # A fixed job is fulfilled: it has what it can have.
         if self.max_instance <= self.min_instance:
             return 1.0
         return (self.parallelism - self.min_instance) / (self.max_instance - self.min_instance)
@@ -69,4 +70,5 @@ def sorted_jobs(jobs: Iterable[ElasticJob], *filters: Filter) -> list[ElasticJob
 
 
 def _need(job: ElasticJob) -> tuple[float, int, int, int]:
+    # GPUs first, as in EDL: they are the scarcest resource.
     return (job.fulfillment, job.gpu_limit, job.cpu_request_milli, job.memory_request_mega)

@@ -53,6 +53,7 @@ def _describe_emptiest(resource: ClusterResource, among: list[str]) -> str:
     nodes = resource.nodes
     if not among:
         return "its nodeSelector, affinity and tolerations leave it no usable node"
+    # By GPUs first: in a cluster that has any, they are what usually lacks.
     name = max(among, key=lambda n: (nodes.gpu_free.get(n, 0), nodes.cpu_idle_milli[n]))
     left = [f"CPU {_cpu(nodes.cpu_idle_milli[name])}", f"memory {_gb(nodes.memory_free_mega.get(name, 0))}"]
     if resource.gpu_total:

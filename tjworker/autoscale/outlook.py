@@ -112,9 +112,12 @@ class _Places:
 
     def of(self, constraints: Mapping[str, Any]) -> frozenset[str] | None:
         """The usable nodes that the constraints allow; None if they allow all."""
+        # All pods of a template have equal constraints, so that a job of 1,000 waiting pods costs one look at the
+        # nodes.
         key = orjson.dumps(constraints, option=orjson.OPT_SORT_KEYS)
         if key not in self._known:
             left = frozenset(name for name, node in self._usable.items() if may_go_to(node, constraints))
+            # A set of all nodes would only be one more resource to check for each replica.
             self._known[key] = None if len(left) == len(self._usable) else left
         return self._known[key]
 
@@ -190,6 +193,7 @@ class _Reach:
     def count(self, requests: NodeRequests, allowed: frozenset[str] | None, most: int) -> int:
         """How many pods with these requests could have room at the same time, at most `most`. Other waiting pods do not
         count. `allowed`: the nodes that they may use; None for all."""
+        # The scheduler does not look at limits, so that pods that differ in them alone share a search.
         key = (replace(requests, cpu_limit_milli=0, memory_limit_bytes=0), allowed)
         known = self._counts.setdefault(key, _Count())
         wants = [(self._room(name), amount) for name, amount in _by_name(requests).items() if amount]
@@ -245,6 +249,7 @@ def _find_strangers(
     own = {(auto.state.job.uid, auto.role.name) for auto in roles}
     demand: list[Demand] = []
     hopeless, asked = 0, NOTHING
+    # The most urgent first: MOST_LOOKS may end the search before the last.
     for entry in sorted(waiting, key=lambda group: (-group.priority, group.example)):
         if (entry.job_uid, entry.role) in own:
             continue

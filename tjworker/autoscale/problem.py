@@ -137,6 +137,7 @@ class Problem:
                 or (demand.memory_mega and asks.memory_request_mega)
                 or (demand.gpus and asks.gpu_limit)
             )
+            # A pod without GPUs gains nothing from a role that gives only GPUs.
             if used and demand.role != giving.id:
                 more = f" and {demand.pods - 1} more" if demand.pods > 1 else ""
                 return f" for {demand.example}{more}"

@@ -102,6 +102,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
     needed = max(0, role.replicas - finished)
     unscheduled = _count_unscheduled(kept[:needed], now, rules)
     unmade = max(0, needed - len(kept))
+    # Missing pods are normal for some seconds after each decision: the next pass creates them.
     if unmade and not _creation_is_refused(state, role, now, rules):
         unmade = 0
     least = role.min_replicas or 0
@@ -122,6 +123,8 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
         cpu_request_milli=replica.cpu_milli,
         memory_request_mega=mega(replica.memory_bytes),
         gpu_limit=sum(replica.amount(gpu) for gpu in rules.gpu_resources),
+        # A node takes a limited number of pods (the kubelet's maxPods, 110 by default), which the scheduler counts as a
+        # resource.
         others=((PODS, 1), *((kind, amount) for kind, amount in replica.extended if counted_apart(kind, rules))),
         # A pod that takes less than a new replica leaves too little room for one, so its node does not count.
         placed=tuple(pod.node if not pod.requests or pod.requests == amounts else "" for pod in staying),
@@ -212,6 +215,7 @@ def _creation_is_refused(state: JobState, role: Role, now: float, rules: Autosca
         return False
     record = newest_record(state, role)
     times = (running.last_transition_time, record.time if record is not None else "")
+    # Since the later of both: replicas that a move has just added were not refused before it.
     since = max((at for at in map(from_rfc3339, times) if at is not None), default=now)
     return now - since >= rules.cooldown_seconds
 

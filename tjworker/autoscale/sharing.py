@@ -54,6 +54,7 @@ def dominant_share(job: ElasticJob, resource: ClusterResource, max_load_desired:
         (job.memory_request_mega, resource.memory_total_mega),
         (job.gpu_limit, resource.gpu_total),
     )
+    # Never 0, because worth is divided by it: a replica may request nothing.
     return max((LEAST_SHARE, *(amount / total for amount, total in shares if total > 0)))
 
 

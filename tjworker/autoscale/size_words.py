@@ -48,5 +48,6 @@ def is_same_size(old: Condition | None, new: Condition) -> bool:
 
 
 def _gist_of(condition: Condition) -> tuple[object, ...]:
+    # Of all numbers only those of sizes are worth a write.
     sizes = tuple(_SIZES.findall(condition.message))
     return condition.status, condition.reason, sizes, _NUMBER.sub("#", condition.message)

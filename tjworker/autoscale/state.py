@@ -73,4 +73,5 @@ def _all_unschedulable(pods: tuple[PodRecord, ...]) -> bool:
 
 def find_training_jobs_might_be_rescheduled(states: Iterable[JobState], have_pending: bool) -> list[JobState]:
     """The jobs that may be scaled: all live jobs if a pod waits for room (`have_pending`), else only running jobs."""
+    # A job that is still starting holds room, too, and may have to give it to a pod that waits.
     return [state for state in states if state.alive and (have_pending or state.job.status.phase == "Running")]

@@ -116,6 +116,7 @@ def learn_step_time(samples: Sequence[SpeedSample], batch: BatchSize) -> StepTim
         if replicas > least:
             size = float(sample.batch_size or 0)
             computed = _micro_batches(batch, replicas, size) * fixed + per_sample * size / replicas
+            # Reports are noisy: what is left for synchronisation may come out below 0.
             sync.append((replicas, max(0.0, size / sample.rate - computed)))
     return StepTime(batch, fixed, per_sample, tuple(sync))
 

@@ -30,6 +30,7 @@ def plan_together(problem: Problem, default: str) -> ScalePlan:
     """The plan for all roles, within their bounds. `default`: the policy of roles that name none. Raises PlanRejected
     if the plan of a policy breaks a rule, and what a policy raises."""
     groups = by_policy(problem.roles, default)
+    # The usual case: all jobs follow the setting, and there is nothing to divide.
     if len(groups) < 2:
         return POLICIES[next(iter(groups), default)].plan(problem)
     division = POLICIES[DIVIDES].plan(problem)
@@ -40,6 +41,7 @@ def plan_together(problem: Problem, default: str) -> ScalePlan:
         resource = carried_out(problem.resource, others, ScalePlan(targets, places))
         part = replace(problem, roles=own, resource=resource)
         made = POLICIES[name].plan(part)
+        # Not only at the end: the next policy plans with the room that this plan leaves.
         check_plan(part, made)
         for role in own:
             targets[role.id] = made.targets.get(role.id, role.elastic.parallelism)
@@ -81,6 +83,7 @@ def _placed(problem: Problem, targets: Mapping[RoleId, int]) -> ScalePlan:
     # A later run adds the replicas that find no node in this plan.
     trial = Trial(problem)
     wanted = [targets.get(role.id, role.elastic.parallelism) for role in trial.roles]
+    # All gifts first, since they make room for what is added.
     for i, target in enumerate(wanted):
         while trial.count(i) > target:
             trial.give(i)

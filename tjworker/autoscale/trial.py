@@ -24,6 +24,7 @@ class Trial:
     """Roles are numbered by their place in `roles`, nodes by their place in the cluster."""
 
     def __init__(self, problem: Problem) -> None:
+        # `Values` numbers the roles in this order. It also makes two runs over the same cluster choose alike.
         self.roles: Sequence[ElasticRole] = sorted(problem.roles, key=lambda role: role.id)
         waiting = [_as_job(i, demand) for i, demand in enumerate(problem.demand)]
         jobs = [role.elastic for role in self.roles]

@@ -55,11 +55,13 @@ SPECIALS: Mapping[str, Special] = {
 
 def _sources(kinds: Iterable[JobKind]) -> Iterable[ConvertibleKind]:
     for kind in kinds:
+        # The resource goes first: MPIJob differs from the other kinds of its group.
         special = SPECIALS.get(kind.resource) or SPECIALS.get(kind.group, known.plain)
         yield ConvertibleKind(kind.kind, kind.api_versions, partial(known.convert, kind, special=special))
 
 
 SOURCES: tuple[ConvertibleKind, ...] = (
+    # A kind with companions, such as TrainJob, has its pods in another object, which the manifest lacks.
     *_sources(kind for kind in GUEST_KINDS if not kind.companions),
     *_sources([trainingjob.JOB_KIND]),
     ConvertibleKind("Job", volcano.API_VERSIONS, volcano.convert),

@@ -42,11 +42,14 @@ class _PlainRepresenter(yaml.representer.SafeRepresenter):
 
 def read(text: str) -> list[SourceDocument]:
     """The documents that are not empty. Raises yaml.YAMLError, RecursionError."""
+    # Nodes and not values: only nodes know their lines and styles.
     nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if not _is_nothing(node)]
+    # The scan for comments reads the text a second time, and most manifests from a cluster have none.
     alone, behind = _comments(text) if "#" in text else ({}, {})
     sources, first = [], 0
     for number, node in enumerate(nodes):
         last = nodes[number + 1].start_mark.line if number + 1 < len(nodes) else text.count("\n") + 1
+        # A document in flow style may end on its first line, whose comment is its own.
         end = max(node.end_mark.line, node.start_mark.line + 1)
         stop = end if number + 1 < len(nodes) else last
         sources.append(_source(node, _within(alone, first, stop), _within(behind, first, stop)))
@@ -79,6 +82,7 @@ def _comments(text: str) -> tuple[dict[int, str], dict[int, str]]:
             while taken < len(spans) and spans[taken][1] <= index:
                 taken += 1
             inside = taken < len(spans) and spans[taken][0] <= index
+            # By YAML a # begins a comment only at the start of a line or after white space.
             if letter == "#" and not inside and (place == 0 or line[place - 1] in " \t"):
                 (behind if line[:place].strip() else alone)[number] = line[place:].rstrip()
                 break
@@ -162,6 +166,7 @@ def _represent_with_styles(made: Any, source: SourceDocument, origins: Origins) 
                 node.style = "'"
         elif isinstance(node, yaml.CollectionNode):
             flat = not flowing and type(before) is type(node) and bool(getattr(before, "flow_style", False))
+            # Empty collections have no block form: {} and [].
             node.flow_style = flat or not node.value
     if isinstance(root, yaml.CollectionNode):
         root.flow_style = False
@@ -181,8 +186,11 @@ def _unmarked(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yam
 
 
 def _add_comments(text: str, source: SourceDocument, origins: Origins) -> tuple[str, tuple[str, ...]]:
+    # A comment is written once, although an old field may be the origin of several new ones (`spec.image` of each
+    # role).
     above, trailing = dict(source.above), dict(source.trailing)
     lines = text.split("\n")
+    # The new text is read again, because PyYAML's serializer does not say on which line a node is.
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert root is not None  # noqa: S101  for the type checker: a job is not an empty document
     nodes = {path: node for path, _, node in _walk(root)}

@@ -63,6 +63,7 @@ def _left(spec: Json, roles: set[str]) -> Iterator[Left]:
             why = f"a job of this mode (frame_work.type, local_job, is_nccl, fault_tolerant) has no {role}"
             yield Left(f"spec.{role}", spec[role], why, "leave it out, or add a role of that name to replicaSpecs")
     most = mapping(spec.get("pserver")).get("max-instance")
+    # A maximum that equals the minimum loses nothing.
     if "pserver" in roles and most and most != mapping(spec["pserver"]).get("min-instance", 1):
         yield Left("spec.pserver.max-instance", most, "parameter servers are not scaled", "leave it out")
     name = mapping(spec.get("frame_work")).get("name")
@@ -81,6 +82,7 @@ def _origins(job: TrainingJob) -> Origins:
         ("spec", "priority"): ("spec", "annotations", "priority"),
         ("spec", "schedulerName"): ("spec", "schedulerName"),
         ("spec", "timeLimit"): ("spec", "annotations", "walltime"),
+        # Roles are fields of spec itself in this kind, so the map of roles has no old field of its own.
         ("spec", "replicaSpecs"): (),
     }
     for name in (role.name for role in job.roles):

@@ -58,6 +58,7 @@ Special = Callable[[Json, TrainingJob], Extra]
 def convert(kind: JobKind, raw: Json, special: Special) -> Converted | RefusedManifest:
     metadata = mapping(raw.get("metadata"))
     version = str(raw.get("apiVersion")).rpartition("/")[2]
+    # A file has not passed the API server, which would have set the defaults of its version.
     spec = {**kind.version_defaults.get(version, {}), **mapping(raw.get("spec"))}
     # The status of a job that was read from a cluster is another operator's.
     job = parse(kind.resource, {**raw, "spec": spec, "metadata": {**named(metadata), "uid": OWN_NAME}, "status": {}})
@@ -86,6 +87,7 @@ def _with_settings(job: TrainingJob) -> TrainingJob:
 
 def named(metadata: Json) -> dict[str, Any]:
     """The metadata with a name: a manifest for `kubectl create` may have only generateName."""
+    # The rules on the length of names need one: the API server adds five characters.
     if metadata.get("name") or not metadata.get("generateName"):
         return dict(metadata)
     return {**metadata, "name": f"{metadata['generateName']}xxxxx"}
@@ -111,6 +113,7 @@ def written_path(raw: Json, spec_path: str) -> tuple[str, ...] | None:
     found: list[str] = []
     here: Any = raw
     for step in spec_path.split(".")[:-1]:
+        # training-operator accepts `worker` for `Worker`, and so does the parser.
         name = next((key for key in mapping(here) if str(key).lower() == step.lower()), None)
         if name is None:
             return None
@@ -130,6 +133,7 @@ def _role_origins(raw: Json, job: TrainingJob) -> Origins:
 
 @cache
 def _schema(resource: GroupResource) -> Json:
+    # Built once per kind: a file may hold hundreds of jobs.
     schema: Json = crd.schema(KNOWN_KINDS[resource])["properties"]["spec"]
     return schema
 
@@ -158,6 +162,8 @@ def _main_containers(raw: Json, job: TrainingJob) -> Iterator[Left]:
     """Reports each role in which an AITrainingJob counts another container's exit code."""
     for role in job.roles:
         names = [container.get("name", "") for container in containers(role.template)]
+        # The guest's main container (pytorch) may be the second in the list; without a prefix an AITrainingJob counts
+        # the first. A sidecar's exit code would then decide on restarts.
         if (counted := counted_names(names, job.main_container)) != counted_names(names):
             path = ".".join(written_path(raw, role.spec_path) or ())
             yield Left(
@@ -169,6 +175,7 @@ def _main_containers(raw: Json, job: TrainingJob) -> Iterator[Left]:
 
 
 def metadata_left(metadata: Json) -> Iterator[Left]:
+    # The new job starts at once, past the quota of its queue, and nothing else shows it.
     queue = mapping(metadata.get("labels")).get(KUEUE_QUEUE)
     if queue is not None:
         yield Left(
@@ -225,6 +232,7 @@ def rendezvous(raw: Json, job: TrainingJob) -> Iterator[Left]:
 def managed_by(raw: Json) -> Iterator[Left]:
     """Reports `managedBy` of a RunPolicy, which names the controller of the job."""
     manager = text(mapping(mapping(raw.get("spec")).get("runPolicy")).get("managedBy"))
+    # With it the other operator leaves a job to MultiKueue. Here nothing does, and both would create pods.
     if manager:
         yield Left(
             "spec.runPolicy.managedBy",

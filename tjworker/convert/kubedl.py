@@ -61,6 +61,7 @@ def _left(raw: Json, job: TrainingJob) -> Iterator[Left]:
         return
     spec = mapping(raw.get("spec"))
     given = [name for name in ("minFinishWorkRate", "minFinishWorkNum") if spec.get(name) is not None]
+    # Without either field an XDLJob is done when 90 % of the pods that count have succeeded.
     for name in given or ["minFinishWorkRate"]:
         yield Left(
             f"spec.{name}",

@@ -28,6 +28,7 @@ _FIELDS = (
 def of_kubeflow(raw: Json, job: TrainingJob) -> Extra:
     made, v1 = _special(raw, job), _by_agent(job)
     cleans = mapping(raw.get("spec")).get("cleanPodPolicy")
+    # v1 has the field in two places, and its runPolicy wins; v2beta1 has it only in runPolicy.
     if not cleans or (v1 and not at(raw, "spec.runPolicy.cleanPodPolicy")):
         return made
     why = "runPolicy.cleanPodPolicy overrides it" if v1 else "only v1 has this field"
@@ -46,7 +47,9 @@ def of_kubedl(raw: Json, job: TrainingJob) -> Extra:
 def _special(raw: Json, job: TrainingJob) -> Extra:
     common, by_agent = kubeflow.special(raw, job), _by_agent(job)
     roles = tuple(replace(role, template=_own(raw, role, by_agent)) for role in job.roles)
+    # An AITrainingJob runs a worker's image as it is, so these args have an effect again: a note says so.
     ignored = tuple(one for one in job.ignored if one.because != ARGUMENTS_LOST)
+    # The headless service of a subdomain, the Secret with keys and the agent come with an MPIJob alone.
     own = replace(job, roles=roles, subdomain="", secret=None, mpi=None, ignored=ignored)
     notes = (*_notes(job), *(_ARGUMENTS_ACT if by_agent and _has_arguments_alone(own) else ()))
     return replace(common, job=own, left=(*common.left, *_left(raw, by_agent)), notes=notes)
@@ -76,6 +79,7 @@ def _own(raw: Json, role: Role, by_agent: bool) -> Json:
         here = here[step]
     template: Json = here["template"]
     first, *rest = template["spec"]["containers"]
+    # mpi-operator makes sshd the command of such a worker. The entrypoint of the image need not listen for mpirun.
     if by_agent or role.name != WORKER or first.get("command") or first.get("args"):
         return template
     return {**template, "spec": {**template["spec"], "containers": [{**first, "command": list(SSHD)}, *rest]}}

@@ -48,6 +48,7 @@ class RefusedManifest:
 
 
 def shown(value: Any) -> str:
+    # YAML has dates and binary values, which JSON lacks.
     text = json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= MOST_OF_A_VALUE else f"{text[: MOST_OF_A_VALUE - 3]}..."
 
@@ -59,6 +60,7 @@ def printed(path: Path) -> str:
 
 def at(raw: Any, path: str) -> Any:
     """The value at a path as kubectl prints it; None if there is none. No step of the path may contain a dot."""
+    # `[0]` becomes a step of its own.
     for step in path.replace("[", ".[").split("."):
         if step.startswith("["):
             place = int(step[1:-1])

@@ -153,6 +153,7 @@ def _metadata(of: _SourceJob) -> dict[str, Any]:
     if worker is None or worker.min_replicas is None:
         return made
     others = sum(role.replicas for role in of.job.roles if role is not worker)
+    # An elastic TrainJob bounds all its nodes, a PyTorchJob only its workers: the master is a node, too.
     bounds = {MIN_NODES: str(worker.min_replicas + others), MAX_NODES: str((worker.max_replicas or 0) + others)}
     moved = {AUTOSCALE: "true"} if worker.autoscaled else {}
     return {**made, "annotations": {**mapping(made.get("annotations")), **bounds, **moved}}
@@ -163,8 +164,10 @@ def _trainer(of: _SourceJob) -> dict[str, Any]:
     for old, new in _TRAINER_FIELDS.items():
         if of.container.get(old):
             made[new] = of.container[old]
+    # Without torchrun the program would find neither RANK nor WORLD_SIZE: Trainer sets torchrun's variables alone.
     if of.starts_python and (command := _with_torchrun(made["command"])) is not None:
         made["command"] = command
+    # A TrainJob has no field for it, but torchrun reads the variable.
     restarts = of.elastic.get("maxRestarts")
     given = [] if restarts is None else [env_entry(variable("max_restarts"), str(restarts))]
     # Trainer refuses a job that sets one of these itself; `_program_left` reports it.
@@ -181,6 +184,7 @@ def _processes(of: _SourceJob) -> int | None:
     """The number of processes per node. None: Trainer chooses, one for each GPU or CPU."""
     if of.starts_python:
         return 1
+    # The field of elasticPolicy is the older one.
     asked = text(of.spec.get("nprocPerNode")) or str(of.elastic.get("nProcPerNode") or "")
     if asked.isdecimal():
         return int(asked)
@@ -201,6 +205,7 @@ def _patch(of: _SourceJob) -> dict[str, Any] | None:
     pod = {name: of.roles[0].pod[name] for name in _POD_FIELDS if name in of.roles[0].pod}
     container = {name: of.container[name] for name in _CONTAINER_FIELDS if name in of.container}
     if container:
+        # Trainer merges the patch by the names of its runtime's containers: the training container is called node.
         pod["containers"] = [{"name": NODE, **container}]
     given = mapping(mapping(of.roles[0].raw.get("template")).get("metadata"))
     metadata = {name: given[name] for name in ("labels", "annotations") if given.get(name)}
@@ -214,6 +219,7 @@ def _patch(of: _SourceJob) -> dict[str, Any] | None:
 def _of_the_run_policy(of: _SourceJob) -> dict[str, Any]:
     found = {"activeDeadlineSeconds": of.run_policy.get("activeDeadlineSeconds")}
     found["suspend"] = of.run_policy.get("suspend") or None
+    # The other value names training-operator, and Trainer accepts only its own controller or MultiKueue.
     found["managedBy"] = MULTIKUEUE if of.run_policy.get("managedBy") == MULTIKUEUE else None
     return {name: value for name, value in found.items() if value is not None}
 
@@ -258,6 +264,7 @@ def _run_policy_left(of: _SourceJob) -> Iterator[Left]:
         if policy.get(name) is not None:
             why = "a TrainJob has this in its runtime"
             yield Left(f"spec.runPolicy.{name}", policy[name], why, f"set spec.{path} there")
+    # JobSet deletes running pods when a job ends, as `Running` does.
     if policy.get("cleanPodPolicy") not in (None, "", "None", "Running"):
         yield Left(
             "spec.runPolicy.cleanPodPolicy",
@@ -319,6 +326,7 @@ def _differences(first: Any, other: Any, path: Path = ()) -> Iterator[tuple[Path
 def _pod_left(of: _SourceJob) -> Iterator[Left]:
     role, why = of.roles[0], "a TrainJob may not change this field of its runtime"
     for name, value in role.pod.items():
+        # The restartPolicy of the role replaces that of the template, and `_run_policy_left` reports it.
         if name not in (*_POD_FIELDS, "containers", "restartPolicy"):
             yield Left(printed((*role.pod_path, name)), value, why, _IN_THE_RUNTIME)
     for i, one in enumerate(role.pod.get("containers") or ()):
@@ -335,6 +343,8 @@ def _program_left(of: _SourceJob, trainer: Json) -> Iterator[Left]:
         if mapping(one).get("name") in _RESERVED:
             path = printed((*of.container_path, "env", i))
             yield Left(path, mapping(one).get("name"), "Trainer sets this variable itself", "leave it out")
+    # Kubernetes expands $(RANK) in command and args, a shell ${RANK}: neither has torchrun's variables, which it sets
+    # only in the processes that it starts.
     words = [str(word) for field in ("command", "args") for word in of.container.get(field) or ()]
     read = sorted({name for word in words for name in _OF_V1.findall(word)})
     if read:

@@ -27,6 +27,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 def manifest(job: TrainingJob, metadata: Json, order: tuple[str, ...]) -> dict[str, Any]:
     """The manifest with this `metadata`. `order`: names of roles, in the order in which they are written."""
+    # The parser may add a role that the manifest lacks: it comes last.
     roles = sorted(job.roles, key=lambda role: order.index(role.name) if role.name in order else len(order))
     return {
         "apiVersion": aitrainingjob.JOB_KIND.api_versions[0],
@@ -128,9 +129,11 @@ def _given(fields: Json) -> dict[str, Any]:
 def own_metadata(metadata: Json, acted_upon: frozenset[str] = frozenset()) -> dict[str, Any]:
     """The metadata without what the API server and kubectl have written. `acted_upon`: annotations whose content the
     spec has now."""
+    # A finalizer of another operator would keep the new job from ever being deleted.
     kept = {name: value for name, value in metadata.items() if name not in _OF_THE_SERVER and name != "finalizers"}
     annotations = kept.get("annotations")
     if isinstance(annotations, Mapping):
+        # With the old object in it, `kubectl apply` would compute a three-way merge against fields of another kind.
         gone = acted_upon | {LAST_APPLIED}
         kept["annotations"] = {name: value for name, value in annotations.items() if name not in gone}
         # An empty map would be noise in the user's manifest.

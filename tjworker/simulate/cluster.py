@@ -124,6 +124,7 @@ class SimulatedCluster:
         pairs = [(room.cpu - asks.cpu_milli, has.cpu_milli), (room.memory - asks.memory_bytes, has.memory_bytes)]
         if asks.gpus:
             pairs.append((room.gpus - asks.gpus, has.gpus))
+        # Whole numbers, as kube-scheduler's scores: a small difference does not decide.
         return sum(100 * free // total for free, total in pairs if total) / len(pairs)
 
     def _together(

@@ -105,6 +105,7 @@ class World:
     # -- time ------------------------------------------------------------------------------------------
     def at(self, second: float, do: Callable[[], None], order: int = 0) -> None:
         """Call `do` at that second. Of one second, a lower `order` comes first, then the earlier call of `at`."""
+        # The serial makes the order of equal events certain, and keeps functions from being compared.
         heapq.heappush(self._events, (second, order, next(self._serials), do))
 
     def play(self, progress: Callable[[float, int], None] | None = None) -> SimulationOutcome:
@@ -122,7 +123,9 @@ class World:
         self._reported = progress
         self.at(0.0, self._tick, order=1)
         end = LONGEST_SECONDS if scenario.until is None else scenario.until
+        # With `until` the services go on after the last job.
         while self._left or scenario.until is not None:
+            # There is always an event: each tick adds the next.
             second = min(self._events[0][0], self._next_progress())
             if second >= end:
                 break
@@ -166,11 +169,13 @@ class World:
             if work is not None and run.layout and _reached(run.done, work):
                 self._end(run)
             elif run.layout and _reached(run.done, run.rate.until):
+                # The mark is reached exactly: a rounding error would make this event come again for ever.
                 run.done = max(run.done, run.rate.until)
                 run.rate = self._speed(run)
 
     # -- events ----------------------------------------------------------------------------------------
     def _submit(self, job: SimulatedJob) -> None:
+        # A scheduler without elasticity admits the job first, with all of its replicas.
         run = JobRun(job, self.outcomes[job.name], 0 if self.mover.rigid else job.replicas)
         self.runs[job.name] = run
         run.pods = {TRAINER: [], **{role: [] for role in job.fixed_roles}}
@@ -308,6 +313,7 @@ class World:
         self._sample()
 
     def _schedule(self) -> None:
+        # As kube-scheduler's queue (PrioritySort): by priority, then by age.
         self.queue.sort(key=lambda pod: (-pod.priority, pod.created_at, pod.serial))
         held: set[str] = set()
         """Jobs whose gang has no room: the rest of their pods is skipped."""
@@ -433,6 +439,7 @@ class World:
             up = sum(pod.ready_at <= self.now for pod in pods)
             missing += max(0, self.service_targets.get(name, 0) - up)
         sample = Sample(self.now, self._cpu, self._gpus, missing)
+        # Of several states at one instant only the last takes any time.
         if self.outcome.samples and self.outcome.samples[-1].at == self.now:
             self.outcome.samples[-1] = sample
         else:

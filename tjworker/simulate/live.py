@@ -148,6 +148,7 @@ def _job(auto: AutoRole, name: str, rules: AutoscaleRules) -> SimulatedJob:
         max(1, elastic.min_instance),
         elastic.max_instance,
         now,
+        # A job that reports 0 s and still runs ends after a second.
         work=None if remaining is None else max(1.0, remaining) * speed.rate((now,), 0.0).work_per_second,
         speed=speed,
         fixed_roles=fixed_roles,
@@ -183,6 +184,7 @@ def _speed(auto: AutoRole) -> Speed:
         return LINEAR
     newest = max(progress.samples, key=lambda sample: sample.last_seen)
     samples = learned_throughput(progress, auto.role.batch_size)
+    # The curve is in speeds of one replica. The newest report gives the unit in samples.
     at = samples.at(newest.replicas)
     return _Learned(
         learned_goodput(progress, auto.role.batch_size),

@@ -72,6 +72,7 @@ class Tiresias:
             if self._served[name] >= DEMOTED_AT_GPU_SECONDS and name not in self._demoted:
                 self._demoted.append(name)
         self._last = now
+        # First come, first served in each queue: dicts keep the order of submission.
         order = [name for name in world.runs if name not in self._demoted]
         order += [name for name in self._demoted if name in world.runs]
         free, targets = self._total, {}
@@ -131,6 +132,7 @@ class Autoscaled:
             record = ScaleRecord(
                 role=TRAINER, from_=move.from_, to=move.to, time=to_rfc3339(EPOCH + now), cause=move.cause
             )
+            # A job's status keeps ten records.
             self._jobs[name].records = (record, *self._jobs[name].records[:9])
         return targets
 
@@ -170,6 +172,7 @@ class _Record:
 
     def report(self, run: JobRun, now: float) -> None:
         """Make a report, as the job's training program would. A job without progress makes none."""
+        # A program reports nothing during its pause.
         if not run.running(now) or run.job.work is None or run.rate.work_per_second <= 0:
             return
         rate = run.rate
@@ -200,6 +203,7 @@ class _Record:
         self._has_run = self._has_run or whole
         if whole and not self._started:
             self._started = to_rfc3339(EPOCH + now)
+        # The autoscaler asks only whether a job runs whole; the other phases of a real job are not needed.
         phase = "Running" if whole else "Scaling" if self._has_run else "Creating"
         job = run.job
         roles = [
@@ -266,6 +270,7 @@ def _waiting(world: World) -> list[WaitingPods]:
                 len(pods),
                 f"default/{pods[0].name}",
                 pods[0].priority,
+                # A service has no UID here: to the autoscaler its pods are strangers that wait.
                 f"uid-{owner}" if is_job else "",
                 role if is_job else "",
             )

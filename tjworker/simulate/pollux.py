@@ -53,6 +53,7 @@ class Application:
         wide: dict[str, tuple[Curve, Curve]] = _curves(folder / "scalability.csv", ("num_nodes", "num_replicas"))
         self._wide = _by_size(self._steps, wide)
         """Number of nodes -> number of replicas -> the same curves, mean over the placements."""
+        # The name is validation-BATCHSIZE.csv; the prefix has eleven characters.
         validated = [path for path in sorted(folder.glob("validation-*.csv")) if path.stem[11:].isdecimal()]
         runs = {int(path.stem[11:]): rows for path in validated if (rows := _validation(path))}
         if not runs or not self._steps:
@@ -121,6 +122,7 @@ class Application:
             if curves is not None:
                 seconds = (_on(curves[0], local), _on(curves[1], local))
             else:
+                # Beyond the measured numbers of nodes a step takes as long as on the most.
                 nodes, replicas = min(len(layout), max(self._wide)), sum(layout)
                 seconds = (self._spread(0, nodes, replicas, local), self._spread(1, nodes, replicas, local))
             self._known_steps[key] = seconds

@@ -61,6 +61,7 @@ class SimulationOutcome:
     # -- figures -------------------------------------------------------------------------------------
     def waiting_seconds(self) -> list[float]:
         """For each submitted job, the time from submission to start; to the simulation's end if it never started."""
+        # Without the jobs that never started, a policy that starves jobs would look good.
         return [(self.ended_at if j.started_at is None else j.started_at) - j.submitted_at for j in self._submitted()]
 
     def first_replica_seconds(self) -> list[float]:
@@ -100,6 +101,7 @@ class SimulationOutcome:
 
     def mean_jain(self) -> float:
         """The mean of `jain` over the time in which at least two jobs were alive; 1 if there was none."""
+        # Between two of these instants no job's number of replicas changes.
         marks = sorted({j.submitted_at for j in self.jobs} | {t for j in self.jobs for t, _ in j.replicas})
         marks = [t for t in marks if t < self.ended_at]
         area = seconds = 0.0
@@ -163,6 +165,7 @@ def summary(seconds: Sequence[float]) -> dict[str, float | None]:
     ordered = sorted(seconds)
 
     def part(share: float) -> float:
+        # The nearest rank, without interpolation: each figure is that of a job.
         return round(ordered[min(len(ordered) - 1, int(share * len(ordered)))], 3)
 
     return {"mean": round(sum(ordered) / len(ordered), 3), "p50": part(0.5), "p95": part(0.95), "max": part(1.0)}

@@ -33,6 +33,7 @@ class Amounts:
 class SimulatedNode:
     name: str
     has: Amounts
+    # The kubelet's default of maxPods.
     pods: int = 110
     used: Amounts = Amounts()
     """Requests of pods that are not simulated, such as those of the system."""

@@ -104,6 +104,7 @@ class _WrittenJob(_Model):
 class _WrittenService(_Model):
     name: str = Field(min_length=1)
     requests: _WrittenAmounts
+    # Above that of jobs (0): a service preempts trainers, as in a shared cluster.
     priority: int = 1000
     replicas: dict[float, Annotated[int, Field(ge=0, le=MOST_PODS)]]
 
@@ -130,6 +131,7 @@ def read_scenario(document: object) -> tuple[Scenario, tuple[str, ...]]:
     try:
         read = _Document.model_validate(document)
     except ValidationError as error:
+        # Of a union pydantic reports each alternative as an error: the first says enough.
         first = error.errors()[0]
         path = ".".join(map(str, first["loc"])) or "the scenario"
         raise ScenarioError(f"{path}: {first['msg'].removeprefix('Value error, ')}") from None

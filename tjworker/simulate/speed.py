@@ -62,6 +62,7 @@ def interpolate(points: Sequence[tuple[float, float]], at: float) -> float:
     x0, y0 = points[0]
     if at <= x0:
         return y0 * at / x0 if x0 else y0
+    # Measurements say nothing about more replicas: to go on rising would reward every policy that adds some.
     if at >= points[-1][0]:
         return points[-1][1]
     high = bisect_left(points, (at, float("-inf")))

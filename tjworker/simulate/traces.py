@@ -67,11 +67,13 @@ def read_trace(path: Path, nodes: list[SimulatedNode], models: Path | None) -> T
     latest, latest_line = float("-inf"), 0
     for line, row in rows:
         try:
+            # DictReader gives None to columns without a value, and puts surplus values under `restkey`.
             if None in row.values() or "" in row:
                 raise _RefusedRow(f"it has not {len(columns)} values, as the header has columns")
             job = build(row, line)
             if job.name in jobs:
                 raise _RefusedRow(f"the name {job.name} is there already")
+            # A job that can never run would keep the simulation from ending.
             largest = room_for(nodes, job.asks)
             smallest = min(job.replicas, job.least) if job.rigid is None else job.rigid.replicas
             if smallest > largest:
@@ -150,6 +152,7 @@ def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) ->
         _number(row, "time"),
         ONE_GPU,
         1,
+        # More replicas than smallest parts of the largest batch would have nothing to compute.
         max(1, min(gpus, application.largest // max(1, int(application.least_local)))),
         1,
         application.work,
@@ -163,6 +166,7 @@ def _pollux(row: Row, models: Path, known: dict[str, Application], gpus: int) ->
 
 def _philly(row: Row, line: int, gpus: int) -> SimulatedJob:
     try:
+        # The trace names no time zone, and only differences of times count.
         at = datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC).timestamp()
     except ValueError:
         raise _RefusedRow(f"timestamp is {row['timestamp']!r}, and not such as 2017-10-09 07:01:55") from None

@@ -38,5 +38,6 @@ def _weigh(problem: Problem, role: ElasticRole, curve: SpeedCurve) -> float:
     left = role.progress.remaining_seconds if role.progress is not None else None
     if left is None or left < 0:
         return role.owner.weight / math.pow(role.service + SERVICE_SECONDS, PREFERENCE)
+    # In seconds of one replica: the reported time holds for the present size alone.
     work = left * curve.at(max(1, role.elastic.parallelism))
     return role.owner.weight / math.pow(max(LEAST_WORK, work), PREFERENCE)

@@ -16,6 +16,7 @@ def of_shrinking(problem: Problem, made: ScalePlan, role: ElasticRole, why: str)
     """The reason why the plan takes replicas of the role. `why`: a clause that says why from this role."""
     if waiting := problem.who_needs_room(role):
         return Reason("need", f"room is needed{waiting}; {why}")
+    # No pod waits, so the plan trades room between jobs.
     grown = [
         other
         for other in problem.roles

@@ -41,6 +41,7 @@ def convert(raw: Json) -> Converted | RefusedManifest:
     except ValidationError as error:
         return RefusedManifest(field_errors(error))
     kubelet = [text(mapping(task["template"].get("spec")).get("restartPolicy")) for task in raw["spec"]["tasks"]]
+    # A pod without a restartPolicy gets Always from the API server.
     lives, plugged = policies.read(spec, [policy or "Always" for policy in kubelet]), plugins.read(spec)
     job = _job({**raw, "metadata": named(metadata), "status": {}}, spec, lives, plugged)
     names = tuple(spec.task_name(i) for i in range(len(spec.tasks)))
@@ -69,8 +70,11 @@ def _job(raw: Json, spec: JobSpec, lives: Lives, plugged: Plugged) -> TrainingJo
         priority=spec.priority_class_name,
         scheduler_name=spec.scheduler_name,
         ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
+        # Volcano takes 0 for the number of all replicas, which is the default here.
         min_available=spec.min_available or None,
+        # Volcano writes `default` into each job without a queue: the user has not chosen it.
         gang=GangPolicy(queue="" if spec.queue == "default" else spec.queue),
+        # After its end a Volcano job keeps the pods that have ended, with their logs.
         clean_pod_policy="Running",
         complete_policy=lives.job_completes,
     )
@@ -133,6 +137,7 @@ def _volumes(spec: JobSpec, own: Container[object]) -> tuple[list[Json], list[Js
             free = (f"volume-{n}" for n in count(i))
             name = next(each for each in free if each not in own and each not in names and each not in volumes)
         if claim:
+            # A claim that is mounted at two paths is one volume with two mounts.
             names[claim] = name
         volumes[name] = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
         mounts.append({"name": name, "mountPath": volume.mount_path})

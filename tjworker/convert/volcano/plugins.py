@@ -41,6 +41,7 @@ def read(spec: JobSpec) -> Plugged:
     names = [spec.task_name(i) for i in range(len(spec.tasks))]
     for name, args in spec.plugins.items():
         if name == "env":
+            # Volcano sets both names.
             got.env |= dict.fromkeys(("VK_TASK_INDEX", "VC_TASK_INDEX"), "$(TRAININGJOB_REPLICA_INDEX)")
         elif name == "svc":
             _services(got, names, args)
@@ -75,6 +76,7 @@ def _framework(got: Plugged, name: str, names: list[str], args: list[str]) -> No
     framework, port_name, usual = _FRAMEWORKS[name]
     where = f"spec.plugins.{name}"
     renamed = {role: options[role] for role in _ROLES if options.get(role, role) != role and options[role] in names}
+    # Under other names the framework would find no master, and the pods would wait for each other.
     if renamed:
         listed = ", ".join(f"{task} to {role}" for role, task in renamed.items())
         got.left.append(
@@ -83,6 +85,7 @@ def _framework(got: Plugged, name: str, names: list[str], args: list[str]) -> No
         return
     got.framework = framework
     number = options.get("port", str(usual))
+    # The framework adds its default port by itself.
     if number != str(usual) and number.isascii() and number.isdigit():
         got.port = (port_name, int(number))
     others = [task for task in names if task not in _ROLES]

@@ -77,15 +77,18 @@ def action(spec: JobSpec, task: Task, event: str) -> str:
 def _task(lives: Lives, spec: JobSpec, index: int, kubelet: str) -> None:
     name, task = spec.task_name(index), spec.tasks[index]
     failed, evicted = action(spec, task, _FAILED), action(spec, task, _EVICTED)
+    # Of equal codes the last one counts: as in `action`, a task overrides the job.
     codes = {p.exit_code: p.action for p in (*spec.policies, *task.policies) if p.exit_code is not None}
     retryable = {code for code, what in codes.items() if what in SCOPES}
     ends = _FAILED if failed in ENDS else ""
+    # A role has one scope here: of several codes the smallest decides.
     by_code = next((SCOPES[codes[code]] for code in sorted(retryable)), None)
     lives.scope[name] = SCOPES.get(failed) or by_code or SCOPES.get(evicted, "Pod")
     if failed in SCOPES:
         lives.restart[name] = "Always"
     elif retryable:
         lives.restart[name], lives.exit_codes = "OnNodeFailWithExitCode", lives.exit_codes | retryable
+    # The kubelet restarts the container in its pod. The nearest thing here is a new pod.
     elif kubelet in ("Always", "OnFailure") and not ends:
         lives.restart[name], lives.scope[name] = "Always", "Pod"
     else:
@@ -98,6 +101,7 @@ def _task(lives: Lives, spec: JobSpec, index: int, kubelet: str) -> None:
     elif action(spec, task, _TASK_FAILED) in ENDS:
         # TaskFailed comes when the task's retries are used up.
         lives.limit[name] = task.max_retry or DEFAULT_RETRIES
+    # A used-up maxRetry fails a Volcano job, although other pods run.
     restarts = lives.restart[name] in ("Always", "OnNodeFailWithExitCode")
     lives.fail[name] = "Any" if restarts or ends else "All"
 
@@ -123,6 +127,7 @@ def _left(path: str, policy: LifecyclePolicy) -> Iterator[Left]:
         if not _carries(event, policy.action):
             where = f"{path}.event" if policy.event == event else f"{path}.events"
             yield Left(where, f"{event}: {policy.action}", "this operator has no such policy", _instead(event))
+    # Volcano's webhook refuses both together.
     if policy.exit_code is not None and events:
         yield Left(
             f"{path}.exitCode", policy.exit_code, "a policy has an event or an exit code", "split it into two policies"

@@ -8,6 +8,7 @@ from tjworker.api.kinds.aitrainingjob.rules import MAX_REPLICAS
 from tjworker.api.kinds.base import CamelModel
 from tjworker.api.podtemplate import PRESERVE, PodTemplate
 
+# Volcano sets it for a job or a task without maxRetry.
 DEFAULT_RETRIES = 3
 
 
