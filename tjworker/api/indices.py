@@ -26,12 +26,19 @@ def parse_indices(text: str, below: int) -> frozenset[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
-        # `isdigit` alone is also true for superscripts, which `int` refuses.
-        if not (first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit()))):
-            continue
-        # The bound comes before the range: `0-99999999999` in an edited status must not fill the worker's memory.
-        found.update(range(int(first), min(int(last or first), below - 1) + 1))
+        start, end = _read_index(first), _read_index(last or first)
+        if start is not None and end is not None:
+            # The bound comes before the range: `0-99999999999` in an edited status must not fill the worker's memory.
+            found.update(range(start, min(end, below - 1) + 1))
     return frozenset(found)
+
+
+def _read_index(digits: str) -> int | None:
+    # `isdigit` alone is also true for superscripts, which `int` refuses.
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    # `int` raises for more than 4,300 digits, too. No role has an index of ten digits.
+    return int(digits) if len(digits) < 10 else MAX_INDEX
 
 
 def group_indices(values: Mapping[int, str]) -> dict[str, str]:

@@ -7,9 +7,25 @@ from typing import Any
 import pytest
 
 from tests.support.builders import make_job
+from tjworker.api.indices import parse_indices
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import InvalidJob
 from tjworker.api.node_records import node_record
+
+INDICES: dict[str, tuple[str, set[int]]] = {
+    "ranges and single indices": ("0-2, 7", {0, 1, 2, 7}),
+    "a part that is no index is skipped": ("x,1,2-y,\u00b2,-3", {1}),
+    "an index of no replica is skipped": ("9,10,12", {9}),
+    "a range is cut at the role's size, however far it goes": ("8-99999999999", {8, 9}),
+    "so is one whose end Python refuses to parse": (f"8-{'9' * 5000}", {8, 9}),
+    "and an index of so many digits is of no replica": ("9" * 5000, set()),
+}
+"""A text in a status, which a user may have edited, and the indices of a role of ten replicas that it names."""
+
+
+@pytest.mark.parametrize(("text", "want"), INDICES.values(), ids=INDICES.keys())
+def test_indices_of_an_edited_status(text: str, want: set[int]) -> None:
+    assert parse_indices(text, 10) == want
 
 
 @pytest.mark.parametrize("replicas", [MAX_PODS - 1, MAX_PODS, MAX_PODS + 1])

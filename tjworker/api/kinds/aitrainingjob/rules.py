@@ -19,7 +19,6 @@ Rule = Mapping[str, Any]
 MAX_ROLES = 16
 MAX_REPLICAS = 10_000
 """Of a job: its restarts by index must fit into one object of etcd (1.5 MiB), whatever happens to it."""
-"""Also the bound of every duration: 68 years, so that no sum of times leaves the calendar."""
 RESERVED_ROLES = ("trainingjob",)
 """Its variable TRAININGJOB_PORTS is already the pod's own."""
 
