@@ -30,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 COMPONENT = "trainingjob-operator"
 QUEUE_LENGTH = 1_000
+# The figures of client-go's correlator (`maxLruCacheEntries`, `defaultSpamBurst`, `defaultSpamQPS`,
+# `defaultAggregateMaxEvents` and `defaultAggregateIntervalInSeconds` in tools/record/events_cache.go): users and
+# dashboards know its limits.
 OBJECTS_REMEMBERED = 4_096
 BURST = 25
 REFILL_SECONDS = 300.0
@@ -80,6 +83,7 @@ class Correlator:
         else:
             # Each further message would make another Event object in etcd.
             message = COMBINED + message
+        # In client-go's order: messages are combined first, and the result counts for the limit.
         spam.tokens = min(BURST, spam.tokens + (now - spam.refilled_at) / REFILL_SECONDS)
         spam.refilled_at = now
         if spam.tokens < 1:
@@ -143,6 +147,7 @@ class EventRecorder:
 
     def _start_thread(self) -> None:
         with self._lock:
+            # A forked child inherits the object, but not the thread, and finds it not alive.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._send_all, name="events", daemon=True)
                 self._thread.start()
@@ -210,6 +215,8 @@ class EventRecorder:
             "count": 1,
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,
+            # `source` is the field of core/v1, which `kubectl describe` shows as FROM; the other two are those of
+            # events.k8s.io.
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,

@@ -55,6 +55,7 @@ class Counter(MetricRow):
     kind = "counter"
 
     @cached_property
+    # Made at its first use: a worker chooses shared files after this module is imported (`scrape.share_with_children`).
     def _made(self) -> prometheus_client.Counter:
         return prometheus_client.Counter(self.name, self.what, tuple(self.labels), registry=REGISTRY)
 
@@ -63,6 +64,7 @@ class Counter(MetricRow):
             self._made.labels(**labels)
 
     def inc(self, amount: float = 1, **labels: str) -> None:
+        # The client library raises ValueError for `labels()` of a metric that has none.
         (self._made.labels(**labels) if labels else self._made).inc(amount)
 
 
@@ -89,6 +91,7 @@ class Histogram(MetricRow):
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 Sample = tuple[MetricRow, Mapping[str, str], float]
 """(metric, labels, value), from a collector."""
+# Not the library's default registry: its process_* and python_gc_* would be those of a worker's main process alone.
 REGISTRY = prometheus_client.CollectorRegistry()
 """What this process counts."""
 
