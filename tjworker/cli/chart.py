@@ -125,6 +125,7 @@ def _passing(job: TrainingJob, lives: Sequence[_Life]) -> Iterator[tuple[datetim
         if at := parse_time(record.time):
             yield at, "Scaling"
     for failure in job.status.failures:
+        # No pod came after the failure that ended the job: it was no restart.
         if (at := parse_time(failure.time)) and any(life.made >= at for life in lives):
             yield at, "Restarting"
 
@@ -135,6 +136,7 @@ def _running_again(
     """The end of each Scaling or Restarting, as the pods show it: all new pods run, or the last surplus pod is gone."""
     for number, (at, phase) in enumerate(moments):
         until = next((later for later, _ in moments[number + 1 :] if later > at), None)
+        # The job is still restarting or scaling, so this has no end yet.
         if phase not in _PASSING or (until is None and job.status.phase == phase):
             continue
         made = [life for life in lives if at <= life.made < (until or end)]
@@ -151,6 +153,7 @@ def _phases(job: TrainingJob, moments: Sequence[tuple[datetime, str]], end: date
     bars: dict[str, list[Bar]] = {}
     begun = [moments[0], *(new for old, new in pairwise(moments) if old[1] != new[1])]
     for (at, phase), (until, _) in pairwise([*begun, (end, "")]):
+        # Times have whole seconds, so a phase of less has no width. An end needs none: it is a mark.
         if until > at or phase in END_PHASES:
             bars.setdefault(phase, []).append(Bar(at, until, "phase", phase))
     sign: Sign = "succeeded" if job.status.phase == "Succeed" else "failed"
@@ -184,6 +187,7 @@ def _lives(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], en
     gone: dict[tuple[str, str], list[Happening]] = {}
     for happening in seen:
         kind, _, name = happening.object.partition("/")
+        # By UID: a pod that exists has better times than its Events, and its predecessors had the same name.
         if kind == "pod" and happening.uid and happening.uid not in uids:
             gone.setdefault((name, happening.uid), []).append(happening)
     failures = sorted(job.status.failures, key=lambda failure: failure.time)
@@ -224,6 +228,7 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
 def _sign(pod: Json, phase: object, *, gone: bool) -> Sign | None:
     if phase == "Succeeded":
         return "succeeded"
+    # The kubelet calls a pod Failed also if its deletion ended the programs, which then exit with 137 or 143.
     if phase == "Failed" and not was_killed(pod):
         return "failed"
     return "gone" if gone or phase == "Failed" else None
@@ -245,6 +250,7 @@ def _of_events(
         failures.remove(failure[1])
     code = f"exit code {failure[1].exit_code}" if failure and failure[1].exit_code is not None else ""
     role, index = _replica(job, name)
+    # The kubelet writes no Event when a container exits with 0, so the absence of a failure and of `Killing` must do.
     succeeded = job.status.phase == "Succeed" and failure is None and first("Killing") is None
     ended = failure[0] if failure else end if succeeded else first("Killing") or last
     return _Life(
@@ -287,6 +293,7 @@ def _lanes(lives: Iterable[_Life]) -> tuple[Lane, ...]:
 
 
 def _bars(life: _Life) -> Iterator[Bar]:
+    # The API server drops each Event an hour after its last write, so `Scheduled` can be gone while `Started` is there.
     until = [(life.made, "waits"), (life.placed or life.started, "starts"), (life.started, "runs")]
     known = [(at, state) for at, state in until if at is not None]
     for (at, state), (end, _) in pairwise([*known, (life.ended, "")]):

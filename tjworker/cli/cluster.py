@@ -45,6 +45,7 @@ class Cluster:
 def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
     """The kubeconfig of a local stack; None to use KUBECONFIG, or what the kubernetes package finds."""
     local = Path(DEFAULT_STATE_DIR) / "kubeconfig"
+    # An empty KUBECONFIG counts as unset, as for kubectl (`NewDefaultClientConfigLoadingRules`).
     if os.environ.get("KUBECONFIG"):
         return None
     if local.exists():
@@ -85,6 +86,7 @@ def open_cluster(
 ) -> Iterator[Cluster]:
     """A client for the cluster of this kubeconfig; None: see `load_configuration`. Raises UserError if there is no
     usable configuration."""
+    # Imported here: `tj --help` and errors of usage must not wait for the kubernetes package.
     from tjworker.base import Terminal
     from tjworker.kube.client import KubeClient
     from tjworker.kube.configuration import load_configuration

@@ -67,6 +67,8 @@ def _names_of(job: str, roles: Iterable[str]) -> re.Pattern[str]:
 
 def _happening(event: Json, about: Json) -> Happening:
     """An Event as a Happening. events.k8s.io has `series` and `eventTime`, core/v1 has `count` and `lastTimestamp`."""
+    # Both are read through core/v1, where an Event of the other API keeps its own fields and has null for the old
+    # times.
     series = event.get("series") or {}
     made = (event.get("metadata") or {}).get("creationTimestamp")
     first = event.get("firstTimestamp") or event.get("eventTime") or made or ""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Emit = Callable[[str, str], None]
 """(label, line). May be called from several threads, one at a time."""
+# A program may write nothing for hours. The read time-out of other requests would end its log.
 _DAY_SECONDS = 86_400.0
 STILL_SECONDS = 5.0
 """After the job's end, a log without a line in this time is over: its container runs on, or its node is away."""
@@ -151,13 +152,18 @@ def read_log(
         if on_open:
             on_open(stream)
         try:
+            # 400: the container has not started, or its image cannot be pulled. 404: the pod is gone. The informer
+            # reports the next run.
             if stream.status != 200:
                 return
             for batch in stream.lines():
                 for line in batch:
+                    # A program can write any bytes.
                     yield line.decode("utf-8", "replace")
         finally:
             stream.close()
+    # A log that breaks off is not begun again: the API server can resume it only at a whole second, and lines would be
+    # lost or come twice.
     except Transient:
         return
 
@@ -273,6 +279,7 @@ class Follower:
             pods = list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name))
             for pod in sorted(pods, key=_by_index):
                 self._on_pod("ADDED", pod)
+                # A pod that is being deleted has an end, that of its grace period.
                 if (pod.get("status") or {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
                     runs_on |= {target.key for target in targets(pod, self._wanted, self._main)}
         return runs_on

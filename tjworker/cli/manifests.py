@@ -237,6 +237,7 @@ def hints(manifest: Manifest) -> Iterator[str]:
             yield f"restartPolicy of {role.name}'s template has no effect: the role's counts ({role.restart_policy})"
         for container in (*spec["containers"], *(spec.get("initContainers") or ())):
             names = [variable["name"] for variable in container.get("env") or ()]
+            # The API server only warns of it, and only for a Pod: the template in a job's CRD is not checked as a pod.
             for name in sorted({name for name in names if names.count(name) > 1}):
                 yield f"container {container['name']} of {role.name} sets {name} twice: the last one counts"
 

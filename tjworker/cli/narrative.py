@@ -292,6 +292,7 @@ def why_pod_waits(pod: Json) -> str:
     placed: Json = next((c for c in status.get("conditions") or [] if c.get("type") == "PodScheduled"), {})
     if placed.get("status") == "False":
         return f"{_NO_NODE}: {' '.join(str(placed.get('message') or placed.get('reason') or 'unknown').split())}"
+    # Init containers come first: while any of them waits, the others say only PodInitializing.
     for container in (*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])):
         state = (container.get("state") or {}).get("waiting") or {}
         if state.get("reason") not in (None, "", "PodInitializing", "ContainerCreating"):
@@ -408,4 +409,5 @@ def running(pods: Sequence[Json], role: Role) -> int:
 
 
 def _runs(pod: Json) -> bool:
+    # The phase stays Running through the grace period, but the operator no longer counts such a pod as active.
     return (pod.get("status") or {}).get("phase") == "Running" and not _deleting(pod)

@@ -74,6 +74,7 @@ def template_errors(template: Any, path: str) -> Iterator[FieldError]:
 
 
 def _object(value: Any, model: str, path: str) -> Iterator[FieldError]:
+    # The API server takes null for a field that is not there.
     if value is None:
         return
     if not isinstance(value, dict):

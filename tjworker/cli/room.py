@@ -89,6 +89,8 @@ def _is_ours(metadata: Json) -> bool:
 
 
 def _waits_for_no_node(metadata: Json, spec: Json) -> bool:
+    # kube-scheduler places neither: it skips pods that are being deleted (`skipPodSchedule`), and a gate holds a pod
+    # back.
     return bool(metadata.get("deletionTimestamp") or spec.get("schedulingGates"))
 
 

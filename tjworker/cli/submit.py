@@ -48,6 +48,8 @@ def submit(files: tuple[str, ...], wait: bool, no_logs: bool, output: str | None
         raise UserError(f"{manifests[0].source} has no job; `kubectl apply -f` applies its other objects")
     with user_cluster() as cluster:
         refuse_kinds_that_are_off(cluster, jobs)
+        # All kinds and namespaces are checked before the first create: half of a file in the cluster would have to be
+        # found and deleted by hand.
         places = [_namespace(cluster, manifest, namespace) for manifest in manifests]
         other_objects = {
             number: others.located(cluster, manifest, where)
@@ -191,6 +193,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
     from tjworker.cli.errors import EXIT_FAILED, report_outage
     from tjworker.cli.informer import Informer
 
+    # Informers call back on their own threads. This thread alone prints phases, so that they come in order.
     changes: queue.SimpleQueue[tuple[str, dict[str, Any]] | BaseException] = queue.SimpleQueue()
     phases = {str(job.raw["metadata"]["uid"]): "" for job in jobs}
     places = {(job.resource, job.namespace) for job in jobs}

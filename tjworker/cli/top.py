@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tjworker.settings import Settings
     from tjworker.store.work_queue import QueueStats
 
+# Celery cannot know how many workers there are, so each question takes the whole time.
 ANSWER_SECONDS = 1.0
 
 

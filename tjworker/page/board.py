@@ -202,6 +202,8 @@ class BoardReader:
         for part in batches(known, KEYS_A_READ):
 
             def read(part: Sequence[JobKey] = part) -> list[Any]:
+                # Without MULTI, which would hold up the operator for 500 jobs: a change meanwhile raises `seq`, and
+                # leads to another reading.
                 pipe = client.pipeline(transaction=False)
                 for job in part:
                     # The pods of a finished job are not shown, so its record is enough.
@@ -298,6 +300,7 @@ def _complete(row: JobRow, summary: Summary | None) -> JobRow:
 
 
 def _unpack(sealed: bytes) -> bytes:
+    # No seal was checked, so the length is bounded: foreign bytes can unpack to a thousand times their length.
     return packing.unpack(sealed[SEAL_BYTES:], most_bytes=MOST_RECORD_BYTES)
 
 

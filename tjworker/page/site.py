@@ -35,6 +35,7 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    # After a viewer has signed out, the browser's cache must not show the jobs to the next user of the machine.
     "Cache-Control": "no-store",
 }
 OWN_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})

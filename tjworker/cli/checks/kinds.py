@@ -84,6 +84,7 @@ def _waits(job: Mapping[str, Any]) -> bool:
     # Only this operator writes it: it served the job once, and TJ_KINDS has lost the kind since.
     if MEMORY in status:
         return not mapping(status[MEMORY]).get("completionTime")
+    # The training-operator and KubeDL write the condition `Created` in their first pass over a job.
     return not status.get("conditions")
 
 

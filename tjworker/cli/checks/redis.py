@@ -109,6 +109,7 @@ def eviction(info: Mapping[str, Any]) -> Check:
     return Check(
         SUBJECT,
         "eviction",
+        # Without maxmemory Redis evicts nothing, whatever its policy.
         "failed" if limit else "warning",
         f"maxmemory-policy {policy}, {used}",
         "set `maxmemory-policy noeviction`: a Redis that evicts what it likes makes the watcher list again and again",
