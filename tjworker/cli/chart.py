@@ -108,6 +108,7 @@ def _moments(
     found += _passing(job, lives)
     found += _running_again(job, lives, sorted(found), end)
     first = min((at for at, _ in found), default=end)
+    # Pods of later restarts say nothing about the first start.
     placed = [life.placed for life in lives if life.placed is not None and life.made <= first]
     waits = WAITING if job_phase(status.to_json()) == WAITING else "Pending"
     found += [(begin, waits), *([(min(max(placed), first), "Creating")] if placed else [])]
@@ -191,6 +192,8 @@ def _lives(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], en
         if kind == "pod" and happening.uid and happening.uid not in uids:
             gone.setdefault((name, happening.uid), []).append(happening)
     failures = sorted(job.status.failures, key=lambda failure: failure.time)
+    # The oldest pod first: the status names the pod of a failure without its UID, and successive pods have the same
+    # name.
     in_order = sorted(gone.items(), key=lambda item: min(happening.first for happening in item[1]))
     return [*there, *(_of_events(job, name, events, end, failures) for (name, _), events in in_order)]
 
@@ -216,6 +219,7 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
         pod=metadata["name"],
         made=made,
         placed=parse_time(placed.get("lastTransitionTime")) if placed.get("status") == "True" else None,
+        # A pod starts with its first container. A sidecar may come much later.
         started=min((at for text in begun if (at := parse_time(text))), default=None),
         ended=max(
             made, max((at for text in over if (at := parse_time(text))), default=end) if has_ended else gone or end

@@ -50,6 +50,7 @@ def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
         return None
     if local.exists():
         if not quiet:
+            # On stderr: a program may read stdout.
             echo(f"using {local} (KUBECONFIG is not set)", err=True)
         return local
     return None
@@ -77,6 +78,8 @@ def operator_settings(kubeconfig: Path | None) -> Mapping[str, str] | None:
     if found := stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig")):
         return found
     own = {name: value for name, value in os.environ.items() if name.startswith("TJ_")}
+    # The kubelet sets KUBERNETES_SERVICE_HOST in each container: with it and with TJ_ variables, this is a pod of the
+    # operator. On a user's machine TJ_REDIS_URL alone says nothing about the operator's kinds.
     return own if "TJ_KINDS" in own or (own and "KUBERNETES_SERVICE_HOST" in os.environ) else None
 
 

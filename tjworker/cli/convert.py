@@ -45,6 +45,7 @@ def convert(files: tuple[str, ...], to: str, strict: bool) -> int:
 
     documents = [document for file in files for document in _documents(file, to)]
     left_out = sum(left for _, left in documents)
+    # All jobs are converted before the first is printed, so `| kubectl apply` never gets half of a file.
     if not (strict and left_out):
         echo("---\n".join(text for text, _ in documents), nl=False)
     if left_out:

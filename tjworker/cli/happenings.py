@@ -48,6 +48,7 @@ def of_job(events: Iterable[Json], job: Json, roles: Iterable[str]) -> list[Happ
             continue
         happening = _happening(event, about)
         last = rows.parse_time(happening.last)
+        # Events outlive their object by up to an hour: an earlier job of this name has left its own.
         if made is None or last is None or last >= made:
             found.append((_version(event), happening))
     return [happening for _, happening in sorted(found, key=lambda f: (f[1].last[:_SECONDS], f[0]))]

@@ -229,6 +229,7 @@ class Follower:
             order=_by_index,
             on_outage=report_outage if self._tells_outage else None,
         ):
+            # Asked twice a second: a watch of the job would be another connection for a single answer.
             while not stop.is_set() and not self._reader_gone and not self._ended(name, uid):
                 stop.wait(0.5)
         if self._reader_gone:
@@ -340,6 +341,7 @@ class Follower:
             try:
                 self._emit(label, line)
             except BrokenPipeError:
+                # An exception in this thread would only print a traceback. `run` raises it for the caller.
                 self._stopped = self._reader_gone = True
                 return False
         return True

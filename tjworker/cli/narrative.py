@@ -140,6 +140,7 @@ def _progress(job: TrainingJob, now: datetime) -> Iterator[str]:
             parts.append(f"{rows.duration(report.estimated_remaining_seconds)} left by the program's estimate")
         ago = rows.age(report.last_updated_time, now)
         yield f"{', '.join(parts) or 'no percentage'}; reported {ago} ago."
+        # A training program chooses names and values: a terminal must not obey escape sequences in them.
         shown = [f"{printable(m.name)} {printable(m.value)}" for m in report.metrics[:SHOWN_METRICS]]
         left = len(report.metrics) - len(shown)
         if shown:
@@ -295,6 +296,7 @@ def why_pod_waits(pod: Json) -> str:
     # Init containers come first: while any of them waits, the others say only PodInitializing.
     for container in (*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])):
         state = (container.get("state") or {}).get("waiting") or {}
+        # The kubelet gives these two reasons for each start that goes well.
         if state.get("reason") not in (None, "", "PodInitializing", "ContainerCreating"):
             said = f": {' '.join(str(state['message']).split())}" if state.get("message") else ""
             return f"container {container.get('name')} cannot start: {state['reason']}{said}"

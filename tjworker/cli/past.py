@@ -197,6 +197,7 @@ def open_store() -> Iterator[HistoryStore]:
     from tjworker.history.open import open_history
     from tjworker.settings import settings_or_exit
 
+    # Only the settings of a local stack know the address of its Redis. Where the environment has a value, that counts.
     os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
     try:
         settings = settings_or_exit()

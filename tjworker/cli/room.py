@@ -128,6 +128,7 @@ def state_of(job: TrainingJob, found: Room, namespace_policy: str = "") -> JobSt
     records = [
         pod_record(pod, pod["metadata"], str((controller(pod["metadata"]) or {}).get("uid", ""))) for pod in pods
     ]
+    # Pods of an earlier job of this name hold room, but are no replicas of this job.
     pods_of_it = tuple(r for r in records if r.labels.get(labels.JOB_UID) == job.uid)
     return JobState.observe(job, pods_of_it, namespace_policy)
 

@@ -97,6 +97,8 @@ class Asked:
         }
 
     def _container(self) -> JsonDict:
+        # The prefix `aitj-` marks the container that decides about success, and the port that other replicas get to
+        # know.
         container: JsonDict = {"name": "aitj-trainer", "image": self.image}
         if self.command:
             container["command"] = list(self.command)

@@ -33,6 +33,7 @@ def scale(job: str, replicas: int, role: str | None, output: str | None, namespa
         where, asked = found.namespace, scaling(found, role, replicas)
         cluster.api.merge_patch(found.resource, where, found.name, asked.patch, subresource=asked.subresource)
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
+        # The subresource `scale` answers with a Scale, not with the job.
         raw = cluster.api.get(found.resource, where, found.name) if output else None
         print_result(f"{job}: {asked.role} {changed}", found if raw is None else FoundJob(found.resource, raw), output)
         if goes_on := autoscaler_goes_on(found, asked.role, cluster.operator):

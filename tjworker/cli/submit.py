@@ -209,6 +209,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
             if isinstance(change, BaseException):
                 raise change
             kind, raw = change
+            # By UID: an informer shows all jobs of the namespace, also a later job of the same name.
             uid = str(raw["metadata"]["uid"])
             phase = _GONE if kind == "DELETED" else rows.job_phase(seen_status(raw))
             # An ended job may still be deleted: its end was reported already.

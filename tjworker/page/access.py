@@ -91,6 +91,7 @@ class Viewer:
             "spec": {"resourceAttributes": spec},
         }
         answer = self.transport.request("POST", REVIEWS, body=orjson.dumps(body), timeout_seconds=REQUEST_SECONDS)
+        # The review needs no right, so 401 is about the token itself.
         if answer.status == 401:
             raise _unknown(own=not self.name)
         if answer.status >= 300:

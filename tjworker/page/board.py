@@ -285,6 +285,7 @@ class BoardReader:
             return list(pipe.execute())
 
         try:
+            # Redis' time, by which workers sign in. The clock of this machine may differ.
             (now, _), signed_in = self._redis.read(read)
         except OperatorError:
             return ()

@@ -206,6 +206,7 @@ class ClusterPage(PageView):
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         board, notes = self.board()
         allowed, _ = self.site.allowed(viewer, {(row.resource, row.namespace) for row in board.jobs.values()})
+        # Nodes belong to no namespace: Redis must not show them to a viewer that the API server would refuse.
         sees_nodes = viewer.may("list", NODES)
         nodes = views.node_rows(board, allowed, self.site.gpu_resources) if sees_nodes else []
         workers = views.worker_rows(board, allowed)

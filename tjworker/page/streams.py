@@ -156,6 +156,7 @@ class Logs(EventStream):
 
     async def _follow(self, viewer: Viewer, found: FoundJob, namespace: str) -> None:
         loop = asyncio.get_running_loop()
+        # Bounded: a program writes faster than a browser reads, and 24 streams would fill the memory of the page.
         lines: queue.Queue[tuple[str, str]] = queue.Queue(LOG_WAITING_LINES)
 
         def emit(label: str, line: str) -> None:

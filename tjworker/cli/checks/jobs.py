@@ -33,6 +33,7 @@ def check(api: KubeClient, scope: Scope, kinds: Collection[GroupResource] = tupl
             job
             for where in scope.selections()
             for job in list_jobs(api, where.namespace, kinds)
+            # `list_jobs` takes no field selector, so it lists excluded namespaces, too.
             if scope.serves(job.namespace)
         ]
     except OperatorError as error:

@@ -47,6 +47,7 @@ def check(api: KubeClient, served: Kinds) -> Iterator[Check]:
             f"CRDs are installed that TJ_KINDS does not name: {_list(idle)}; a job of such a kind waits for ever,"
             " unless another operator serves it"
         )
+        # A warning, no failure: a CRD without jobs of this operator may serve another operator.
         yield SUBJECT.warning("half on", said, f"delete these CRDs, or {how_to_switch_on(by_half, served)}")
     if elsewhere:
         said = f"no job waits for this operator, which does not serve them: {_list(elsewhere)}"

@@ -44,6 +44,7 @@ def others(api: KubeClient, settings: Settings, now: datetime) -> Iterator[Check
     named = settings.leader_namespace or settings.own_namespace
     places = [f"{place}/{settings.key_prefix}-watcher" for place in ([named] if named else ["default", NAMESPACE])]
     own = next((place for place in places if place in found), "")
+    # The Lease says which namespaces the running operator serves. The settings here may be those of a user's shell.
     mine = found.pop(own, settings.scope)
     scopes = dict(sorted(found.items()))
     shared = {place: both for place, scope in scopes.items() if (both := mine.common(scope)) is not None}

@@ -63,6 +63,7 @@ def writable(connection: redis.Redis, prefix: str, where: str) -> Check:
     disk, or the user's ACL, and changes nothing."""
     try:
         connection.setrange(f"{prefix}:doctor", 0, "")
+    # Redis has gone away since the first command, which is no refusal of a write: `check` reports it as unreachable.
     except redis.ConnectionError:
         raise
     except redis.RedisError as error:
