@@ -152,6 +152,7 @@ def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
     if of_redis[0].state == "failed":
         yield operator.SUBJECT.skipped("projection, queue, workers", "Redis does not answer")
         return
+    # Without the record keys, which a user need not have: no check reads a record.
     store = open_store(settings.redis_url, settings.key_prefix)
     try:
         yield operator.projection(store.projection)

@@ -77,6 +77,7 @@ def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:
     from tjworker.store.connect import open_store
 
     try:
+        # Without a record key: `tj` reads the queue's numbers, and no record.
         stats = open_store(settings.redis_url, settings.key_prefix).queue.stats()
         app = make_app(settings)
         inspect = app.control.inspect(timeout=ANSWER_SECONDS)

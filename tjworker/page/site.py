@@ -29,7 +29,7 @@ MOST_WATCHERS, MOST_WATCHERS_EACH = 500, 50
 MOST_LOGS, MOST_LOGS_EACH = 24, 4
 """In all, and of one viewer. A followed log holds up to `streams.MOST_FOLLOWED` connections to the API server."""
 HEADERS = {
-    # Templates escape all texts of the cluster. If an escape were missing, the browser would still run no foreign script.
+    # Templates escape texts of the cluster. If an escape were missing, a browser would still run no foreign script.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",

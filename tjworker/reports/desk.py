@@ -314,6 +314,7 @@ class Desk:
         return set_condition(status, REPORT_REFUSED, True, reason, message, now=now, generation=generation)
 
     def _with_reports(self, job: TrainingJob, book: _Book) -> JobStatus:
+        # By UID: pods of an earlier job of this name may still be in their grace period.
         own = selector({labels.JOB_UID: job.uid})
         pods = list(self._kube.list_page(PODS, job.name.namespace, label_selector=own).items)
         placed, known = placement(job, pods, book.reporter), read_progress(job.status)

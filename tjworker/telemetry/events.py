@@ -186,6 +186,7 @@ class EventRecorder:
             "lastTimestamp": body["lastTimestamp"],
             "message": body["message"],
         }
+        # Without a resourceVersion: a lost count does no harm, and a conflict would cost two more requests.
         self._api.merge_patch(EVENTS, namespace, name, patch)
 
     def _build_event(
@@ -194,6 +195,8 @@ class EventRecorder:
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         # All combined events of one reason share one Event object.
         about = "" if message.startswith(COMBINED) else message
+        # By job and message, where client-go puts the time into the name: workers that repeat a message raise the count
+        # of the same object, and no process has to remember the names of its Events.
         digest = hashlib.sha256("\0".join((job.uid, event_type, reason, about)).encode()).hexdigest()[:16]
         # A name has at most 253 characters.
         name = f"{job.name.name[:230]}.{digest}"

@@ -252,6 +252,7 @@ PLANS_REJECTED = Counter(
 BEAT_SENT = Counter(
     "tj_beat_sent_total", "periodic tasks that beat has sent", {"task": "its name in `beat_schedule.py`"}, ("beat",)
 )
+# A time, not an age: Prometheus computes the age when it evaluates a rule, not when it last scraped.
 BEAT_TICK = Gauge(
     "tj_beat_last_tick_timestamp_seconds",
     "when beat last looked at its schedule and Redis took the tasks that were due, in Unix seconds",
