@@ -125,6 +125,7 @@ def errors(manifest: Manifest) -> list[FieldError]:
     if kind is None:
         return [FieldError("kind", manifest.why_no_job)]
     found = list(_name_errors(manifest.raw))
+    # The schema that k8s/crds installs: a field that it refuses here is a field that the API server refuses or drops.
     schema = crd.build(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec = manifest.raw.get("spec")
     found += [unknown_field(one.path, one.name, one.known) for one in unknown_fields(spec, schema, "spec")]

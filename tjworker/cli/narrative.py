@@ -301,6 +301,7 @@ def why_pod_waits(pod: Json) -> str:
             said = f": {' '.join(str(state['message']).split())}" if state.get("message") else ""
             return f"container {container.get('name')} cannot start: {state['reason']}{said}"
     node = (pod.get("spec") or {}).get("nodeName")
+    # kube-scheduler writes the condition PodScheduled with its first try. Without the condition there was none.
     return f"is being started on {node}" if node else "waits for the scheduler"
 
 

@@ -154,6 +154,7 @@ def past(story: Story) -> Past:
 
 def _newest_by_name(pods: Sequence[Json]) -> list[Json]:
     """Without pods that a pod of the same name has replaced."""
+    # A dict keeps the last value of a key, so the youngest pod of each name remains.
     by_age = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
     newest = {pod["metadata"]["name"]: pod for pod in by_age}
     return [pod for pod in pods if newest[pod["metadata"]["name"]] is pod]

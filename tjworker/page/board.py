@@ -217,7 +217,7 @@ class BoardReader:
                 fields = {b"job": reply[0]} if isinstance(reply, list) else reply
                 mark = hash(tuple(sorted((name, value) for name, value in fields.items() if value)))
                 before = self._rows.get(job)
-                # A record that has not changed is not unpacked again: with 10,000 jobs that is nearly all of a reading.
+                # A job that has not changed keeps its row: a single change leads to a reading of all jobs.
                 row = before[1] if before is not None and before[0] == mark else _job_row(job, fields, mark)
                 if row is not None:
                     rows[job] = mark, row

@@ -103,6 +103,7 @@ class PageView(RequestHandler):
 
     def refuse(self, code: int, message: str) -> None:
         self.set_status(code)
+        # RFC 9110 requires the header in each 401.
         if code == 401:
             self.set_header("WWW-Authenticate", self.site.viewers.challenge)
         self.finish(self.html("error.html", code=code, heading=_HEADINGS.get(code, "Error"), message=message, watch=""))

@@ -55,8 +55,9 @@ class Counter(MetricRow):
     kind = "counter"
 
     @cached_property
-    # Made at its first use: a worker chooses shared files after this module is imported (`scrape.share_with_children`).
     def _made(self) -> prometheus_client.Counter:
+        # Made at its first use: a worker chooses shared files after this module was imported
+        # (`scrape.share_with_children`).
         return prometheus_client.Counter(self.name, self.what, tuple(self.labels), registry=REGISTRY)
 
     def begin(self) -> None:

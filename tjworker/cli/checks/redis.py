@@ -63,8 +63,8 @@ def writable(connection: redis.Redis, prefix: str, where: str) -> Check:
     disk, or the user's ACL, and changes nothing."""
     try:
         connection.setrange(f"{prefix}:doctor", 0, "")
-    # Redis has gone away since the first command, which is no refusal of a write: `check` reports it as unreachable.
     except redis.ConnectionError:
+        # Redis has gone away since the first command: `check` reports it as unreachable, not as refusing writes.
         raise
     except redis.RedisError as error:
         advice = "name the primary in TJ_REDIS_URL; of a primary: free its memory or disk, or give its user the ACL"
