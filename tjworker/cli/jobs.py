@@ -241,6 +241,7 @@ def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
 
 def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
     """What was said of it and of what it owns; see `happenings.of_job`."""
+    # All Events of the namespace: a field selector takes a single object, and a job owns hundreds, some of them gone.
     found = list_all(api, EVENTS, job.namespace)
     return happenings.of_job(found, job.raw, role_names(job))
 

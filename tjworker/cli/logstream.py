@@ -224,6 +224,8 @@ class Follower:
             self._cluster.api,
             PODS,
             self._namespace,
+            # The API server cannot select by owner, and the owner of a TrainingJob's pods is a ReplicaSet or a batch
+            # Job.
             label_selector=pods_selector(name),
             on_change=self._on_pod,
             order=_by_index,

@@ -152,7 +152,7 @@ def _shares(found: Room, *, gpu: bool) -> Iterator[tuple[str, float]]:
 def too_large(job: TrainingJob, nodes: Iterable[Json]) -> Iterator[str]:
     """A sentence for each role whose pods would not fit even an empty node; none if the cluster has no nodes, as it may
     add some on demand."""
-    # Allocatable, not capacity: kube-scheduler counts without what the kubelet keeps for the system.
+    # Allocatable, not capacity: kube-scheduler leaves out the share that the kubelet keeps for the system.
     has = [node_record(node).allocatable for node in nodes]
     for role in job.roles if has else ():
         wants = wanted(role.template)

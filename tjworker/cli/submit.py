@@ -115,6 +115,7 @@ def create(cluster: Cluster, manifest: Manifest, namespace: str, output: str | N
     assert kind is not None  # noqa: S101  refuse_the_wrong has refused it
     body = manifest.raw | {"metadata": manifest.raw["metadata"] | {"namespace": namespace}}
     try:
+        # A create, not an apply: a second `tj submit` of the file must not edit the job that runs.
         raw = cluster.api.create(kind.resource, namespace, body)
     except Conflict as error:
         if error.reason != "AlreadyExists":

@@ -44,6 +44,7 @@ from tjworker.telemetry.metrics import PROGRESS_REPORTS, PROGRESS_WRITES
 
 log = structlog.get_logger(__name__)
 
+# A write of a status costs the API server as much as three or four creates (docs/internals/performance.md).
 WRITE_SECONDS = 10.0
 """Between two writes of one job."""
 REPORT_SECONDS = 1.0

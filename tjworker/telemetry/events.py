@@ -209,6 +209,8 @@ class EventRecorder:
                 "kind": job.kind,
                 "namespace": job.name.namespace,
                 "name": job.name.name,
+                # `kubectl describe` selects Events by this field, so that Events of an earlier job of the name are not
+                # shown.
                 "uid": job.uid,
                 "resourceVersion": str(job.resource_version),
             },

@@ -215,6 +215,8 @@ def _refused(transport: Transport, row: Resource, subresource: str, verb: str, n
     asked = {"group": row.group, "version": row.version, "resource": row.plural, "verb": verb}
     # A review without a namespace asks for the right in all namespaces.
     asked |= {key: value for key, value in (("subresource", subresource), ("namespace", namespace)) if value}
+    # A review for each right: a SelfSubjectRulesReview would answer all at once, but may be incomplete where an
+    # authorizer other than RBAC decides.
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
