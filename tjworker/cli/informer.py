@@ -61,7 +61,7 @@ class Informer:
             now=monotonic,
             namespace=namespace,
             label_selector=label_selector,
-            # A service may wait for a minute between two lists; here a user waits at a terminal.
+            # A service may wait 30 s between two lists; here a user waits at a terminal.
             backoff=ListBackoff(random.Random(), longest_seconds=RETRY_SECONDS),
             log=_SILENT,
         )
