@@ -108,6 +108,7 @@ def _moments(
     found += _passing(job, lives)
     found += _running_again(job, lives, sorted(found), end)
     first = min((at for at, _ in found), default=end)
+    # Pods of later restarts say nothing about the first start.
     placed = [life.placed for life in lives if life.placed is not None and life.made <= first]
     waits = WAITING if job_phase(status.to_json()) == WAITING else "Pending"
     found += [(begin, waits), *([(min(max(placed), first), "Creating")] if placed else [])]
@@ -125,6 +126,7 @@ def _passing(job: TrainingJob, lives: Sequence[_Life]) -> Iterator[tuple[datetim
         if at := parse_time(record.time):
             yield at, "Scaling"
     for failure in job.status.failures:
+        # No pod came after the failure that ended the job: it was no restart.
         if (at := parse_time(failure.time)) and any(life.made >= at for life in lives):
             yield at, "Restarting"
 
@@ -135,6 +137,7 @@ def _running_again(
     """The end of each Scaling or Restarting, as the pods show it: all new pods run, or the last surplus pod is gone."""
     for number, (at, phase) in enumerate(moments):
         until = next((later for later, _ in moments[number + 1 :] if later > at), None)
+        # The job is still restarting or scaling, so this has no end yet.
         if phase not in _PASSING or (until is None and job.status.phase == phase):
             continue
         made = [life for life in lives if at <= life.made < (until or end)]
@@ -151,6 +154,7 @@ def _phases(job: TrainingJob, moments: Sequence[tuple[datetime, str]], end: date
     bars: dict[str, list[Bar]] = {}
     begun = [moments[0], *(new for old, new in pairwise(moments) if old[1] != new[1])]
     for (at, phase), (until, _) in pairwise([*begun, (end, "")]):
+        # Times have whole seconds, so a phase of less has no width. An end needs none: it is a mark.
         if until > at or phase in END_PHASES:
             bars.setdefault(phase, []).append(Bar(at, until, "phase", phase))
     sign: Sign = "succeeded" if job.status.phase == "Succeed" else "failed"
@@ -184,9 +188,12 @@ def _lives(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], en
     gone: dict[tuple[str, str], list[Happening]] = {}
     for happening in seen:
         kind, _, name = happening.object.partition("/")
+        # By UID: a pod that exists has better times than its Events, and its predecessors had the same name.
         if kind == "pod" and happening.uid and happening.uid not in uids:
             gone.setdefault((name, happening.uid), []).append(happening)
     failures = sorted(job.status.failures, key=lambda failure: failure.time)
+    # The oldest pod first: the status names the pod of a failure without its UID, and successive pods have the same
+    # name.
     in_order = sorted(gone.items(), key=lambda item: min(happening.first for happening in item[1]))
     return [*there, *(_of_events(job, name, events, end, failures) for (name, _), events in in_order)]
 
@@ -212,6 +219,7 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
         pod=metadata["name"],
         made=made,
         placed=parse_time(placed.get("lastTransitionTime")) if placed.get("status") == "True" else None,
+        # A pod starts with its first container. A sidecar may come much later.
         started=min((at for text in begun if (at := parse_time(text))), default=None),
         ended=max(
             made, max((at for text in over if (at := parse_time(text))), default=end) if has_ended else gone or end
@@ -224,6 +232,7 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
 def _sign(pod: Json, phase: object, *, gone: bool) -> Sign | None:
     if phase == "Succeeded":
         return "succeeded"
+    # The kubelet calls a pod Failed also if its deletion ended the programs, which then exit with 137 or 143.
     if phase == "Failed" and not was_killed(pod):
         return "failed"
     return "gone" if gone or phase == "Failed" else None
@@ -245,6 +254,7 @@ def _of_events(
         failures.remove(failure[1])
     code = f"exit code {failure[1].exit_code}" if failure and failure[1].exit_code is not None else ""
     role, index = _replica(job, name)
+    # The kubelet writes no Event when a container exits with 0, so the absence of a failure and of `Killing` must do.
     succeeded = job.status.phase == "Succeed" and failure is None and first("Killing") is None
     ended = failure[0] if failure else end if succeeded else first("Killing") or last
     return _Life(
@@ -287,6 +297,7 @@ def _lanes(lives: Iterable[_Life]) -> tuple[Lane, ...]:
 
 
 def _bars(life: _Life) -> Iterator[Bar]:
+    # The API server drops each Event an hour after its last write, so `Scheduled` can be gone while `Started` is there.
     until = [(life.made, "waits"), (life.placed or life.started, "starts"), (life.started, "runs")]
     known = [(at, state) for at, state in until if at is not None]
     for (at, state), (end, _) in pairwise([*known, (life.ended, "")]):

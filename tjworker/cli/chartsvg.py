@@ -124,6 +124,7 @@ def _legend(y: int) -> Iterator[str]:
 
 def _x(chart: Chart, at: datetime) -> float:
     seconds = (chart.end - chart.begin).total_seconds() or 1.0
+    # Times of nodes can be before the job's creation or after its end. The mark stays within the drawing.
     part = min(1.0, max(0.0, (at - chart.begin).total_seconds() / seconds))
     return LEFT + (WIDTH - LEFT - RIGHT) * part
 

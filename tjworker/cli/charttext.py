@@ -71,8 +71,10 @@ class _Scale:
         cells = [" "] * self._columns
         for bar in lane.bars:
             first = self.column(bar.begin)
+            # At least a column: in the chart of a day, a pod that ran for a minute must not vanish.
             for column in range(first, max(first + 1, self.column(bar.end))):
                 cells[column] = signs[bar.state]
+        # After the bars: the end of a pod is worth more than the last column of its bar.
         for mark in lane.marks:
             cells[self.column(mark.at)] = signs[mark.sign]
         return "".join(cells)

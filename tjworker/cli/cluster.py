@@ -45,10 +45,12 @@ class Cluster:
 def choose_kubeconfig(*, quiet: bool = False) -> Path | None:
     """The kubeconfig of a local stack; None to use KUBECONFIG, or what the kubernetes package finds."""
     local = Path(DEFAULT_STATE_DIR) / "kubeconfig"
+    # An empty KUBECONFIG counts as unset, as for kubectl (`NewDefaultClientConfigLoadingRules`).
     if os.environ.get("KUBECONFIG"):
         return None
     if local.exists():
         if not quiet:
+            # On stderr: a program may read stdout.
             echo(f"using {local} (KUBECONFIG is not set)", err=True)
         return local
     return None
@@ -76,6 +78,8 @@ def operator_settings(kubeconfig: Path | None) -> Mapping[str, str] | None:
     if found := stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig")):
         return found
     own = {name: value for name, value in os.environ.items() if name.startswith("TJ_")}
+    # The kubelet sets KUBERNETES_SERVICE_HOST in each container: with it and with TJ_ variables, this is a pod of the
+    # operator. On a user's machine TJ_REDIS_URL alone says nothing about the operator's kinds.
     return own if "TJ_KINDS" in own or (own and "KUBERNETES_SERVICE_HOST" in os.environ) else None
 
 
@@ -85,6 +89,7 @@ def open_cluster(
 ) -> Iterator[Cluster]:
     """A client for the cluster of this kubeconfig; None: see `load_configuration`. Raises UserError if there is no
     usable configuration."""
+    # Imported here: `tj --help` and errors of usage must not wait for the kubernetes package.
     from tjworker.base import Terminal
     from tjworker.kube.client import KubeClient
     from tjworker.kube.configuration import load_configuration

@@ -24,6 +24,7 @@ def echo(
 ) -> None:
     """Print `head`, which may be styled, then `text` without control characters, styled by `paint`. Styles are only for
     a terminal, and not if NO_COLOR is set (no-color.org)."""
+    # Not `head`: its styles are escape sequences of `tj` itself.
     text = printable(text, keep=LINES)
     colour = False if os.environ.get("NO_COLOR") else None
     click.echo(head + (paint(text) if paint else text), err=err, nl=nl, color=colour)

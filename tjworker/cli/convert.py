@@ -45,6 +45,7 @@ def convert(files: tuple[str, ...], to: str, strict: bool) -> int:
 
     documents = [document for file in files for document in _documents(file, to)]
     left_out = sum(left for _, left in documents)
+    # All jobs are converted before the first is printed, so `| kubectl apply` never gets half of a file.
     if not (strict and left_out):
         echo("---\n".join(text for text, _ in documents), nl=False)
     if left_out:
@@ -99,6 +100,7 @@ def _refuse_others(manifests: list[Manifest], to: str) -> None:
         group = str(manifest.raw.get("apiVersion")).partition("/")[0]
         strange = conversion.find(manifest.raw, to) is None and not _is_already(manifest, to)
         is_job = manifest.kind is not None or manifest.is_misspelt or group in groups
+        # Next to a job, other objects are printed as they are. A file without any job is the wrong file.
         if strange and (is_job or len(manifests) == 1 or not manifest.raw.get("kind")):
             known = ", ".join(f"{s.kind} ({', '.join(s.api_versions)})" for s in sources)
             into, why = "" if to == OWN else f" to a {to}", conversion.why_not(manifest.raw, to)

@@ -62,6 +62,8 @@ def _until_gone(cluster: Cluster, job: FoundJob, deadline: float) -> None:
         now = cluster.api.get(job.resource, job.namespace, name)
         there = now is not None and now["metadata"]["uid"] == uid
         pods = [p for p in job_pods(cluster.api, job) if p["metadata"]["labels"].get(labels.JOB_UID) == uid]
+        # `kubectl delete --wait` returns as soon as the job is gone. Its pods still hold their GPUs then, and a job of
+        # the same name would wait for their names.
         if not there and not pods:
             return
         if time.monotonic() > deadline:

@@ -68,11 +68,14 @@ def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> Around:
     from tjworker.cli.narrative import Around
     from tjworker.cli.room import ill_nodes, obstacles, room, too_large
 
+    # Nothing in the cluster changes an ended job, so its nodes and pods need not be listed.
     if job.status.ended:
         return Around()
     try:
         nodes = list(list_all(cluster.api, NODES, ""))
         ill, large = ill_nodes(nodes), list(too_large(job, nodes))
+        # Only an elastic role that could grow needs the lists of all pods and jobs, which are megabytes in a large
+        # cluster.
         if not any(role.autoscaled and role.replicas < (role.max_replicas or 0) for role in job.roles):
             return Around(ill, too_large=large)
         models = [parse(one.resource, one.raw) for one in list_jobs(cluster.api, "")]

@@ -124,6 +124,8 @@ def _cluster(kubeconfig: Path | None, settings: Settings, clock_seconds: Callabl
             gang = settings.gang_scheduler
             found = checks.check(cluster.transport, settings.namespace_list, now, f"{which}", own, kinds, gang)
             yield from found
+            # The first check is that of the connection: without it, each further check would wait for the same
+            # time-out.
             if found[0].state != "failed":
                 yield from kind_checks.check(cluster.api, kinds)
                 # A Lease's age is judged by the API server's clock: this machine's may be wrong.
@@ -146,9 +148,11 @@ def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
     from tjworker.cli.checks.redis import DISK
     from tjworker.store.connect import client, open_store
 
+    # Each of these checks would wait for Redis' time-out, and repeat the first failure in other words.
     if of_redis[0].state == "failed":
         yield operator.SUBJECT.skipped("projection, queue, workers", "Redis does not answer")
         return
+    # Without the record keys, which a user need not have: no check reads a record.
     store = open_store(settings.redis_url, settings.key_prefix)
     try:
         yield operator.projection(store.projection)

@@ -45,6 +45,7 @@ def _end(job: str, message: str, namespace: str | None, output: str | None, anno
     if not message.strip():
         raise click.BadParameter("a message must say something", param_hint="--message")
     with opened_job(job, namespace) as (cluster, found):
+        # An annotation, not the status: the next pass would write over a status, and this needs no right on it.
         patch = ending(found, annotation, message)
         raw = cluster.api.merge_patch(found.resource, found.namespace, found.name, patch)
         said = f"{job}: ends as {annotation}; `tj get {job}` shows how far it is"

@@ -29,6 +29,7 @@ class Fold:
             self._open[label] = [line]
             return
         held.append(line)
+        # A program may print the first line and never an end. Its log must not be held back for ever.
         if len(held) > MAX_LINES:
             yield from self._pass_on(label)
         elif _ends(line):

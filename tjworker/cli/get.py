@@ -131,6 +131,7 @@ def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) ->
     from tjworker.cli.kinds import installed_kinds
 
     if name:
+        # A misspelt name is refused. Otherwise the command would watch for it for ever.
         name = find_job(cluster.api, namespace, name).name
     changes: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 

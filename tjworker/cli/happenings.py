@@ -48,6 +48,7 @@ def of_job(events: Iterable[Json], job: Json, roles: Iterable[str]) -> list[Happ
             continue
         happening = _happening(event, about)
         last = rows.parse_time(happening.last)
+        # Events outlive their object by up to an hour: an earlier job of this name has left its own.
         if made is None or last is None or last >= made:
             found.append((_version(event), happening))
     return [happening for _, happening in sorted(found, key=lambda f: (f[1].last[:_SECONDS], f[0]))]
@@ -67,6 +68,8 @@ def _names_of(job: str, roles: Iterable[str]) -> re.Pattern[str]:
 
 def _happening(event: Json, about: Json) -> Happening:
     """An Event as a Happening. events.k8s.io has `series` and `eventTime`, core/v1 has `count` and `lastTimestamp`."""
+    # Both are read through core/v1, where an Event of the other API keeps its own fields and has null for the old
+    # times.
     series = event.get("series") or {}
     made = (event.get("metadata") or {}).get("creationTimestamp")
     first = event.get("firstTimestamp") or event.get("eventTime") or made or ""

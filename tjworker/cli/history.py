@@ -47,6 +47,7 @@ def history(namespace: str | None, kind: str | None, since: str | None, limit: i
         for one in found
         if namespace in (None, one.namespace)
         and (kinds is None or one.resource in kinds)
+        # A time that cannot be read must not hide its job.
         and (within is None or (at := rows.parse_time(one.at)) is None or (now - at).total_seconds() <= within)
     ]
     if output != "table":

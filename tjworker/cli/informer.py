@@ -61,6 +61,7 @@ class Informer:
             now=monotonic,
             namespace=namespace,
             label_selector=label_selector,
+            # A service may wait 30 s between two lists; here a user waits at a terminal.
             backoff=ListBackoff(random.Random(), longest_seconds=RETRY_SECONDS),
             log=_SILENT,
         )
@@ -71,6 +72,8 @@ class Informer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Without a join: the thread may wait for the next event of a quiet watch. It is a daemon and ends with the
+        # process.
         self.reflector.stop()
 
     def objects(self) -> list[JsonDict]:
@@ -83,6 +86,7 @@ class Informer:
         self._listed = {}
 
     def page(self, objects: Sequence[JsonDict], version: int) -> None:
+        # A list comes in pages and may break off between two, so the cache changes only with a complete list.
         self._listed.update((_key(obj), obj) for obj in objects)
 
     def list_ends(self, version: int) -> None:
@@ -99,8 +103,10 @@ class Informer:
         for key, new in sorted(after.items(), key=lambda pair: self._order(pair[1])):
             if key not in before:
                 self._on_change("ADDED", new)
+            # The list after a broken watch repeats known objects. Only another resourceVersion is a change.
             elif _version(before[key]) != _version(new):
                 self._on_change("MODIFIED", new)
+        # After the callbacks: a caller that has waited for this has heard of every object.
         self.synced.set()
 
     def absent(self) -> None:

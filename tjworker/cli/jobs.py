@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
     from tjworker.kube.client import KubeClient
 
+# The page of kubectl (`DefaultChunkSize`): the API server reads and encodes a page at a time, not 50,000 jobs.
 PAGE_SIZE = 500
 _AN_END_IS_FINAL = "an end is final; to run the job again, delete it and apply it again"
 _MEND = "it starts once its spec is mended; `tj describe {name}` names the field"
@@ -214,6 +215,7 @@ def _without_roles(model: InvalidJob, job: FoundJob) -> TrainingJob:
         annotations=strings(metadata.get("annotations")),
         created_at=text(metadata.get("creationTimestamp")),
         deleted_at=model.deleted_at,
+        # The spec cannot be used, so `suspend` may be any JSON value.
         suspend=suspend is True,  # type: ignore[comparison-overlap]
     )
 
@@ -233,6 +235,7 @@ def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
 
 def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
     """What was said of it and of what it owns; see `happenings.of_job`."""
+    # All Events of the namespace: a field selector takes a single object, and a job owns hundreds, some of them gone.
     found = list_all(api, EVENTS, job.namespace)
     return happenings.of_job(found, job.raw, role_names(job))
 
@@ -390,6 +393,7 @@ def pods_selector(name: str) -> str:
 def job_pods(api: KubeClient, job: FoundJob) -> list[JsonDict]:
     """Its pods that are there now, by role and index; none of an earlier job of that name."""
     metadata = job.raw["metadata"]
+    # The selector has only the name, so it finds pods of an earlier job in their grace period, too. Their UID differs.
     found = list_all(api, PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
     ours = (None, "", metadata["uid"])
     return sorted((p for p in found if (p["metadata"].get("labels") or {}).get(labels.JOB_UID) in ours), key=pod_order)

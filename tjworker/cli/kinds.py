@@ -33,6 +33,8 @@ def installed_kinds(api: KubeClient) -> Kinds:
 
 def _guests(api: KubeClient) -> Kinds:
     try:
+        # By discovery, which every user may read (`system:discovery`). A list of CRDs needs a right in the whole
+        # cluster.
         there = api.served_resources({kind.group for kind in GUEST_KINDS})
     except OperatorError as error:
         if error.status not in NO_PERMISSION:

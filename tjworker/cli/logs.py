@@ -152,5 +152,7 @@ def printer(*, fold: bool) -> Iterator[Callable[[str, str], None]]:
 
 
 def _plain(label: str, line: str) -> None:
+    # Flushed with each line: Python fills a block of 8 KiB for a pipe, so `tj logs -f | grep loss` would be silent for
+    # minutes.
     sys.stdout.write(f"{label} | {line}\n")
     sys.stdout.flush()

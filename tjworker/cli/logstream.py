@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Emit = Callable[[str, str], None]
 """(label, line). May be called from several threads, one at a time."""
+# A program may write nothing for hours. The read time-out of other requests would end its log.
 _DAY_SECONDS = 86_400.0
 STILL_SECONDS = 5.0
 """After the job's end, a log without a line in this time is over: its container runs on, or its node is away."""
@@ -151,13 +152,18 @@ def read_log(
         if on_open:
             on_open(stream)
         try:
+            # 400: the container has not started, or its image cannot be pulled. 404: the pod is gone. The informer
+            # reports the next run.
             if stream.status != 200:
                 return
             for batch in stream.lines():
                 for line in batch:
+                    # A program can write any bytes.
                     yield line.decode("utf-8", "replace")
         finally:
             stream.close()
+    # A log that breaks off is not begun again: the API server can resume it only at a whole second, and lines would be
+    # lost or come twice.
     except Transient:
         return
 
@@ -218,11 +224,14 @@ class Follower:
             self._cluster.api,
             PODS,
             self._namespace,
+            # The API server cannot select by owner, and the owner of a TrainingJob's pods is a ReplicaSet or a batch
+            # Job.
             label_selector=pods_selector(name),
             on_change=self._on_pod,
             order=_by_index,
             on_outage=report_outage if self._tells_outage else None,
         ):
+            # Asked twice a second: a watch of the job would be another connection for a single answer.
             while not stop.is_set() and not self._reader_gone and not self._ended(name, uid):
                 stop.wait(0.5)
         if self._reader_gone:
@@ -273,6 +282,7 @@ class Follower:
             pods = list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name))
             for pod in sorted(pods, key=_by_index):
                 self._on_pod("ADDED", pod)
+                # A pod that is being deleted has an end, that of its grace period.
                 if (pod.get("status") or {}).get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp"):
                     runs_on |= {target.key for target in targets(pod, self._wanted, self._main)}
         return runs_on
@@ -333,6 +343,7 @@ class Follower:
             try:
                 self._emit(label, line)
             except BrokenPipeError:
+                # An exception in this thread would only print a traceback. `run` raises it for the caller.
                 self._stopped = self._reader_gone = True
                 return False
         return True

@@ -111,6 +111,7 @@ def run(argv: list[str]) -> int:
     from tjworker.base import OperatorError
 
     try:
+        # In standalone mode click ends the process itself, and an OperatorError would be a traceback.
         result = tj.main(args=argv, prog_name="tj", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):

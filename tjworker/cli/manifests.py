@@ -125,6 +125,7 @@ def errors(manifest: Manifest) -> list[FieldError]:
     if kind is None:
         return [FieldError("kind", manifest.why_no_job)]
     found = list(_name_errors(manifest.raw))
+    # The schema that k8s/crds installs: a field that it refuses here is a field that the API server refuses or drops.
     schema = crd.build(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     spec = manifest.raw.get("spec")
     found += [unknown_field(one.path, one.name, one.known) for one in unknown_fields(spec, schema, "spec")]
@@ -237,6 +238,7 @@ def hints(manifest: Manifest) -> Iterator[str]:
             yield f"restartPolicy of {role.name}'s template has no effect: the role's counts ({role.restart_policy})"
         for container in (*spec["containers"], *(spec.get("initContainers") or ())):
             names = [variable["name"] for variable in container.get("env") or ()]
+            # The API server only warns of it, and only for a Pod: the template in a job's CRD is not checked as a pod.
             for name in sorted({name for name in names if names.count(name) > 1}):
                 yield f"container {container['name']} of {role.name} sets {name} twice: the last one counts"
 

@@ -140,6 +140,7 @@ def _progress(job: TrainingJob, now: datetime) -> Iterator[str]:
             parts.append(f"{rows.duration(report.estimated_remaining_seconds)} left by the program's estimate")
         ago = rows.age(report.last_updated_time, now)
         yield f"{', '.join(parts) or 'no percentage'}; reported {ago} ago."
+        # A training program chooses names and values: a terminal must not obey escape sequences in them.
         shown = [f"{printable(m.name)} {printable(m.value)}" for m in report.metrics[:SHOWN_METRICS]]
         left = len(report.metrics) - len(shown)
         if shown:
@@ -292,12 +293,15 @@ def why_pod_waits(pod: Json) -> str:
     placed: Json = next((c for c in status.get("conditions") or [] if c.get("type") == "PodScheduled"), {})
     if placed.get("status") == "False":
         return f"{_NO_NODE}: {' '.join(str(placed.get('message') or placed.get('reason') or 'unknown').split())}"
+    # Init containers come first: while any of them waits, the others say only PodInitializing.
     for container in (*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])):
         state = (container.get("state") or {}).get("waiting") or {}
+        # The kubelet gives these two reasons for each start that goes well.
         if state.get("reason") not in (None, "", "PodInitializing", "ContainerCreating"):
             said = f": {' '.join(str(state['message']).split())}" if state.get("message") else ""
             return f"container {container.get('name')} cannot start: {state['reason']}{said}"
     node = (pod.get("spec") or {}).get("nodeName")
+    # kube-scheduler writes the condition PodScheduled with its first try. Without the condition there was none.
     return f"is being started on {node}" if node else "waits for the scheduler"
 
 
@@ -408,4 +412,5 @@ def running(pods: Sequence[Json], role: Role) -> int:
 
 
 def _runs(pod: Json) -> bool:
+    # The phase stays Running through the grace period, but the operator no longer counts such a pod as active.
     return (pod.get("status") or {}).get("phase") == "Running" and not _deleting(pod)

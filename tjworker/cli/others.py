@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tjworker.cli.manifests import Manifest
 
 MANAGER = "tj"
+# The type of server-side apply. JSON is YAML, so the body needs no other form.
 APPLY = "application/apply-patch+yaml"
 
 
@@ -42,6 +43,7 @@ def located(cluster: Cluster, manifest: Manifest, namespace: str) -> OtherObject
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         raise UserError(f"{manifest.source}: metadata.name: is missing; {manifest.given} is applied by its name")
     rows = cluster.api.resources_of(version) or ()
+    # `deployments/status` and `deployments/scale` are rows of discovery, too.
     row = next((row for row in rows if row.get("kind") == kind and "/" not in str(row.get("name"))), None)
     if row is None:
         raise UserError(
@@ -67,11 +69,15 @@ def apply(cluster: Cluster, one: OtherObject) -> str:
     answer = cluster.transport.request(
         "PATCH",
         one.path,
+        # Strict, as kubectl's default: the API server refuses an unknown or doubled field, which it would otherwise
+        # drop.
         query={"fieldManager": MANAGER, "fieldValidation": "Strict"},
         body=orjson.dumps(one.body),
         content_type=APPLY,
         timeout_seconds=REQUEST_TIMEOUT_SECONDS,
     )
+    # Without `force`, a field of another manager is a conflict: its owner would set it back, and the two would take
+    # turns.
     if answer.status == 409:
         said = to_error(answer, f"apply {one.what}").message
         raise UserError(f"{said}; change it with what made it (such as `kubectl apply`), or take it out of the file")

@@ -154,6 +154,7 @@ def past(story: Story) -> Past:
 
 def _newest_by_name(pods: Sequence[Json]) -> list[Json]:
     """Without pods that a pod of the same name has replaced."""
+    # A dict keeps the last value of a key, so the youngest pod of each name remains.
     by_age = sorted(pods, key=lambda pod: str(pod["metadata"].get("creationTimestamp")))
     newest = {pod["metadata"]["name"]: pod for pod in by_age}
     return [pod for pod in pods if newest[pod["metadata"]["name"]] is pod]
@@ -197,6 +198,7 @@ def open_store() -> Iterator[HistoryStore]:
     from tjworker.history.open import open_history
     from tjworker.settings import settings_or_exit
 
+    # Only the settings of a local stack know the address of its Redis. Where the environment has a value, that counts.
     os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
     try:
         settings = settings_or_exit()

@@ -44,6 +44,7 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("V1HostPathVolumeSource", "type"): (
         *("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice", "BlockDevice"),
     ),
+    # Lt and Gt need the feature gate TaintTolerationComparisonOperators. Whether it is on, only the cluster knows.
     ("V1Toleration", "operator"): ("Exists", "Equal", "Lt", "Gt"),
     ("V1Toleration", "effect"): ("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
     ("V1NodeSelectorRequirement", "operator"): ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
@@ -53,6 +54,8 @@ _WORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("V1TopologySpreadConstraint", "nodeTaintsPolicy"): ("Honor", "Ignore"),
     ("V1PersistentVolumeClaimSpec", "volumeMode"): ("Filesystem", "Block"),
 }
+# `maxUserID` and `maxGroupID` of k8s.io/apimachinery (util/validation). The API server checks them only for a Pod, so a
+# job with a larger number would fail with its first pod.
 _MAX_ID = 2**31 - 1
 _BOUNDS: dict[tuple[str, str], tuple[int, int]] = {
     ("V1PodSecurityContext", "runAsUser"): (0, _MAX_ID),
@@ -74,6 +77,7 @@ def template_errors(template: Any, path: str) -> Iterator[FieldError]:
 
 
 def _object(value: Any, model: str, path: str) -> Iterator[FieldError]:
+    # The API server takes null for a field that is not there.
     if value is None:
         return
     if not isinstance(value, dict):

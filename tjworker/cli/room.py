@@ -89,6 +89,8 @@ def _is_ours(metadata: Json) -> bool:
 
 
 def _waits_for_no_node(metadata: Json, spec: Json) -> bool:
+    # kube-scheduler places neither: it skips pods that are being deleted (`skipPodSchedule`), and a gate holds a pod
+    # back.
     return bool(metadata.get("deletionTimestamp") or spec.get("schedulingGates"))
 
 
@@ -126,6 +128,7 @@ def state_of(job: TrainingJob, found: Room, namespace_policy: str = "") -> JobSt
     records = [
         pod_record(pod, pod["metadata"], str((controller(pod["metadata"]) or {}).get("uid", ""))) for pod in pods
     ]
+    # Pods of an earlier job of this name hold room, but are no replicas of this job.
     pods_of_it = tuple(r for r in records if r.labels.get(labels.JOB_UID) == job.uid)
     return JobState.observe(job, pods_of_it, namespace_policy)
 
@@ -149,6 +152,7 @@ def _shares(found: Room, *, gpu: bool) -> Iterator[tuple[str, float]]:
 def too_large(job: TrainingJob, nodes: Iterable[Json]) -> Iterator[str]:
     """A sentence for each role whose pods would not fit even an empty node; none if the cluster has no nodes, as it may
     add some on demand."""
+    # Allocatable, not capacity: kube-scheduler leaves out the share that the kubelet keeps for the system.
     has = [node_record(node).allocatable for node in nodes]
     for role in job.roles if has else ():
         wants = wanted(role.template)

@@ -140,6 +140,7 @@ def pod_phase(pod: Mapping[str, Any]) -> str:
     if pod["metadata"].get("deletionTimestamp"):
         return "Terminating"
     status = pod.get("status") or {}
+    # kubectl counts init containers here (`Init:0/1`). `tj describe` names the container that waits.
     for container in status.get("containerStatuses") or []:
         state = container.get("state") or {}
         waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
@@ -147,6 +148,7 @@ def pod_phase(pod: Mapping[str, Any]) -> str:
             return str(waiting["reason"])
         if ended and ended.get("exitCode"):
             return f"{ended.get('reason') or 'Error'} ({ended['exitCode']})"
+    # The kubelet puts `Evicted` into the reason of the pod, and into no container.
     return str(status.get("reason") or status.get("phase") or "Pending")
 
 

@@ -97,6 +97,8 @@ class Asked:
         }
 
     def _container(self) -> JsonDict:
+        # The prefix `aitj-` marks the container that decides about success, and the port that other replicas get to
+        # know.
         container: JsonDict = {"name": "aitj-trainer", "image": self.image}
         if self.command:
             container["command"] = list(self.command)
@@ -121,6 +123,7 @@ def _variable(text: str) -> JsonDict:
 def _name_of(image: str) -> str:
     """`registry.example.com/ml/Train_er:1` -> `train-er-x7k2p`."""
     last = image.rpartition("/")[2].partition("@")[0].partition(":")[0].lower()
+    # A Service's name has at most 63 characters, and the role, the index and five letters follow.
     base = re.sub(r"[^a-z0-9]+", "-", last).strip("-")[:30].strip("-") or "job"
     letters = "bcdfghjklmnpqrstvwxz2456789"  # Kubernetes' own choice: no words come of them
     return f"{base}-{''.join(secrets.choice(letters) for _ in range(5))}"

@@ -31,8 +31,11 @@ def scale(job: str, replicas: int, role: str | None, output: str | None, namespa
 
     with opened_job(job, namespace) as (cluster, found):
         where, asked = found.namespace, scaling(found, role, replicas)
+        # Without a resourceVersion, as `kubectl scale` does it by default: the number is the user's, whatever has
+        # changed since the job was read.
         cluster.api.merge_patch(found.resource, where, found.name, asked.patch, subresource=asked.subresource)
         changed = f"{asked.before} -> {replicas}" if asked.before != replicas else f"is {replicas} already"
+        # The subresource `scale` answers with a Scale, not with the job.
         raw = cluster.api.get(found.resource, where, found.name) if output else None
         print_result(f"{job}: {asked.role} {changed}", found if raw is None else FoundJob(found.resource, raw), output)
         if goes_on := autoscaler_goes_on(found, asked.role, cluster.operator):

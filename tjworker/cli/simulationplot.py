@@ -19,7 +19,9 @@ def draw(outcomes: Sequence[SimulationOutcome], path: Path) -> None:
     """`path` ends with .svg or .png. The same outcomes give the same file."""
     import matplotlib as mpl
 
+    # Agg needs no display.
     mpl.use("Agg")
+    # Without a salt the ids in an SVG are random, and equal outcomes would give different files.
     mpl.rcParams["svg.hashsalt"] = "tj"
     from matplotlib import pyplot as plt
 

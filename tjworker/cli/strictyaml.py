@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+# PyYAML that was built without libyaml has only the loader in Python, which reads the same.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_NODES = 200_000
 """The most nodes of a document with its aliases expanded. An object of 1.5 MiB, the most that Kubernetes stores, has

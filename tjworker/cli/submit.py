@@ -48,6 +48,8 @@ def submit(files: tuple[str, ...], wait: bool, no_logs: bool, output: str | None
         raise UserError(f"{manifests[0].source} has no job; `kubectl apply -f` applies its other objects")
     with user_cluster() as cluster:
         refuse_kinds_that_are_off(cluster, jobs)
+        # All kinds and namespaces are checked before the first create: half of a file in the cluster would have to be
+        # found and deleted by hand.
         places = [_namespace(cluster, manifest, namespace) for manifest in manifests]
         other_objects = {
             number: others.located(cluster, manifest, where)
@@ -113,6 +115,7 @@ def create(cluster: Cluster, manifest: Manifest, namespace: str, output: str | N
     assert kind is not None  # noqa: S101  refuse_the_wrong has refused it
     body = manifest.raw | {"metadata": manifest.raw["metadata"] | {"namespace": namespace}}
     try:
+        # A create, not an apply: a second `tj submit` of the file must not edit the job that runs.
         raw = cluster.api.create(kind.resource, namespace, body)
     except Conflict as error:
         if error.reason != "AlreadyExists":
@@ -191,6 +194,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
     from tjworker.cli.errors import EXIT_FAILED, report_outage
     from tjworker.cli.informer import Informer
 
+    # Informers call back on their own threads. This thread alone prints phases, so that they come in order.
     changes: queue.SimpleQueue[tuple[str, dict[str, Any]] | BaseException] = queue.SimpleQueue()
     phases = {str(job.raw["metadata"]["uid"]): "" for job in jobs}
     places = {(job.resource, job.namespace) for job in jobs}
@@ -206,6 +210,7 @@ def _follow(cluster: Cluster, jobs: list[FoundJob], *, logs: bool) -> int:
             if isinstance(change, BaseException):
                 raise change
             kind, raw = change
+            # By UID: an informer shows all jobs of the namespace, also a later job of the same name.
             uid = str(raw["metadata"]["uid"])
             phase = _GONE if kind == "DELETED" else rows.job_phase(seen_status(raw))
             # An ended job may still be deleted: its end was reported already.

@@ -65,6 +65,7 @@ def _print_text(drawn: Chart) -> None:
 
     from tjworker.cli.charttext import lines
 
+    # Blocks in an encoding without them would raise UnicodeEncodeError in the middle of the chart.
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower()
     width = max(60, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 80
     echo("\n".join(lines(drawn, width, letters="utf" not in encoding)))

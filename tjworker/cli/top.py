@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tjworker.settings import Settings
     from tjworker.store.work_queue import QueueStats
 
+# Celery cannot know how many workers there are, so each question takes the whole time.
 ANSWER_SECONDS = 1.0
 
 
@@ -76,6 +77,7 @@ def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:
     from tjworker.store.connect import open_store
 
     try:
+        # Without a record key: `tj` reads the queue's numbers, and no record.
         stats = open_store(settings.redis_url, settings.key_prefix).queue.stats()
         app = make_app(settings)
         inspect = app.control.inspect(timeout=ANSWER_SECONDS)

@@ -25,6 +25,7 @@ def wrap(line: str, width: int, *, under: int | None = None) -> list[str]:
     columns = _COLUMNS.match(line)
     if under is None:
         under = columns.end() if columns and columns.end() <= width * _WIDEST_LABEL else start + 2
+    # textwrap breaks at any blank, so the blanks of a command are hidden from it.
     text = _COMMAND.sub(lambda found: found[0].replace(" ", _KEPT_BLANK), line)
     # A list without blanks, such as a setting's value, breaks behind a comma; in a command that would be two arguments.
     text = " ".join(w.replace(",", ", ") if len(w) > width - under and "`" not in w else w for w in text.split(" "))

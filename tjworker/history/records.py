@@ -113,6 +113,7 @@ def summary_of(resource: GroupResource, raw: Json, *, deleted_at: str = "") -> S
         created_at=text(meta.get("creationTimestamp")),
         ended_at=text(status.get("completionTime")) if phase in END_PHASES else "",
         deleted_at=deleted_at,
+        # A client that may write the status can put any JSON value there.
         restarts=restarts if isinstance(restarts, int) else 0,
         message=text(status.get("message"))[:MOST_WORDS_CHARS],
     )
@@ -211,6 +212,7 @@ def kept_pod(raw: Json, *, gone_at: str = "", deletion_at: str = "") -> dict[str
     meta, status = mapping(raw.get("metadata")), mapping(raw.get("status"))
     marks = {name: value for name, value in mapping(meta.get("labels")).items() if name in labels.OURS}
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "creationTimestamp") if name in meta}
+    # The chart needs only when the pod got its node; the kubelet's other conditions change with each probe.
     conditions = [
         {name: condition[name] for name in ("type", "status", "lastTransitionTime") if name in condition}
         for condition in status.get("conditions") or ()

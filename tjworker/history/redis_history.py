@@ -34,6 +34,8 @@ class RedisHistory:
     def put(self, entries: Sequence[Entry], now: float) -> LeftOut:
         full = self._is_full()
         try:
+            # Dropping comes first, also when Redis is full: UNLINK needs no memory, and makes the room that the next
+            # write needs.
             self._drop(now, FREED_JOBS if full else 0)
         except Terminal as error:
             if not _is_spoilt(error):
@@ -58,6 +60,7 @@ class RedisHistory:
         keys = [self._key(entry.namespace, entry.uid) for entry in entries]
         parts = [parts_of(entry, _pack) for entry in entries]
         sizes = self._ask_each("hlen", keys)
+        # Only jobs near a bound are asked for the names of their parts. For all others HLEN shows that there is room.
         crowded = [n for n, size in enumerate(sizes) if isinstance(size, int) and size + len(parts[n]) > LEAST_ROOM]
         names = dict(zip(crowded, self._ask_each("hkeys", [keys[n] for n in crowded]), strict=True))
         left_out = 0
@@ -71,11 +74,13 @@ class RedisHistory:
             fields.update(fit)
             if not fields:
                 continue
+            # Other software has made the key another type, on which HSET would fail in every write of this job.
             if sizes[n] is None:
                 pipe.unlink(key)
             pipe.hset(key, mapping=fields)
             # The index decides when a job is dropped. The TTL is for keys that the index has lost.
             pipe.expire(key, int(max(LIVE_SECONDS, entry.keep_until - now)) + 1)
+            # News of a pod do not change until when its job is kept (NX), as an end or a deletion of the job does.
             pipe.zadd(index, {_member(entry.namespace, entry.uid): entry.keep_until}, nx=entry.summary is None)
         with self._redis.mapped():
             pipe.execute()
@@ -106,6 +111,8 @@ class RedisHistory:
                 over += client.zrange(index, len(over), len(over) + beyond - 1)
             if over:
                 pipe = client.pipeline(transaction=False)
+                # UNLINK frees the memory in another thread of Redis. DEL of hashes with 500 pods would hold up the work
+                # queue.
                 pipe.unlink(*(self._redis.key("history", text(member)) for member in over))
                 pipe.zrem(index, *over)
                 pipe.execute()
@@ -118,6 +125,8 @@ class RedisHistory:
             keys = [self._redis.key("history", text(member)) for member in part]
             for member, data in zip(part, self._ask_each("hget", keys, "summary"), strict=True):
                 summary = read_summary(data) if data else None
+                # The page shows rows by the namespace in the summary: a summary under a foreign key would be shown to
+                # viewers of another namespace.
                 if summary is not None and _member(summary.namespace, summary.uid) == text(member):
                     summaries.append(summary)
         return summaries
@@ -127,6 +136,7 @@ class RedisHistory:
         if fields is None:
             return None
         summary = read_summary(fields.get(b"summary", b""))
+        # As in `summaries`: the caller has checked the viewer's right for this namespace alone.
         if summary is None or (summary.namespace, summary.uid) != (namespace, uid):
             return None
         parts = {text(name): data for name, data in fields.items()}

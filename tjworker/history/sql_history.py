@@ -144,6 +144,7 @@ class SqlHistory:
     def _drop(self, connection: Connection, now: float) -> None:
         """Drop jobs whose time is over, then jobs above the bound."""
         mine = JOBS.c.operator == self._operator
+        # A subquery, since PostgreSQL has no DELETE with a LIMIT.
         by_end = select(JOBS.c.namespace, JOBS.c.uid).where(mine).order_by(JOBS.c.keep_until)
         place = tuple_(JOBS.c.namespace, JOBS.c.uid)
         over = by_end.where(JOBS.c.keep_until <= now).limit(DROPPED_A_WRITE)
@@ -223,6 +224,7 @@ def _engine(url: str, waits: Waits) -> Engine:
             pool_size=2,
             max_overflow=3,
             pool_timeout=waits.connect_seconds,
+            # After a failover the pool holds dead connections. A ping replaces them, where a write would fail.
             pool_pre_ping=True,
             connect_args={
                 "connect_timeout": int(waits.connect_seconds),
@@ -252,6 +254,8 @@ def _set_up_sqlite(connection: Any, _record: object) -> None:
     # mode belongs to the file, so this connection has it from then on, too.
     with suppress(sqlite3.OperationalError):
         connection.execute("PRAGMA journal_mode = WAL")
+    # NORMAL: with WAL, a power cut loses at most the last transactions, never the file. SQLite heeds foreign keys only
+    # on connections that ask for it, and without them the parts of dropped jobs would stay.
     for pragma in ("synchronous = NORMAL", "foreign_keys = ON"):
         connection.execute(f"PRAGMA {pragma}")
 
@@ -265,6 +269,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 def _row(summary: Summary) -> dict[str, Any]:
     row = {name: _storable(value) if isinstance(value, str) else value for name, value in asdict(summary).items()}
+    # JSON has larger whole numbers than BIGINT.
     return row | {"restarts": min(summary.restarts, MOST_RESTARTS)}
 
 

@@ -59,6 +59,7 @@ class HistoryStore(Protocol):
 
 def ended(summaries: Sequence[Summary]) -> list[Summary]:
     """The jobs that have ended or were deleted, the newest first."""
+    # RFC 3339 in UTC sorts as text. The UID orders jobs that ended in the same second, so that pages of a list agree.
     return sorted((s for s in summaries if s.at), key=lambda s: (s.at, s.uid), reverse=True)
 
 

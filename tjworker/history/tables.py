@@ -31,14 +31,17 @@ JOBS = Table(
     Column("name", Text, nullable=False, server_default=""),
     Column("kind", Text, nullable=False, server_default=""),
     Column("phase", Text, nullable=False, server_default=""),
+    # Times stay RFC 3339 text, as the objects have them: SQLite has no type for times.
     Column("created_at", Text, nullable=False, server_default=""),
     Column("ended_at", Text, nullable=False, server_default=""),
     Column("deleted_at", Text, nullable=False, server_default=""),
     Column("restarts", BigInteger, nullable=False, server_default="0"),
     Column("message", Text, nullable=False, server_default=""),
     Column("keep_until", Double, nullable=False),
+    # Not jsonb: PostgreSQL refuses the character NUL in it, which JSON and Kubernetes allow.
     Column("job", LargeBinary),
     PrimaryKeyConstraint("operator", "namespace", "uid", name="tj_history_jobs_key"),
+    # Each write looks for jobs to drop, in this order.
     Index("tj_history_jobs_keep_until", "operator", "keep_until"),
 )
 PARTS = Table(

@@ -50,6 +50,7 @@ def site_of(settings: Settings) -> Site:
     own = settings.page_access == "kubeconfig"
     if settings.page_basic_auth and not own:
         raise Terminal("TJ_PAGE_BASIC_AUTH needs TJ_PAGE_ACCESS=kubeconfig: set that, or unset the password")
+    # The header Host has an IPv6 address in brackets, the setting has none.
     if own and not settings.page_basic_auth and settings.page_host not in OWN_NAMES | {"::1"}:
         raise Terminal(
             f"TJ_PAGE_ACCESS=kubeconfig shows everybody who reaches TJ_PAGE_HOST={settings.page_host} what the"

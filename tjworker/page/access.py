@@ -35,6 +35,7 @@ from tjworker.kube.port import Transport
 from tjworker.kube.resources import RESOURCES
 from tjworker.kube.transport import KubeTransport
 
+# Every authenticated user may ask it (`system:basic-user`), so a viewer needs no role for the page itself.
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 GOOD_SECONDS = 60.0
 """How long an answer is remembered. A right that was taken away works for lists that much longer. The page of a job
@@ -80,6 +81,8 @@ class Viewer:
             known = self._rights.get(right)
             if known is not None and self.now() - known[0] < GOOD_SECONDS:
                 return known[1]
+        # Without the lock, which must not be held during a request. Two threads may ask the same question, which does
+        # no harm.
         row = RESOURCES[resource]
         spec = {"verb": verb, "group": row.group, "resource": row.plural, "namespace": namespace}
         body = {
@@ -88,6 +91,7 @@ class Viewer:
             "spec": {"resourceAttributes": spec},
         }
         answer = self.transport.request("POST", REVIEWS, body=orjson.dumps(body), timeout_seconds=REQUEST_SECONDS)
+        # The review needs no right, so 401 is about the token itself.
         if answer.status == 401:
             raise _unknown(own=not self.name)
         if answer.status >= 300:
@@ -222,6 +226,7 @@ def find_job(viewer: Viewer, resource: str, namespace: str, name: str) -> FoundJ
     """The job, read with the viewer's token. Raises NotAllowed if it does not exist, OperatorError if it cannot be
     read."""
     try:
+        # The names become a path at the API server, where `..` or `%2f` would lead to another object.
         parse_key(f"{resource}/{namespace}/{name}")
     except Invalid:
         raise NotAllowed(404, "that is no name of a job") from None

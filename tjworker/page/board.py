@@ -202,6 +202,8 @@ class BoardReader:
         for part in batches(known, KEYS_A_READ):
 
             def read(part: Sequence[JobKey] = part) -> list[Any]:
+                # Without MULTI, which would hold up the operator for 500 jobs: a change meanwhile raises `seq`, and
+                # leads to another reading.
                 pipe = client.pipeline(transaction=False)
                 for job in part:
                     # The pods of a finished job are not shown, so its record is enough.
@@ -215,6 +217,7 @@ class BoardReader:
                 fields = {b"job": reply[0]} if isinstance(reply, list) else reply
                 mark = hash(tuple(sorted((name, value) for name, value in fields.items() if value)))
                 before = self._rows.get(job)
+                # A job that has not changed keeps its row: a single change leads to a reading of all jobs.
                 row = before[1] if before is not None and before[0] == mark else _job_row(job, fields, mark)
                 if row is not None:
                     rows[job] = mark, row
@@ -283,6 +286,7 @@ class BoardReader:
             return list(pipe.execute())
 
         try:
+            # Redis' time, by which workers sign in. The clock of this machine may differ.
             (now, _), signed_in = self._redis.read(read)
         except OperatorError:
             return ()
@@ -298,6 +302,7 @@ def _complete(row: JobRow, summary: Summary | None) -> JobRow:
 
 
 def _unpack(sealed: bytes) -> bytes:
+    # No seal was checked, so the length is bounded: foreign bytes can unpack to a thousand times their length.
     return packing.unpack(sealed[SEAL_BYTES:], most_bytes=MOST_RECORD_BYTES)
 
 

@@ -76,6 +76,8 @@ class PageView(RequestHandler):
     async def in_thread(self, ask: Callable[[], T]) -> T:
         asked = asyncio.get_running_loop().run_in_executor(self.threads, ask)
         try:
+            # Only the viewer stops waiting: Python cannot stop the thread, which ends with the time-out of its own
+            # request.
             return await asyncio.wait_for(asked, ANSWER_SECONDS)
         except TimeoutError:
             raise Transient(f"{self.slow} has not answered for {ANSWER_SECONDS:.0f} s") from None
@@ -101,6 +103,7 @@ class PageView(RequestHandler):
 
     def refuse(self, code: int, message: str) -> None:
         self.set_status(code)
+        # RFC 9110 requires the header in each 401.
         if code == 401:
             self.set_header("WWW-Authenticate", self.site.viewers.challenge)
         self.finish(self.html("error.html", code=code, heading=_HEADINGS.get(code, "Error"), message=message, watch=""))
@@ -204,6 +207,7 @@ class ClusterPage(PageView):
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         board, notes = self.board()
         allowed, _ = self.site.allowed(viewer, {(row.resource, row.namespace) for row in board.jobs.values()})
+        # Nodes belong to no namespace: Redis must not show them to a viewer that the API server would refuse.
         sees_nodes = viewer.may("list", NODES)
         nodes = views.node_rows(board, allowed, self.site.gpu_resources) if sees_nodes else []
         workers = views.worker_rows(board, allowed)
@@ -328,6 +332,7 @@ class Static(StaticFileHandler):
             self.set_header(name, value)
 
     def set_extra_headers(self, path: str) -> None:
+        # Replaces `no-store`: the browser keeps the file, and asks by its ETag whether it has changed.
         self.set_header("Cache-Control", "no-cache")
 
 
@@ -357,6 +362,7 @@ def application(site: Site) -> Application:
             (rf"/logs/{SEGMENT}/{SEGMENT}/{SEGMENT}", Logs, given),
             (r"/static/([a-z]+\.(?:css|js|svg))", Static, {"path": str(HERE / "static")}),
         ],
+        # Tornado's own 404 would lack the page's headers.
         default_handler_class=NotThere,
         default_handler_args=given,
         template_path=str(HERE / "templates"),
@@ -375,6 +381,7 @@ class PageServer:
             application(site),
             # Requests to the page have no body.
             max_body_size=0,
+            # A token may have 16 KiB (`access.MOST_TOKEN_CHARS`), and a proxy with a login adds headers of its own.
             max_header_size=64 << 10,
             body_timeout=10.0,
             idle_connection_timeout=120.0,

@@ -29,12 +29,14 @@ MOST_WATCHERS, MOST_WATCHERS_EACH = 500, 50
 MOST_LOGS, MOST_LOGS_EACH = 24, 4
 """In all, and of one viewer. A followed log holds up to `streams.MOST_FOLLOWED` connections to the API server."""
 HEADERS = {
+    # Templates escape texts of the cluster. If an escape were missing, a browser would still run no foreign script.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    # After a viewer has signed out, the browser's cache must not show the jobs to the next user of the machine.
     "Cache-Control": "no-store",
 }
 OWN_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})

@@ -25,6 +25,7 @@ from tjworker.page.access import FIRST_KIND, NotAllowed, Viewer, find_job
 from tjworker.page.places import NoPlace, StreamPlaces
 from tjworker.page.site import HEADERS, Site, check_host
 
+# Proxies end a silent connection: nginx after 60 s, by default (`proxy_read_timeout`).
 WATCH_SECONDS, BEAT_SECONDS = 1.0, 15.0
 LOG_TAIL_LINES, LOG_LINE_CHARS, LOG_WAITING_LINES = 200, 4_096, 2_000
 LOG_SECONDS = 0.25
@@ -60,6 +61,7 @@ class EventStream(RequestHandler):
         self.finish()
 
     async def say(self, event: str, data: Any) -> None:
+        # JSON has no raw line break, which would end the field.
         self.write(f"event: {event}\ndata: {orjson.dumps(data).decode()}\n\n")
         await self.flush()
 
@@ -105,6 +107,7 @@ class Watch(EventStream):
         loop, last, beat = asyncio.get_running_loop(), None, 0.0
         while not self.gone.is_set():
             try:
+                # All streams share a reading: 500 open pages cost Redis no more than a single page.
                 board = await self.site.reader.arrive()
                 row = board.jobs.get(JobKey(watch))
                 now: object = board.revision if "/" not in watch else (row.mark if row is not None else 0)
@@ -153,6 +156,7 @@ class Logs(EventStream):
 
     async def _follow(self, viewer: Viewer, found: FoundJob, namespace: str) -> None:
         loop = asyncio.get_running_loop()
+        # Bounded: a program writes faster than a browser reads, and 24 streams would fill the memory of the page.
         lines: queue.Queue[tuple[str, str]] = queue.Queue(LOG_WAITING_LINES)
 
         def emit(label: str, line: str) -> None:
@@ -167,6 +171,8 @@ class Logs(EventStream):
         follower = Follower(
             viewer.cluster(), namespace, found, wanted, excerpt, emit, tells_outage=False, most=MOST_FOLLOWED
         )
+        # A thread of its own: a followed log lasts as long as its job, and would take a thread from the views for
+        # hours.
         thread = threading.Thread(target=follower.run, args=(self.gone,), name="page-log", daemon=True)
         thread.start()
         beat, left_out = loop.time(), 0

@@ -52,6 +52,7 @@ def tone(phase: str) -> str:
 def shown(words: object, most: int = MOST_CHARS, keep: str = "") -> str:
     """A foreign text as the page shows it: cut to `most` characters, without control characters except `keep`."""
     whole = str(words)
+    # Cut first: a text from the cluster may have a megabyte.
     return printable(whole[:most], keep) + ("\u2026" if len(whole) > most else "")
 
 
@@ -127,6 +128,7 @@ def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
     # The filter of phases shows the number of each phase, so its own choice does not apply to the numbers.
     counts = Counter(phase_of(row) or NEW for row in taken(but_phase=True))
     pages = max(1, -(-len(matching) // ROWS_A_PAGE))
+    # Jobs may have gone since the link was drawn: the last page then, not an empty list.
     page = min(max(1, filters.page), pages)
     start = (page - 1) * ROWS_A_PAGE
     return Listing(

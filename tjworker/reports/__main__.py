@@ -74,11 +74,13 @@ class _Process:
                 f"TJ_REPORTS_HOST={host} TJ_REPORTS_PORT={port} cannot be opened: {error.strerror}; choose others"
             )
             return 2
+        # Ready only now: before, a Service would send reports to a port that no process listens on.
         self._listens = True
         log.info("takes reports of progress", host=host, port=server.port)
         await self._until(stop)
         log.info("leaving")
         await server.close()
+        # After `close`: no further report can come, so this write holds all that were accepted.
         await asyncio.to_thread(self._desk.write_all)
         return 0
 
@@ -108,7 +110,9 @@ def main() -> int:
         )
         return 2
     try:
+        # This process has no Redis, the clock of the workers. The Date of the API server takes its place.
         clock = ClusterClock()
+        # A connection for each thread that may ask at the same time: no report waits for the write of another job.
         transport = KubeTransport(pool_size=THREADS + WRITERS, answered=metrics.count_request, dated=clock.see_date)
     except Terminal as error:
         log.error(error.message)

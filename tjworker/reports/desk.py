@@ -44,6 +44,7 @@ from tjworker.telemetry.metrics import PROGRESS_REPORTS, PROGRESS_WRITES
 
 log = structlog.get_logger(__name__)
 
+# A write of a status costs the API server as much as three or four creates (docs/internals/performance.md).
 WRITE_SECONDS = 10.0
 """Between two writes of one job."""
 REPORT_SECONDS = 1.0
@@ -132,6 +133,7 @@ class Desk:
             return Verdict(404, "NotFound", "the path is not /apis/GROUP/VERSION/namespaces/NAMESPACE/JOBS/NAME/status")
         kind, _, token = authorization.partition(" ")
         sender = self._tokens.sender(token.strip(), audience(name)) if kind == "Bearer" else None
+        # An audience is free text: a pod of another namespace can project a token for this audience.
         if sender is None or sender.namespace != name.namespace:
             return Verdict(
                 403, "Forbidden", f"the token is not that of a pod of {name.key}: send `Bearer` and the token"
@@ -209,6 +211,8 @@ class Desk:
             owner = controller(pod["metadata"])
             return why_not(job, pod, owner["uid"] if owner else "")
         resource, name, uid = keeper
+        # Ownership goes through the chain of controllers, as for the garbage collector. Labels prove nothing: a user
+        # with the right to patch pods can copy them (ADR 50).
         workload = self._kube.get(resource, sender.namespace, name)
         # A workload of the same name with another UID does not control the pod.
         is_controller = workload is not None and workload["metadata"]["uid"] == uid
@@ -229,6 +233,7 @@ class Desk:
         self._write_each(self._is_due)
         for name, book in self._every_book():
             with book.lock:
+                # Books are made for each name that a valid token has reported for, and would pile up over months.
                 if not book.has_news and self._is_idle(book):
                     with self._lock:
                         self._books.pop(name, None)
@@ -262,6 +267,8 @@ class Desk:
 
     def _write(self, name: JobName, book: _Book) -> None:
         """Write one job. After a failure the reports wait for the next write. Those of a deleted job are dropped."""
+        # Also if the write fails: the next try comes after WRITE_SECONDS, and an API server that is away is not asked
+        # each second for each job.
         book.written_at = self._monotonic()
         for _ in range(TRIES):
             try:
@@ -293,6 +300,8 @@ class Desk:
             status = self._with_refusal(job, status, book.refusal)
         changed = status_patch(raw, name, status)
         if changed:
+            # The API server applies a patch without a resourceVersion to whatever object has the name: to a successor
+            # of the job, or over a status that a worker has written since.
             meta = {"uid": Uid(job.uid), "resourceVersion": str(job.resource_version)}
             body = {"metadata": meta, "status": changed}
             self._kube.merge_patch(name.resource, name.namespace, name.name, body, subresource="status")
@@ -306,6 +315,7 @@ class Desk:
         return set_condition(status, REPORT_REFUSED, True, reason, message, now=now, generation=generation)
 
     def _with_reports(self, job: TrainingJob, book: _Book) -> JobStatus:
+        # By UID: pods of an earlier job of this name may still be in their grace period.
         own = selector({labels.JOB_UID: job.uid})
         pods = list(self._kube.list_page(PODS, job.name.namespace, label_selector=own).items)
         placed, known = placement(job, pods, book.reporter), read_progress(job.status)

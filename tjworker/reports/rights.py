@@ -32,6 +32,7 @@ def why_not(job: TrainingJob, pod: JsonDict, owner_uid: str) -> str:  # noqa: PL
     meta, status = pod["metadata"], job.status
     if owner_uid != job.uid or (meta.get("labels") or {}).get(labels.JOB_UID, job.uid) != job.uid:
         return f"pod {meta['name']} does not belong to {job.kind} {job.name.name}"
+    # A report that was accepted before the end is still written (`Desk._patch`).
     if status.ended or status.ending:
         return f"{job.kind} {job.name.name} has ended"
     record = pod_record(pod, meta, owner_uid)
@@ -46,12 +47,14 @@ def why_not(job: TrainingJob, pod: JsonDict, owner_uid: str) -> str:  # noqa: PL
     if index is None:
         # A pod of a ReplicaSet or batch Job that has no ordinal yet.
         return ""
+    # After a scale-down the pod lives through its grace period, and its program goes on reporting.
     if index >= role.replicas:
         return f"pod {meta['name']} is no longer wanted: role {role.name} has {role.replicas} replicas"
     attempt = attempt_of(status.attempts.roles.get(role.name, RoleAttempts()), index)
     # A pod of an earlier attempt may live until its deletion, but the job has started again.
     if pod_attempt(record) < attempt:
         return f"pod {meta['name']} is of attempt {pod_attempt(record)}, and the job is at attempt {attempt}"
+    # A manifest that was copied from a pod of the job has its owner and labels, but cannot have its name.
     if role.workload == "Pod" and meta["name"] != pod_name(job.name.name, role.name, index):
         return f"pod {meta['name']} is none that this job makes"
     return ""
@@ -62,6 +65,8 @@ def placement(job: TrainingJob, pods: Sequence[JsonDict], reporter: JsonDict) ->
     raw pods of the job."""
     elastic = [r for r in job.roles if r.elastic]
     named = (reporter["metadata"].get("labels") or {}).get(labels.REPLICA_NAME)
+    # Speed is learnt for the autoscaler, so the role counts that it scales, and not the launcher or master that
+    # reports.
     role = elastic[0] if len(elastic) == 1 else next((r for r in job.roles if r.name == named), None)
     if role is None:
         return Placement(replicas=0, nodes=0, settled=False)
@@ -76,6 +81,7 @@ def placement(job: TrainingJob, pods: Sequence[JsonDict], reporter: JsonDict) ->
     return Placement(
         replicas=len(running),
         nodes=len({pod["spec"].get("nodeName", "") for pod in running}),
+        # While pods come or go, the speed is that of no known size.
         settled=len(running) == role.replicas,
         moved_at=next((at for at in moves if at is not None), None),
     )

@@ -44,6 +44,7 @@ class _ReportHandler(RequestHandler):
         self.finish(self.request.body if answer.code == 200 else orjson.dumps(_status(answer)))
 
     def write_error(self, status_code: int, **_: object) -> None:
+        # Clients of the Kubernetes API parse a metav1.Status. Tornado's own answer is a page of HTML.
         reason = {404: "NotFound", 405: "MethodNotAllowed"}.get(status_code, "InternalError")
         self._say(Verdict(status_code, reason, f"{self.request.method} {self.request.path} cannot be answered"))
 
@@ -58,9 +59,11 @@ class ReportListener:
         self._threads = ThreadPoolExecutor(THREADS, "report")
         self._asked = 0
         self._server = HTTPServer(
+            # Tornado would log a line for each report. `PROGRESS_REPORTS` counts them.
             Application([(r"/.*", _ReportHandler, {"server": self})], log_function=lambda handler: None),
             ssl_options=tls,
             max_body_size=MAX_READ_BYTES,
+            # Tornado's default is 100 MB for each connection: a few clients could fill the memory.
             max_buffer_size=MAX_READ_BYTES * 2,
             body_timeout=BODY_SECONDS,
             idle_connection_timeout=IDLE_SECONDS,
@@ -75,6 +78,8 @@ class ReportListener:
         self._server.add_sockets(sockets)
 
     async def ask(self, path: str, authorization: str, body: bytes) -> Verdict:
+        # The queue of a ThreadPoolExecutor has no bound: while the API server is slow, reports would be answered long
+        # after their senders have given up.
         if self._asked >= MOST_WAITING:
             return Verdict(503, "ServiceUnavailable", "too many reports wait; report again")
         self._asked += 1
@@ -90,6 +95,7 @@ class ReportListener:
     async def close(self) -> None:
         self._server.stop()
         await self._server.close_all_connections()
+        # `write_all` comes next, and must find the reports that threads still hold.
         self._threads.shutdown(wait=True)
 
 
@@ -126,9 +132,11 @@ class Certificate:
             log.warning("the new certificate cannot be used yet", error=str(error))
 
     def _load(self) -> None:
+        # Before the files are read: if they change meanwhile, the next `refresh` reads them again.
         stamp = self._stamp()
         self.context.load_cert_chain(*self._files)
         self._loaded = stamp
 
     def _stamp(self) -> tuple[int, ...]:
+        # `stat` follows links: the kubelet renews the files of a Secret by swapping the link `..data`.
         return tuple(file.stat().st_mtime_ns for file in self._files)

@@ -16,9 +16,11 @@ from tjworker.base import GroupResource, mapping
 from tjworker.kube.client import KubeClient
 
 REVIEWS = GroupResource("tokenreviews.authentication.k8s.io")
+# kube-apiserver remembers a valid token for 10 s itself (`TokenSuccessCacheTTL`).
 GOOD_SECONDS = 60.0
 MOST_KEPT = 10_000
 MOST_TOKEN_CHARS = 16 << 10
+# `PodNameKey` and `PodUIDKey` in k8s.io/apiserver/pkg/authentication/serviceaccount.
 _POD_NAME, _POD_UID = "authentication.kubernetes.io/pod-name", "authentication.kubernetes.io/pod-uid"
 _ACCOUNT = "system:serviceaccount:"
 
@@ -49,12 +51,15 @@ class Tokens:
         # No request to the API server for what cannot be a token.
         if not token or len(token) > MOST_TOKEN_CHARS or not token.isascii():
             return None
+        # With the audience: the same token on the path of another job must be reviewed again. A digest, so that this
+        # memory holds no token that could be used.
         digest = hashlib.sha256(f"{audience}\n{token}".encode()).digest()
         with self._lock:
             kept = self._known.get(digest)
         if kept is not None and self._now() < kept[0]:
             return kept[1]
         sender = self._review(token, audience)
+        # A refusal is not remembered: a sender that invents tokens would push the valid tokens out.
         if sender is not None:
             with self._lock:
                 self._known[digest] = (self._now() + GOOD_SECONDS, sender)

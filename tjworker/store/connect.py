@@ -54,6 +54,7 @@ _CLASSES = {"redis": PrimaryConnection, "rediss": PrimarySSLConnection}
 
 def client(url: str, **options: Any) -> redis.Redis:
     """A pooled, thread-safe client. Raises ValueError if it cannot parse the URL."""
+    # A unix socket leads to the same server always: no former primary can answer on it.
     if kind := _CLASSES.get(url.partition("://")[0]):
         options.setdefault("connection_class", kind)
     return redis.Redis.from_url(
@@ -61,6 +62,8 @@ def client(url: str, **options: Any) -> redis.Redis:
         socket_connect_timeout=CONNECT_TIMEOUT_SECONDS,
         socket_timeout=ANSWER_TIMEOUT_SECONDS,
         socket_keepalive=True,
+        # A load balancer may drop an idle connection without a word. A PING finds that out before a command is sent
+        # that must not run twice.
         health_check_interval=HEALTH_CHECK_SECONDS,
         # redis-py would send a command again if its answer was lost. Most commands here must not run twice: an
         # `acquire` that is sent again finds the key leased, by itself, until the lease lapses. `RedisCommands.read`

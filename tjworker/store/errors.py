@@ -41,6 +41,7 @@ node"."""
 
 def is_of_a_replica(error: BaseException) -> bool:
     """True if a replica answered, which refuses writes: the primary has changed."""
+    # MASTERDOWN: with `replica-serve-stale-data no`, a replica that has lost its primary refuses reads as well.
     return isinstance(error, exceptions.ReadOnlyError) or str(error).startswith(("READONLY", "MASTERDOWN"))
 
 
@@ -49,6 +50,7 @@ def describe(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return f"unix://{parts.path}"
+    # The host that redis-py takes for a URL without any.
     host = parts.hostname or "localhost"
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}:{parts.port or 6379}{parts.path or '/0'}"
@@ -66,6 +68,8 @@ def mapped(where: str) -> Iterator[None]:
 def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
     text = " ".join(str(error).split())
     word = text.partition(" ")[0].rstrip(":")
+    # A script's `error_reply` arrives unchanged, so its first word decides, before the classes that redis-py makes of
+    # Redis' own errors.
     if word == "FENCED":
         return Fenced(f"{text.removeprefix('FENCED ')}: a newer holder has taken over")
     if word == "LOST":
@@ -88,10 +92,14 @@ def translate(error: exceptions.RedisError, where: str) -> OperatorError | Lost:
     elif isinstance(error, exceptions.TimeoutError):
         passing = "does not answer"
     elif isinstance(error, exceptions.ConnectionError):
+        # Comes last: redis-py derives AuthenticationError and BusyLoadingError from ConnectionError, and a wrong
+        # password would count as an outage that ends by itself.
         passing = "cannot be reached"
     # The watcher must know this state from others: a full Redis still takes deletions, with which it makes room.
     if passing == _PASSING["OOM"]:
         reason = REDIS_FULL
     if passing:
         return Transient(f"Redis at {where} {passing}: {text}; trying again", reason=reason)
+    # An unknown refusal is not tried at once: the same command would be refused again, and a bug of the operator would
+    # look like an outage.
     return Terminal(f"Redis at {where} refused a command: {text}", reason="RedisRefused")

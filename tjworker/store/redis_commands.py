@@ -18,6 +18,7 @@ from tjworker.store.keys import BY_NAME
 
 T = TypeVar("T")
 
+# Redis answers no other client while it runs a script or a command with many keys.
 KEYS_PER_CALL = 1000
 
 
@@ -28,6 +29,7 @@ class RedisCommands:
         self.client = client
         self.prefix = prefix
         self._where = where
+        # EVALSHA sends a hash of 40 characters where EVAL would send kilobytes of Lua with each call.
         self.scripts = {name: client.register_script(scripts.source(name)) for name in scripts.NAMES}
 
     def key(self, name: str, suffix: str = "") -> str:
@@ -87,6 +89,7 @@ class RedisCommands:
 
     def members(self, name: str) -> list[JobKey]:
         """The members of a set of job keys, sorted."""
+        # In parts: SMEMBERS of 50,000 keys would hold up every other client.
         return sorted(job_keys(self.read(lambda: list(self.client.sscan_iter(self.key(name), count=KEYS_PER_CALL)))))
 
 
@@ -117,6 +120,7 @@ _DIGITS = 40
 
 
 def milliseconds(seconds: float) -> int:
+    # Redis refuses an expiry of 0 as an error, and a period below a millisecond rounds to it.
     return max(1, round(seconds * 1000))
 
 

@@ -47,6 +47,7 @@ class RedisProjection:
     def _apply_in_parts(
         self, script: str, token: int, changes: Sequence[Change], progress: Mapping[str, int]
     ) -> list[JobKey]:
+        # A dict, not a list: a key that two parts have queued needs a single task, and keeps its place.
         publish: dict[JobKey, None] = {}
         # A call without changes still writes progress, and finds out whether this writer still leads.
         parts = list(batches(changes, CHANGES_PER_CALL)) or [[]]
@@ -165,6 +166,8 @@ class RedisProjection:
             if isinstance(shared, Exception):
                 raise self._redis.fault(shared)
         progress, (writer, whole, of_children) = answer[:SHARED_READS]
+        # A pass may decide as soon as all children are listed. Waiting for the lists of jobs as well would stop a
+        # cluster with 50,000 finished jobs for ten seconds at each start (ADR 13).
         synced = writer is not None and (whole is not None or of_children is not None)
         views = []
         for number, key in enumerate(keys):
@@ -199,6 +202,7 @@ class RedisProjection:
             _by_name(nodes),
             _by_name(requests),
             synced=there and whole is not None,
+            # A gang is called too large only when every node is known. The lists of jobs do not matter for that.
             nodes_whole=there and (whole is not None or of_children is not None),
         )
 
@@ -224,6 +228,8 @@ class RedisProjection:
         """Run a command on the hash of each of these jobs, in one round trip."""
 
         def read() -> list[Any]:
+            # Without MULTI, which would hold up all other clients for the whole part. No caller needs a consistent read
+            # of several jobs: `Projection.unfinished` says so.
             pipe = self._redis.client.pipeline(transaction=False)
             for key in keys:
                 getattr(pipe, command)(self._redis.key("job", key), *arguments)

@@ -42,6 +42,7 @@ def _scan_job_keys(commands: RedisCommands) -> Iterator[tuple[str, bytes]]:
     """(name of the row, key) of each key that belongs to a row with many keys."""
     stems = {key.of(commands.prefix).encode(): key.name for key in KEYS if not key.is_one}
     with commands.mapped():
+        # SCAN, since KEYS would stop Redis for as long as it has keys. A key that SCAN gives twice is repaired once.
         for stored in commands.client.scan_iter(match=f"{commands.prefix}:*", count=KEYS_PER_CALL):
             for stem, name in stems.items():
                 if stored.startswith(stem):

@@ -50,6 +50,8 @@ class RedisWorkQueue:
     ) -> None:
         self._redis = commands
         self._projection = RedisProjection(commands)
+        # Scripts compute the backoff from a count in Redis. client-go's `TypedItemExponentialFailureRateLimiter` counts
+        # in its process; here the next try may be another worker's.
         self._retry = (retry_base_seconds, retry_max_seconds)
 
     def add(self, keys: Iterable[JobKey]) -> list[JobKey]:
@@ -88,6 +90,8 @@ class RedisWorkQueue:
     def _read_views(self, claims: Sequence[Claim], shared: Sequence[Any], taken: Sequence[Sequence[Any]]) -> list[View]:
         """The views in the answer of `acquire.lua`. The view of a big job is not in it, and is read here."""
         keys = [claim.key for claim in claims]
+        # A view of thousands of pods is megabytes. Redis would copy it from Lua's tables into its answer while every
+        # other client waits.
         if len(taken[0]) == _WITHOUT_VIEW:
             return self._projection.views(keys)
         progress, writer = shared
@@ -100,6 +104,7 @@ class RedisWorkQueue:
 
     def renew_all(self, claims: Sequence[Claim], ttl_seconds: float) -> list[OperatorError | None]:
         calls = [(claim.key, claim.token, milliseconds(ttl_seconds)) for claim in claims]
+        # A lease that has lapsed must not end the renewal of the other leases of the task.
         answers = self._redis.run_each("renew", calls)
         return [answer if isinstance(answer, OperatorError) else None for answer in answers]
 

@@ -64,6 +64,8 @@ def prelude() -> str:
 def source(name: str) -> str:
     """The complete text of a script, as Redis gets it."""
     folder = files("tjworker.store") / "scripts"
+    # No first line for the others: a script that names its flags without allow-oom is refused before it begins, and a
+    # script without the line fails only at a write that needs memory.
     flags = "#!lua flags=allow-oom\n" if name in OVER_MAXMEMORY else ""
     text = (folder / f"{name}.lua").read_text()
     # `free` is `apply` with another flag. A script's flags cannot depend on its arguments, so there are two scripts.

@@ -28,8 +28,11 @@ class Seal:
 
     def __init__(self, keys: Sequence[str], prefix: str) -> None:
         self._prefix = prefix.encode()
+        # BLAKE2b takes a key of up to 64 bytes, and TJ_RECORD_KEYS may be longer.
         hashed = [blake2b(key.encode(), digest_size=64).digest() for key in keys]
         form = packing.FORM
+        # `person` separates the two uses of a key: its name, which Redis shows to every client, is no seal of any
+        # record. `salt` makes a record of another packing fail at its seal, and not as garbage in a parser.
         self._macs = [blake2b(key=key, digest_size=DIGEST_BYTES, salt=form, person=b"tj-record") for key in hashed]
         names = [blake2b(key=key, digest_size=8, salt=form, person=b"tj-key-name").hexdigest() for key in hashed]
         self.name = names[0]

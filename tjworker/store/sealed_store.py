@@ -48,6 +48,7 @@ class SealedProjection:
 
     # -- written by the watcher --------------------------------------------------------------------
     def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
+        # Read before `lead`, which drops the form of another version. An empty Redis has no form, and nothing to drop.
         before = self._inner.checkpoint()
         self._inner.lead(token, form and self._form_with_key(form), outright=outright)
         if before != Checkpoint() and before.form.partition(":")[0] not in self._seal.names:
@@ -140,6 +141,8 @@ class SealedProjection:
         nodes = self._open_named("node", view.nodes, refused)
         requests = self._open_named("requests", view.node_requests, refused)
         self.distrust(refused)
+        # Without a refused node, or with its requests missing, the cluster would seem to have other room than it
+        # has. The autoscaler then moves nothing.
         return ClusterView(
             nodes, requests, synced=view.synced and not refused, nodes_whole=view.nodes_whole and not refused
         )
@@ -147,6 +150,7 @@ class SealedProjection:
     def unfinished(self) -> Mapping[JobKey, tuple[int, bytes]]:
         found: dict[JobKey, tuple[int, bytes]] = {}
         refused: list[RecordPlace] = []
+        # The other jobs are served all the same: a single forged record must not stop the full resync.
         for key, (rv, sealed) in self._inner.unfinished().items():
             record = self._open_record(sealed, refused, RecordPlace(key, "job"))
             if record is not None:
@@ -166,6 +170,7 @@ class SealedProjection:
         return found
 
     def _open_record(self, sealed: bytes, refused: list[RecordPlace], entry: RecordPlace) -> bytes | None:
+        # The first word keeps the places of nodes and of jobs apart, so that no record of a job can be moved to a node.
         place = ("job", entry.key, entry.field) if entry.key else (entry.of, entry.field)
         record = self._seal.open(sealed, *place)
         if record is None:
@@ -233,6 +238,7 @@ class SealedWorkQueue:
             taken, views=[(claim, self._projection.open_view(claim.key, view)) for claim, view in taken.views]
         )
 
+    # No other method of the queue returns records.
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 

@@ -29,6 +29,7 @@ class User:
 
     def rule(self, password: str, prefix: str) -> str:
         """The line of an ACL file. `password`: `>plain`, `#sha256` or `nopass`."""
+        # Rules for reading alone (`%R~`) came with Redis 7.0, which is the oldest version that is supported.
         keys = [key if key.startswith("%") else f"~{key}" for key in self.keys] or ["resetkeys"]
         channels = [f"&{channel}" for channel in self.channels]
         # With `resetchannels`, because the server's default for new users may allow every channel.
@@ -48,6 +49,8 @@ OPERATOR = User(
     (*_MESSAGES, "{p}:*"),
     # PSUBSCRIBE needs a rule that equals its pattern, letter by letter.
     (_CONTROL, _EVENTS, f"/{DATABASE}.{{p}}.events/worker.*"),
+    # Redis counts INFO as @dangerous, but the history reads maxmemory with it, and `tj doctor` the version. SCRIPT KILL
+    # and FLUSH would let a leaked password stop the scripts of all others.
     ("+@all", *_NEVER, "-script", "-function", "-fcall", "-fcall_ro", "+script|load", "+script|exists", "+info"),
 )
 """Watcher and workers."""
@@ -78,6 +81,7 @@ PAGE = User(
 PASSWORDS = ("REDIS_PASSWORD", "REDIS_TASKS_PASSWORD", "REDIS_PAGE_PASSWORD")
 """Environment variables of docker-compose.yml's users."""
 
+# A probe's command is in the pod's spec, where each reader of pods would see a password.
 PROBE = User("probe", (), (), ("-@all", "+ping"))
 
 

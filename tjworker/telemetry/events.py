@@ -30,6 +30,9 @@ log = structlog.get_logger(__name__)
 
 COMPONENT = "trainingjob-operator"
 QUEUE_LENGTH = 1_000
+# The figures of client-go's correlator (`maxLruCacheEntries`, `defaultSpamBurst`, `defaultSpamQPS`,
+# `defaultAggregateMaxEvents` and `defaultAggregateIntervalInSeconds` in tools/record/events_cache.go): users and
+# dashboards know its limits.
 OBJECTS_REMEMBERED = 4_096
 BURST = 25
 REFILL_SECONDS = 300.0
@@ -80,6 +83,7 @@ class Correlator:
         else:
             # Each further message would make another Event object in etcd.
             message = COMBINED + message
+        # In client-go's order: messages are combined first, and the result counts for the limit.
         spam.tokens = min(BURST, spam.tokens + (now - spam.refilled_at) / REFILL_SECONDS)
         spam.refilled_at = now
         if spam.tokens < 1:
@@ -143,6 +147,7 @@ class EventRecorder:
 
     def _start_thread(self) -> None:
         with self._lock:
+            # A forked child inherits the object, but not the thread, and finds it not alive.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._send_all, name="events", daemon=True)
                 self._thread.start()
@@ -181,6 +186,7 @@ class EventRecorder:
             "lastTimestamp": body["lastTimestamp"],
             "message": body["message"],
         }
+        # Without a resourceVersion: a lost count does no harm, and a conflict would cost two more requests.
         self._api.merge_patch(EVENTS, namespace, name, patch)
 
     def _build_event(
@@ -189,6 +195,8 @@ class EventRecorder:
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         # All combined events of one reason share one Event object.
         about = "" if message.startswith(COMBINED) else message
+        # By job and message, where client-go puts the time into the name: workers that repeat a message raise the count
+        # of the same object, and no process has to remember the names of its Events.
         digest = hashlib.sha256("\0".join((job.uid, event_type, reason, about)).encode()).hexdigest()[:16]
         # A name has at most 253 characters.
         name = f"{job.name.name[:230]}.{digest}"
@@ -201,6 +209,8 @@ class EventRecorder:
                 "kind": job.kind,
                 "namespace": job.name.namespace,
                 "name": job.name.name,
+                # `kubectl describe` selects Events by this field, so that Events of an earlier job of the name are not
+                # shown.
                 "uid": job.uid,
                 "resourceVersion": str(job.resource_version),
             },
@@ -210,6 +220,8 @@ class EventRecorder:
             "count": 1,
             "firstTimestamp": stamp,
             "lastTimestamp": stamp,
+            # `source` is the field of core/v1, which `kubectl describe` shows as FROM; the other two are those of
+            # events.k8s.io.
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "reportingInstance": self._instance,

@@ -23,6 +23,7 @@ class WithJobs(Loader):
         if name != "navbar.html":
             return super()._create_template(name)
         text = (Path(self.root) / name).read_text(encoding="utf-8")
+        # A Flower with another navigation has no place for the link, and is shown without it.
         return Template(text.replace(FIRST_ENTRY, f"{self._entry}{FIRST_ENTRY}", 1), name=name, loader=self)
 
 

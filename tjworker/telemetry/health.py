@@ -37,6 +37,7 @@ class HealthReport(Protocol):
     def body(self) -> dict[str, Any]: ...
 
 
+# A thread for each connection: a client that connects and says nothing must not fail the kubelet's probes.
 class _ProbeServer(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log errors other than lost connections. The base class prints a traceback for each."""
@@ -49,6 +50,7 @@ class _ProbeServer(ThreadingHTTPServer):
 class HealthServer:
     """Answers GET /healthz and /readyz with 200 or 503 and the report as JSON."""
 
+    # The kubelet probes the pod's address, not the loopback address.
     def __init__(self, port: int, report: Callable[[], HealthReport], *, host: str = "0.0.0.0") -> None:  # noqa: S104
         class ProbeHandler(BaseHTTPRequestHandler):
             timeout = SILENCE_SECONDS

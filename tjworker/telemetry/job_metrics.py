@@ -24,6 +24,8 @@ def count_status(job: TrainingJob | InvalidJob, after: JobStatus) -> None:
     if isinstance(job, TrainingJob) and after.start_running_time and not before.start_running_time:
         created, running = from_rfc3339(job.created_at), from_rfc3339(after.start_running_time)
         if created is not None and running is not None:
+            # creationTimestamp is of the API server's clock, cut to whole seconds; the other time is of the operator's
+            # clock.
             ALL_RUNNING.observe(max(0.0, running - created), kind=job.kind)
 
 

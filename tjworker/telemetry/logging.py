@@ -69,9 +69,11 @@ def configure_logging(settings: Settings, *, stream: TextIO | None = None) -> No
         )
     )
     root = logging.getLogger()
+    # Replaced, not added: with the handler of a second call, or of Celery's own set-up, each line would come twice.
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level)
     for name, level in _TOO_TALKATIVE.items():
+        # With TJ_LOG_LEVEL=ERROR these loggers must not say more than the others.
         logging.getLogger(name).setLevel(max(level, logging.getLevelName(settings.log_level)))
     # Here, since every process configures its logging when it starts.
     for warning in unknown_variables(os.environ).values():

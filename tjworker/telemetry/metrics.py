@@ -56,6 +56,8 @@ class Counter(MetricRow):
 
     @cached_property
     def _made(self) -> prometheus_client.Counter:
+        # Made at its first use: a worker chooses shared files after this module was imported
+        # (`scrape.share_with_children`).
         return prometheus_client.Counter(self.name, self.what, tuple(self.labels), registry=REGISTRY)
 
     def begin(self) -> None:
@@ -63,6 +65,7 @@ class Counter(MetricRow):
             self._made.labels(**labels)
 
     def inc(self, amount: float = 1, **labels: str) -> None:
+        # The client library raises ValueError for `labels()` of a metric that has none.
         (self._made.labels(**labels) if labels else self._made).inc(amount)
 
 
@@ -89,6 +92,7 @@ class Histogram(MetricRow):
 prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 Sample = tuple[MetricRow, Mapping[str, str], float]
 """(metric, labels, value), from a collector."""
+# Not the library's default registry: its process_* and python_gc_* would be those of a worker's main process alone.
 REGISTRY = prometheus_client.CollectorRegistry()
 """What this process counts."""
 
@@ -249,6 +253,7 @@ PLANS_REJECTED = Counter(
 BEAT_SENT = Counter(
     "tj_beat_sent_total", "periodic tasks that beat has sent", {"task": "its name in `beat_schedule.py`"}, ("beat",)
 )
+# A time, not an age: Prometheus computes the age when it evaluates a rule, not when it last scraped.
 BEAT_TICK = Gauge(
     "tj_beat_last_tick_timestamp_seconds",
     "when beat last looked at its schedule and Redis took the tasks that were due, in Unix seconds",

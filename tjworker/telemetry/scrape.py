@@ -66,6 +66,7 @@ class ScrapeServer:
     def __init__(self, port: int, host: str, registry: prometheus_client.CollectorRegistry) -> None:
         self._server, self._thread = prometheus_client.start_http_server(port, host, registry)
         self.port = int(self._server.server_address[1])
+        # A child that outlives its worker would hold the port, and the next worker would run without metrics.
         os.register_at_fork(after_in_child=self._server.socket.close)
 
     def close(self) -> None:

@@ -82,6 +82,7 @@ class IgnoredMessages:
 
     def look(self, now: float, waiting: int, free: bool, taken: int) -> float:
         """The seconds so far. `taken`: how many tasks the worker has taken since it began."""
+        # A worker with a task in each process rightly leaves messages to others.
         if not waiting or not free or taken != self._taken:
             self._since = None
         elif self._since is None:

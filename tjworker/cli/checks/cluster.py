@@ -27,6 +27,7 @@ SUBJECT = Subject("cluster")
 TIMEOUT_SECONDS = 10.0
 APPLY_CRDS = "run `kubectl apply --server-side --force-conflicts -f k8s/crds`"
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+# Every user may ask both reviews: Kubernetes binds `system:basic-user` to all authenticated users.
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 _WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
@@ -65,6 +66,7 @@ def server_now(transport: Transport) -> datetime | None:
 
 
 def _version(transport: Transport) -> tuple[str, datetime | None]:
+    # Needs no right (`system:public-info-viewer`), so a failure is that of the connection or of the credentials.
     answer = transport.request("GET", "/version", timeout_seconds=TIMEOUT_SECONDS)
     if answer.status != 200:
         raise to_error(answer, "get the version")
@@ -90,6 +92,7 @@ def definition(transport: Transport, job_kind: JobKind) -> Check:
         return SUBJECT.failed(name, error.message, "try again")
     if answer.status == 404:
         return Check(SUBJECT, name, _missing(job_kind), "is not installed", _apply(job_kind))
+    # Discovery is open to every user (`system:discovery`), and shows at least whether the kind is served.
     if answer.status in NO_PERMISSION:
         return _served(transport, job_kind, name)
     if answer.status != 200:
@@ -107,6 +110,8 @@ def _apply(job_kind: JobKind) -> str:
 
 def _compared(name: str, wanted: JsonDict, found: JsonDict, apply: str) -> Check:
     conditions = {c["type"]: c for c in (found.get("status") or {}).get("conditions") or []}
+    # A CRD that is not Established is not served, whatever its schema. NamesAccepted is False while another CRD has its
+    # names.
     if conditions.get("Established", {}).get("status") != "True":
         why = conditions.get("NamesAccepted", {}).get("message", "") or "is not established"
         return SUBJECT.failed(name, why, "`kubectl describe crd` says why; another CRD may have its names")
@@ -208,7 +213,10 @@ def _where(row: Resource, namespaces: Sequence[str]) -> Sequence[str]:
 def _refused(transport: Transport, row: Resource, subresource: str, verb: str, namespace: str) -> str:
     """What may not be done, '' when it may."""
     asked = {"group": row.group, "version": row.version, "resource": row.plural, "verb": verb}
+    # A review without a namespace asks for the right in all namespaces.
     asked |= {key: value for key, value in (("subresource", subresource), ("namespace", namespace)) if value}
+    # A review for each right: a SelfSubjectRulesReview would answer all at once, but may be incomplete where an
+    # authorizer other than RBAC decides.
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

@@ -33,12 +33,14 @@ def check(api: KubeClient, scope: Scope, kinds: Collection[GroupResource] = tupl
             job
             for where in scope.selections()
             for job in list_jobs(api, where.namespace, kinds)
+            # `list_jobs` takes no field selector, so it lists excluded namespaces, too.
             if scope.serves(job.namespace)
         ]
     except OperatorError as error:
         yield SUBJECT.skipped("waiting", f"the jobs cannot be listed: {error.message}")
         return
     living = [job for job in found if not seen_status(job.raw).get("completionTime")]
+    # A job that runs has all its objects: no foreign object can have their names.
     waiting = [job for job in living if seen_status(job.raw).get("phase") != "Running"]
     troubled = [one for job in living if (one := _troubled(job)) is not None]
     troubled += _names_taken(api, waiting)
@@ -75,6 +77,7 @@ def _names_taken(api: KubeClient, jobs: Sequence[FoundJob]) -> Iterator[Check]:
     for namespace, children in wanted.items():
         for resource in sorted({resource for resource, _ in children}):
             try:
+                # A list of the namespace, not a GET for each child: a job of 500 replicas has 1,000 children.
                 for held in list_all(api, resource, namespace):
                     job_of = children.get((resource, held["metadata"]["name"]))
                     if job_of is not None and (taken := _taken(resource, held, job_of)) is not None:
@@ -101,6 +104,7 @@ def _children(job: FoundJob) -> Iterator[tuple[GroupResource, str]]:
 def _taken(resource: GroupResource, held: JsonDict, job: FoundJob) -> Check | None:
     metadata, kind = held["metadata"], KNOWN_KINDS[job.resource]
     owner = controller(metadata)
+    # By UID, as the garbage collector compares: an owner of the same name may be an earlier job.
     if owner is not None and owner.get("uid") == job.raw["metadata"]["uid"]:
         return None
     what = f"{resource.partition('.')[0].removesuffix('s')} {metadata['name']}"

@@ -47,6 +47,7 @@ def check(api: KubeClient, served: Kinds) -> Iterator[Check]:
             f"CRDs are installed that TJ_KINDS does not name: {_list(idle)}; a job of such a kind waits for ever,"
             " unless another operator serves it"
         )
+        # A warning, no failure: a CRD without jobs of this operator may serve another operator.
         yield SUBJECT.warning("half on", said, f"delete these CRDs, or {how_to_switch_on(by_half, served)}")
     if elsewhere:
         said = f"no job waits for this operator, which does not serve them: {_list(elsewhere)}"
@@ -84,6 +85,7 @@ def _waits(job: Mapping[str, Any]) -> bool:
     # Only this operator writes it: it served the job once, and TJ_KINDS has lost the kind since.
     if MEMORY in status:
         return not mapping(status[MEMORY]).get("completionTime")
+    # The training-operator and KubeDL write the condition `Created` in their first pass over a job.
     return not status.get("conditions")
 
 

@@ -44,6 +44,7 @@ def others(api: KubeClient, settings: Settings, now: datetime) -> Iterator[Check
     named = settings.leader_namespace or settings.own_namespace
     places = [f"{place}/{settings.key_prefix}-watcher" for place in ([named] if named else ["default", NAMESPACE])]
     own = next((place for place in places if place in found), "")
+    # The Lease says which namespaces the running operator serves. The settings here may be those of a user's shell.
     mine = found.pop(own, settings.scope)
     scopes = dict(sorted(found.items()))
     shared = {place: both for place, scope in scopes.items() if (both := mine.common(scope)) is not None}
@@ -64,6 +65,7 @@ def _leads(lease: Mapping[str, Any], now: datetime) -> Iterator[tuple[str, Scope
     """(namespace/name, what is served) of a watcher's Lease that is held; nothing for any other."""
     meta, spec = lease["metadata"], lease.get("spec") or {}
     scope, renewed = scope_of_lease(meta.get("annotations") or {}), parse_time(str(spec.get("renewTime") or ""))
+    # Longer than the Lease lasts: while watchers change, it is not renewed for a moment, and its operator is there.
     lasts_seconds = max(OLD_SECONDS, float(spec.get("leaseDurationSeconds") or 0))
     if scope is None or renewed is None or not spec.get("holderIdentity"):
         return
@@ -89,10 +91,13 @@ def leader(api: KubeClient, settings: Settings, now: datetime) -> Check:
         renewed = parse_time(str((lease.get("spec") or {}).get("renewTime") or ""))
         return (now - renewed).total_seconds() if renewed else float("inf")
 
+    # An earlier installation may have left its Lease in the other namespace: the younger is that of the watcher that
+    # runs.
     place, lease = min(found, key=lambda pair: age_seconds(pair[1]))
     spec = lease.get("spec") or {}
     holder, duration_seconds = spec.get("holderIdentity") or "", float(spec.get("leaseDurationSeconds") or 15)
     where = f"Lease {place}/{name}"
+    # A watcher that ends in order empties the holder, as client-go's LeaderElector does with ReleaseOnCancel.
     if not holder:
         return SUBJECT.failed("watcher leads", f"{where} was given back: no watcher runs", START_WATCHER)
     # The server's clock is read in whole seconds, and a renewal may be under way.
@@ -135,6 +140,7 @@ def work_queue(stats: QueueStats) -> Check:
 def workers(ask: Callable[[], Consumed], queue: str) -> Check:
     """Asks up to PINGS times: a busy worker, or one on a busy machine, may not answer at first."""
     asked = (ask() for _ in range(PINGS))
+    # On a busy machine the loop of a worker may turn too late for the second that a question waits.
     consumed = next((found for found in asked if found), {})
     names = sorted(consumed)
     if not names:

@@ -64,6 +64,7 @@ def writable(connection: redis.Redis, prefix: str, where: str) -> Check:
     try:
         connection.setrange(f"{prefix}:doctor", 0, "")
     except redis.ConnectionError:
+        # Redis has gone away since the first command: `check` reports it as unreachable, not as refusing writes.
         raise
     except redis.RedisError as error:
         advice = "name the primary in TJ_REDIS_URL; of a primary: free its memory or disk, or give its user the ACL"
@@ -109,6 +110,7 @@ def eviction(info: Mapping[str, Any]) -> Check:
     return Check(
         SUBJECT,
         "eviction",
+        # Without maxmemory Redis evicts nothing, whatever its policy.
         "failed" if limit else "warning",
         f"maxmemory-policy {policy}, {used}",
         "set `maxmemory-policy noeviction`: a Redis that evicts what it likes makes the watcher list again and again",

@@ -40,6 +40,7 @@ def migrate(connection: Connection) -> None:
 
 def configuration() -> Config:
     config = Config()
+    # Alembic's Config is a ConfigParser, which would interpolate a `%` in the path.
     config.set_main_option("script_location", str(HERE).replace("%", "%%"))
     return config
 
