@@ -25,8 +25,8 @@ from tjworker.store.work_queue import QueueStats
 
 SUBJECT = Subject("operator")
 OLD_SECONDS = 60.0
-PINGS = 3
 """A key that has waited for longer than two resyncs is waiting for a worker that is not there."""
+PINGS = 3
 START_WATCHER = "start `python -m watcher` and read its log; with `tj up` that is watcher.log"
 
 
