@@ -285,10 +285,6 @@ UNUSABLE: dict[str, tuple[JobState, str]] = {
         running(an_elastic(2, name="bad", resources={"requests": {"cpu": "inf"}})),
         "'inf' is no quantity",
     ),
-    "a status that cannot be read": (
-        running(an_elastic(2, name="bad", attempts=Attempts(roles={"trainer": RoleAttempts(completed="9" * 5000)}))),
-        "Exceeds the limit",
-    ),
 }
 
 
