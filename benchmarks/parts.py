@@ -68,14 +68,14 @@ PARTS: Mapping[str, tuple[str, str]] = {
     "tjworker.store.redis_work_queue.RedisWorkQueue.renew": (PASS, "renewal: client of Redis"),
     "tjworker.store.redis_work_queue.RedisWorkQueue.renew_all": (PASS, "renewal: client of Redis"),
     "tjworker.store.redis_work_queue.RedisWorkQueue.finish_all": (PASS, "finish: client of Redis"),
-    "tjworker.store.sealed_store.SealedProjection.opened": (PASS, "opening seals"),
+    "tjworker.store.sealed_store.SealedProjection.open_view": (PASS, "opening seals"),
     "tjworker.controllers.observing.decode_view": (PASS, "reading records"),
     "tjworker.api.kinds.parse": (PASS, "parsing the job"),
     "tjworker.controllers.jobs.reconcile": (PASS, "deciding, bodies of pods"),
     "tjworker.execution.executor.Executor.apply": (PASS, "executor"),
     "tjworker.execution.executor.written_status": (PASS, "status to JSON"),
     "tjworker.telemetry.events.EventRecorder.event": (PASS, "events"),
-    "tjworker.kube.client.KubeClient._json": (PASS, "JSON of requests and answers"),
+    "tjworker.kube.client.KubeClient._request_json": (PASS, "JSON of requests and answers"),
     "structlog.stdlib.BoundLogger.info": (PASS, "log lines"),
 }
 """What is timed, each without what it calls of the others. A name that is gone fails at once."""
