@@ -14,10 +14,10 @@ from typing import Any
 import orjson
 
 from tjworker.api.kinds import KNOWN_KINDS
-from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, mapping, number, readable, text
+from tjworker.api.kinds.base import LEFT_OUT, UNREADABLE, number, readable, text
 from tjworker.api.status import END_PHASES, REPORT_REFUSED, REPORTED, SUSPENDED
 from tjworker.api.timefmt import from_rfc3339
-from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, Json
+from tjworker.base import MOST_KEPT_OF_A_JOB, GroupResource, JobKey, Json, mapping
 from tjworker.store.projection import Change
 from watcher.projection.base import Projected
 

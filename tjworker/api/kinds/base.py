@@ -19,8 +19,7 @@ from pydantic.alias_generators import to_camel
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.status import PHASES, JobStatus
 from tjworker.api.wording import problem_words
-from tjworker.base import GroupResource, JobName, Json
-from tjworker.base import mapping as mapping  # noqa: PLC0414  the modules of kinds take it from here
+from tjworker.base import GroupResource, JobName, Json, mapping
 
 Parsed = TrainingJob | InvalidJob
 MAX_ERRORS = 10

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from tjworker.api.kinds.base import UNREADABLE, JobKind, mapping
+from tjworker.api.kinds.base import UNREADABLE, JobKind
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import TrainingJob
 from tjworker.api.podtemplate import DNS_LABEL
 from tjworker.api.status import JobStatus
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 Path = tuple[str, ...]
 # In the spelling of every kind: `min-instance` and `max-instance` are a TrainingJob's, `elasticPolicy` is a guest's.

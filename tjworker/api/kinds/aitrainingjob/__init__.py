@@ -13,21 +13,11 @@ from pydantic import ValidationError
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.aitrainingjob.checks import broken, least, most, port_errors, scale_role
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
-from tjworker.api.kinds.base import (
-    MAX_ERRORS,
-    JobKind,
-    Parsed,
-    field_errors,
-    header,
-    mapping,
-    strings,
-    text,
-    too_big_for_etcd,
-)
+from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Parsed, field_errors, header, strings, text, too_big_for_etcd
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.labels import ignored_queue
 from tjworker.api.model import InvalidJob, Role, TrainingJob
-from tjworker.base import GroupResource, Json
+from tjworker.base import GroupResource, Json, mapping
 
 PLURAL = "aitrainingjobs"
 KIND = "AITrainingJob"

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tjworker.api.kinds.base import mapping
 from tjworker.api.model import JobSecret, MPILaunch, Role, Runs, TrainingJob
 from tjworker.api.naming import containers
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 LAUNCHER, WORKER = "Launcher", "Worker"
 RUNS = Runs((LAUNCHER,), after_all=True)

@@ -23,7 +23,6 @@ from tjworker.api.kinds.base import (
     Parsed,
     field_errors,
     header,
-    mapping,
     strings,
     text,
     too_big_for_etcd,
@@ -35,7 +34,7 @@ from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.labels import ignored_queue
 from tjworker.api.model import BatchSize, FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
-from tjworker.base import Json, with_article
+from tjworker.base import Json, mapping, with_article
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
 """On a job with an elasticPolicy: `Auto` lets the autoscaler move its workers."""

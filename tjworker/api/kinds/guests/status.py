@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic import Field
 
-from tjworker.api.kinds.base import CamelModel, Parsed, mapping, number, text
+from tjworker.api.kinds.base import CamelModel, Parsed, number, text
 from tjworker.api.model import Role, TrainingJob
 from tjworker.api.status import ACCEPTED, Condition, JobStatus, ReplicaStatus
+from tjworker.base import mapping
 
 # The column of both operators. A column is a plain JSONPath, which cannot choose by time or status, so the newest
 # condition must be the last of the list.

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tjworker.api.containers import with_environment
 from tjworker.api.ignored import Ignored
-from tjworker.api.kinds.base import CamelModel, mapping
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.spec import role_rules
 from tjworker.api.kinds.kubedl.family import RunPolicyInSpec
@@ -18,7 +18,7 @@ from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.quantity import Quantity
 from tjworker.api.model import EndPolicy, Runs
 from tjworker.api.quantity import asked_whole, whole
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 ROLES = ("Scheduler", "WebService", "Worker")
 SHARED = "/dev/shm"  # noqa: S108

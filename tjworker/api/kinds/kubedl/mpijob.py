@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from tjworker.api.ignored import Ignored
-from tjworker.api.kinds.base import CamelModel, mapping
+from tjworker.api.kinds.base import CamelModel
 from tjworker.api.kinds.guests import mpipods
 from tjworker.api.kinds.guests.kind import Specs
 from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
@@ -24,7 +24,7 @@ from tjworker.api.kinds.kubedl.family import KubeDLKind, columns
 from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 from tjworker.api.kinds.runpolicy import MAX_INT32
 from tjworker.api.model import EndPolicy, FieldError, MPILaunch, Runs, TrainingJob
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 CONTAINER = "mpi"
 PORT: Json = {"name": "mpi-port", "containerPort": 2222}

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pydantic import Field
 
 from tjworker.api import labels, naming
-from tjworker.api.kinds.base import Parsed, mapping
+from tjworker.api.kinds.base import Parsed
 from tjworker.api.kinds.guests.kind import GuestKind
 from tjworker.api.kinds.guests.mpipods import LAUNCHER
 from tjworker.api.kinds.guests.parse import parse
@@ -25,7 +25,7 @@ from tjworker.api.kinds.guests.status import (
 from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLERS, KubeflowSpec, RunPolicy
 from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
 from tjworker.api.status import ReplicaStatus
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 
 class KubeflowReplicaStatus(GuestReplicaStatus):

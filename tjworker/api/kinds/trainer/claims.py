@@ -7,13 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from tjworker.api.kinds.base import mapping, strings
+from tjworker.api.kinds.base import strings
 from tjworker.api.kinds.trainer.spec import VolumeClaimPolicy
 from tjworker.api.kinds.trainer.steps import Step, json_of_any
 from tjworker.api.labels import JOBSET
 from tjworker.api.model import FieldError, JobClaim
 from tjworker.api.podtemplate import DNS_LABEL
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 _is_volume_name = re.compile(DNS_LABEL).fullmatch
 

@@ -6,10 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.trainer.spec import DATASET, MODEL, NODE
 from tjworker.api.model import FieldError
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 _MERGE_KEYS = {
     "containers": "name",

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tjworker.api.containers import env_entry
-from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.guests.mpipods import SSH_PRIVATE_KEY, SSH_PUBLIC_KEY
 from tjworker.api.kinds.trainer.spec import LAUNCHER, NODE, TRAINER, MLPolicy, MPIPolicy, TrainJobSpec, json_of
 from tjworker.api.kinds.trainer.steps import Step, role_name, with_env
@@ -22,7 +21,7 @@ from tjworker.api.labels import COMPLETION_INDEX
 from tjworker.api.model import FieldError
 from tjworker.api.quantity import milli
 from tjworker.api.torchrun import TorchOptions, variable
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 # The default port of torch.distributed. Trainer uses it for jax and xgboost, too.
 PORT = 29500

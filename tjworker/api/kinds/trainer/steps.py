@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.trainer.patches import with_patches
 from tjworker.api.kinds.trainer.spec import (
     DATASET,
@@ -29,7 +28,7 @@ from tjworker.api.kinds.trainer.spec import (
     json_of,
 )
 from tjworker.api.labels import JOBSET
-from tjworker.base import JobName, Json
+from tjworker.base import JobName, Json, mapping
 
 STEPS = frozenset({DATASET, MODEL, TRAINER})
 BACKOFF_LIMIT = 6

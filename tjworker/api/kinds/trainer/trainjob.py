@@ -28,7 +28,6 @@ from tjworker.api.kinds.base import (
     Parsed,
     field_errors,
     header,
-    mapping,
     readable,
     strings,
     text,
@@ -79,7 +78,7 @@ from tjworker.api.model import (
 )
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.status import JobStatus
-from tjworker.base import GroupResource, Json
+from tjworker.base import GroupResource, Json, mapping
 
 KIND, PLURAL = "TrainJob", "trainjobs"
 RESOURCE = GroupResource(f"{PLURAL}.{GROUP}")

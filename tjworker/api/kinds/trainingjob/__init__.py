@@ -13,17 +13,7 @@ from typing import Any, TypedDict, get_args
 
 from pydantic import ValidationError
 
-from tjworker.api.kinds.base import (
-    MAX_ERRORS,
-    JobKind,
-    Parsed,
-    field_errors,
-    header,
-    mapping,
-    strings,
-    text,
-    too_big_for_etcd,
-)
+from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Parsed, field_errors, header, strings, text, too_big_for_etcd
 from tjworker.api.kinds.batchsize import annotated_batch_size
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.kinds.trainingjob import rules
@@ -32,7 +22,7 @@ from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, TemplateContext, tem
 from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
 from tjworker.api.labels import ignored_queue
 from tjworker.api.model import BatchSize, CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
-from tjworker.base import GroupResource, Json
+from tjworker.base import GroupResource, Json, mapping
 
 PLURAL = "trainingjobs"
 KIND = "TrainingJob"

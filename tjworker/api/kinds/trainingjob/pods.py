@@ -12,11 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tjworker.api.kinds.base import mapping
 from tjworker.api.kinds.trainingjob.environment import environment
 from tjworker.api.kinds.trainingjob.spec import Component, TrainingJobSpec
 from tjworker.api.podgroups import GROUP_ANNOTATION
-from tjworker.base import Json
+from tjworker.base import Json, mapping
 
 ETCD_IMAGE = "quay.io/coreos/etcd:v3.5.21"
 ROLE_LABELS: Mapping[str, str] = {
