@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
+from typing import NamedTuple
 
 from tjworker.api import labels
 from tjworker.api.model import After
@@ -33,8 +34,7 @@ from tjworker.reconcile.workloads import WORKLOADS, jobwide
 from tjworker.reconcile.workloads.owner import unjudged
 
 
-@dataclass(frozen=True, slots=True)
-class Convergence:
+class Convergence(NamedTuple):
     """The value that each step takes and returns."""
 
     p: Pass
@@ -48,7 +48,7 @@ class Convergence:
     writes: tuple[Write, ...] = ()
     """Writes of the pass, and one more if there are more than `writes_per_pass`."""
     addon_events: tuple[Event, ...] = ()
-    plan: Plan = field(default_factory=Plan)
+    plan: Plan = Plan()
 
     @classmethod
     def begin(cls, p: Pass) -> Convergence:
@@ -58,13 +58,15 @@ class Convergence:
         new = phase.live_phase(p.job.status.phase, p.roles, restarted=bool(p.restarted), scaled=bool(scales))
         gang = see_gang(p)
         resting, stuck = find_resting(p.roles, p.now), find_stuck_deletions(p.pods, p.now)
-        return cls(replace(p, gang=gang.membership), scales, new, resting, gang, stuck)
+        return cls(p._replace(gang=gang.membership), scales, new, resting, gang, stuck)
 
     def with_status(self, status: JobStatus) -> Convergence:
-        return replace(self, p=self.p.with_status(status))
+        return self._replace(p=self.p.with_status(status))
 
     def wake_within(self, seconds: float | None) -> Convergence:
-        return replace(self, p=self.p.wake_within(seconds))
+        p = self.p.wake_within(seconds)
+        # Most timers do not come first.
+        return self if p is self.p else self._replace(p=p)
 
 
 def converge(p: Pass) -> Plan:
@@ -87,7 +89,7 @@ def shape_workloads(c: Convergence) -> Convergence:
         if not (w.resource == PODS and w.name in staying and not isinstance(w, Patch))
     )
     # One more than the pass makes: so `Pass.to_plan` sees that there are more.
-    return replace(c, writes=tuple(islice(due, p.rules.writes_per_pass + 1)))
+    return c._replace(writes=tuple(islice(due, p.rules.writes_per_pass + 1)))
 
 
 def count_running(c: Convergence) -> Convergence:
@@ -114,7 +116,7 @@ def set_conditions(c: Convergence) -> Convergence:
     if c.phase == "Running" and not status.start_running_time:
         begun = {"start_running_time": c.p.at, "suspended_seconds_before_running": status.suspended_seconds}
         status = status.model_copy(update=begun)
-    return replace(c.with_status(status), addon_events=events)
+    return c.with_status(status)._replace(addon_events=events)
 
 
 def write_plan(c: Convergence) -> Convergence:
@@ -123,9 +125,8 @@ def write_plan(c: Convergence) -> Convergence:
     message = _phase_message(p, c.phase, c.scales)
     plan = outcome.finish_plan(p.job, p.status, c.phase, p.at, writes=c.writes, message=message)
     scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in c.scales)
-    return replace(
-        c, plan=replace(plan, decisions=scaled + plan.decisions, needs=(EveryNode(),) if c.gang.judges_room else ())
-    )
+    needs = (EveryNode(),) if c.gang.judges_room else ()
+    return c._replace(plan=replace(plan, decisions=scaled + plan.decisions, needs=needs))
 
 
 def set_timers(c: Convergence) -> Convergence:
@@ -148,7 +149,7 @@ def defer_first_status(c: Convergence) -> Convergence:
     if not may_wait_for_pods(c.p, c.plan):
         return c
     plan = replace(c.plan, status=None, deferred_status=c.plan.status)
-    return replace(c, plan=plan).wake_within(WAIT_SECONDS)
+    return c._replace(plan=plan).wake_within(WAIT_SECONDS)
 
 
 def gather_numbers(c: Convergence) -> Convergence:
@@ -157,14 +158,14 @@ def gather_numbers(c: Convergence) -> Convergence:
     if c.plan.writes:
         return c
     seconds = outcome.gather_seconds(c.p.job.status, c.plan.status, c.p.roles, c.p.now)
-    return replace(c, plan=replace(c.plan, status=None)).wake_within(seconds) if seconds > 0 else c
+    return c._replace(plan=replace(c.plan, status=None)).wake_within(seconds) if seconds > 0 else c
 
 
 def add_addon_events(c: Convergence) -> Convergence:
     # Only with a status write: without one, the next pass would send the same events again.
     if c.plan.status is None:
         return c
-    return replace(c, plan=replace(c.plan, events=c.plan.events + c.addon_events))
+    return c._replace(plan=replace(c.plan, events=c.plan.events + c.addon_events))
 
 
 STEPS: tuple[Callable[[Convergence], Convergence], ...] = (

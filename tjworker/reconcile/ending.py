@@ -30,7 +30,7 @@ from tjworker.reconcile.policies.stuck_deletion import find_stuck_deletions, rep
 
 def resume_end(p: Pass) -> Pass:
     """Continue an end that an earlier pass decided, before any other step."""
-    return p if p.status.ending is None else replace(p, end=p.status.ending)
+    return p if p.status.ending is None else p._replace(end=p.status.ending)
 
 
 def finish(p: Pass) -> Plan:

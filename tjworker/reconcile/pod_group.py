@@ -109,7 +109,7 @@ def see_gang(p: Pass) -> GangPass:
         return GangPass()
     if p.status.start_running_time and more_than_all(p.job):
         # The job was scaled down since it began to run. Its new pods must not wait for ever.
-        p = replace(p, job=replace(p.job, min_available=None))
+        p = p._replace(job=replace(p.job, min_available=None))
     name = "" if names_its_own(p.job) else p.job.name.name
     member = Membership(gang, name, p.rules.gang_scheduler_name or gang.scheduler_name)
     if not name:

@@ -51,4 +51,4 @@ def _stay_suspended(p: Pass) -> Pass:
     status = phase.with_scale_records(status, phase.scale_changes(job, job.status, at))
     status = outcome.numbers(job, status, p.roles, live=False)
     plan = outcome.finish_plan(job, status, "Suspended", at, writes=writes, message=message)
-    return replace(p, plan=replace(plan, requeue_after_seconds=stuck.next_seconds))
+    return p._replace(plan=replace(plan, requeue_after_seconds=stuck.next_seconds))

@@ -90,7 +90,7 @@ def _draw(p: Pass) -> Pass:
         drawn = None if had is None else had.model_copy(update={"attempt": attempt})
     if drawn != had:
         p = p.with_status(p.status.model_copy(update={"host_ports": drawn}))
-    return p if drawn == p.job.host_ports else replace(p, job=replace(p.job, host_ports=drawn))
+    return p if drawn == p.job.host_ports else p._replace(job=replace(p.job, host_ports=drawn))
 
 
 def block(job: TrainingJob, ports: tuple[int, int], attempt: int) -> HostPorts:

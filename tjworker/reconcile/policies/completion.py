@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from tjworker.api.model import EndPolicy, JobEndPolicy, TrainingJob
@@ -29,7 +29,7 @@ def end_by_completion(p: Pass) -> Pass:
     if verdict.verdict != "complete":
         return p
     if pods_are_late(p):
-        return replace(p, plan=Plan(requeue_after_seconds=LOOK_SECONDS))
+        return p._replace(plan=Plan(requeue_after_seconds=LOOK_SECONDS))
     return count_late_failures(p).end_with("Succeed", verdict.reason, verdict.message)
 
 
@@ -38,7 +38,7 @@ def end_by_failure(p: Pass) -> Pass:
     failure of this pass, or else about the last failure before it."""
     verdict = job_verdict(p.job, p.roles)
     if verdict.verdict != "failed":
-        return p if p.proposed is None else replace(p, end=p.proposed)
+        return p if p.proposed is None else p._replace(end=p.proposed)
     if p.final is not None:
         reason = p.final.reason or verdict.reason
         return p.end_with(p.final.phase, reason, f"{describe(p.final.failure)}; {p.final.why}")

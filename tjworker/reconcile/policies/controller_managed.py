@@ -18,7 +18,7 @@ Safe to run twice: a counted death belongs to an older attempt from then on.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ENDED_PHASES, PodRecord
@@ -54,7 +54,7 @@ def count_deaths(p: Pass) -> Pass:
         _count_role(p, view, found)
     p = p.with_new_attempts(_count_restarts(found.draft.status(), managed)).log_decisions(*found.kept, *found.replaced)
     p = p.log_restarts(found.replaced).add_failures(found.failures)
-    return replace(p, final=p.final or next(iter(found.final), None))
+    return p._replace(final=p.final or next(iter(found.final), None))
 
 
 def _count_role(p: Pass, view: RoleView, found: _Found) -> None:

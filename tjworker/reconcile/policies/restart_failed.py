@@ -136,7 +136,7 @@ def _judge_failures(p: Pass, failed: Sequence[FailedReplica], draft: Draft) -> P
     if final and p.final is None:
         # Only a role that can fail explains why the job does.
         failure, refusal = next(((f, r) for f, r in final if f.role.fail_policy != "None"), final[0])
-        p = replace(p, final=final_failure(failure.diagnosis, refusal.why, refusal.reason))
+        p = p._replace(final=final_failure(failure.diagnosis, refusal.why, refusal.reason))
     for failure, refusal in final:
         if p.job.backoff_ends and refusal.reason == BACKOFF_LIMIT_EXCEEDED:
             p = p.end_unless_failed("Failed", refusal.reason, f"{describe(failure.diagnosis.failure)}; {refusal.why}")
