@@ -127,13 +127,14 @@ class KnownObjects:
     def _put_object(self, identity: tuple[str, str], obj: Json, meta: Json, out: list[Projected]) -> None:
         rv = int(meta["resourceVersion"])
         # Before the look at the owner: pods of strangers take room on nodes, too.
-        if self._requests is not None:
-            self._requests.put(identity, obj, rv)
+        requests = self._requests.put(identity, obj, rv) if self._requests is not None else None
         known = self._known.get(identity)
         # A list shows most objects as the watch has shown them.
         if known is not None and rv <= known.rv:
             return
-        projected = project(self._resource, obj, self._deletions.get(identity)) if self._serves(identity[0]) else None
+        projected = None
+        if self._serves(identity[0]):
+            projected = project(self._resource, obj, self._deletions.get(identity), requests)
         if known is not None and (projected is None or projected.change.key != known.change.key):
             # The object has a new owner. Its former job must see it go.
             out.append(Projected(deletion(known.change, rv)))

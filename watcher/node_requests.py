@@ -44,15 +44,16 @@ class RequestBook:
         self._waiting: dict[str, dict[Identity, WaitingPods]] = {}
         """Name of a group -> its pods. The first pod is the group's example."""
 
-    def put(self, identity: Identity, pod: Json, rv: int) -> None:
+    def put(self, identity: Identity, pod: Json, rv: int) -> NodeRequests | None:
+        """Put the pod as it is at this version. Returns its requests; None if they were not computed."""
         known = self._entries.get(identity)
         # Lists and watches may show an older state, or the same state twice.
         if known is not None and rv <= known.rv:
-            return
+            return None
         node = _node_of(pod)
         if node is None:
             self.remove(identity)
-            return
+            return None
         try:
             requests = pod_requests(pod.get("spec") or {}, pod.get("status"))
         except (ValueError, TypeError, AttributeError):
@@ -65,13 +66,14 @@ class RequestBook:
         self._entries[identity] = _PodRequests(rv, node, requests, waits_as)
         # Most changes of a pod are of its status. They must not make the writer write the sum of its node.
         if known is not None and (known.node, known.requests, known.waits_as) == (node, requests, waits_as):
-            return
+            return requests
         if known is not None:
             self._forget(identity, known)
         self._add_to_sum(self._entries[identity], 1)
         if waiting is not None:
             self._waiting.setdefault(waits_as, {})[identity] = waiting
             self._touched.add(waits_as)
+        return requests
 
     def remove(self, identity: Identity) -> None:
         known = self._entries.pop(identity, None)

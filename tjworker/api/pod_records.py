@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tjworker.api.labels import TRACKING_FINALIZER, of_object
-from tjworker.api.node_requests import pod_requests
+from tjworker.api.node_requests import NodeRequests, pod_requests
 from tjworker.api.observed import CONTAINER_STATUS_UNKNOWN, ContainerRecord, PodRecord
 from tjworker.api.podgroups import pod_group_of
 from tjworker.api.quantity import saturated, whole
@@ -35,10 +35,13 @@ def deletion_of(pod: PodRecord) -> Deletion | None:
     return Deletion(pod.uid, pod.deletion_asked_at, pod.was_told_to_go) if pod.deleted_at else None
 
 
-def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = None) -> PodRecord:
+def pod_record(
+    obj: Json, meta: Json, owner_uid: str, before: Deletion | None = None, requests: NodeRequests | None = None
+) -> PodRecord:
     """The record of a pod. `before`: the deletion of the pod of this name when it was last read. The pod loses it: when
     its kubelet confirms the deletion, the API server sets the grace period to 0 and deletionTimestamp to now
-    (`BeforeDelete` of k8s.io/apiserver). A watch may show the pod like this, while a finalizer holds it."""
+    (`BeforeDelete` of k8s.io/apiserver). A watch may show the pod like this, while a finalizer holds it.
+    `requests`: the pod's, if the caller has computed them."""
     spec = obj.get("spec") or {}
     status = obj.get("status") or {}
     ready = scheduled = False
@@ -87,7 +90,7 @@ def pod_record(obj: Json, meta: Json, owner_uid: str, before: Deletion | None = 
         containers=_containers(status),
         gpus=_extended(spec),
         pod_group=pod_group_of(meta, spec),
-        requests=_requests(spec, status),
+        requests=_amounts(requests) if requests is not None else _requests(spec, status),
         priority=saturated(spec.get("priority") or 0),
     )
 
@@ -97,6 +100,10 @@ def _requests(spec: Json, status: Json) -> dict[str, int]:
         asked = pod_requests(spec, status)
     except (ValueError, TypeError, AttributeError):
         return {}  # the API server accepts no such pod
+    return _amounts(asked)
+
+
+def _amounts(asked: NodeRequests) -> dict[str, int]:
     amounts = {"cpu": asked.cpu_milli, "memory": asked.memory_bytes, **dict(asked.extended)}
     return {name: saturated(amount) for name, amount in amounts.items() if amount}
 

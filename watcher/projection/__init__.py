@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tjworker.api.labels import JOB_UID
+from tjworker.api.node_requests import NodeRequests
 from tjworker.api.observed import PodGroupRecord, ServiceRecord, WorkloadRecord
 from tjworker.api.owners import controller, job_of
 from tjworker.api.pod_records import Deletion, deletion_of, pod_record
@@ -33,9 +34,12 @@ _RECORDS: Mapping[GroupResource, Callable[[Json, Json, str], ServiceRecord | Wor
 }
 
 
-def project(resource: GroupResource, obj: Json, before: Deletion | None = None) -> Projected | None:
+def project(
+    resource: GroupResource, obj: Json, before: Deletion | None = None, requests: NodeRequests | None = None
+) -> Projected | None:
     """The change of the projection that shows this state of the object; None if the object does not belong to a job of
-    this operator. `before`: what is remembered of a pod's deletion."""
+    this operator. `before`: what is remembered of a pod's deletion. `requests`: the pod's, if the
+    caller has computed them."""
     if RESOURCES[resource].is_job:
         return None if is_of_another(resource, obj) else project_job(resource, obj)
     if resource == NODES:
@@ -51,7 +55,7 @@ def project(resource: GroupResource, obj: Json, before: Deletion | None = None) 
     owner_uid = owner["uid"] if owner else ""
     rv = int(meta["resourceVersion"])
     if resource == PODS:
-        pod = pod_record(obj, meta, owner_uid, before)
+        pod = pod_record(obj, meta, owner_uid, before, requests)
         change = Change(key, resource, pod.name, rv, encode(pod), job_uid=job_uid)
         return Projected(change, pod.node, deletion_of(pod))
     record = _RECORDS[resource](obj, meta, owner_uid)
