@@ -224,8 +224,10 @@ class TrainingJob:
     status: JobStatus
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    created_at: str = ""
-    deleted_at: str = ""
+    created_at: int | None = None
+    """metadata.creationTimestamp, in Unix seconds."""
+    deleted_at: int | None = None
+    """metadata.deletionTimestamp, in Unix seconds; None unless the job is being deleted."""
     framework: str = ""
     fault_tolerant: bool = False
     priority: str = ""
@@ -390,7 +392,7 @@ class InvalidJob:
     generation: int
     status: JobStatus
     errors: tuple[FieldError, ...]
-    deleted_at: str = ""
+    deleted_at: int | None = None
     rest: TrainingJob | None = None
     """The usable part of the job. None: not even its roles are known."""
     for_good: bool = False

@@ -98,7 +98,8 @@ def describe(
 def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
     status, name = job.status, job.name.name
     kind = f"{job.kind} {name} in namespace {job.name.namespace}"
-    made = f"made {rows.age(job.created_at, now)} ago"
+    age = "<unknown>" if job.created_at is None else rows.duration(now.timestamp() - job.created_at)
+    made = f"made {age} ago"
     phase = rows.job_phase(status.to_json())
     if not phase:
         yield f"{kind}, {made}: {UNTAKEN}"

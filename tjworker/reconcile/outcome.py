@@ -21,7 +21,7 @@ from tjworker.api.status import (
     RoleAttempts,
 )
 from tjworker.api.tenancy import ignored_tenancy
-from tjworker.api.timefmt import from_rfc3339
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import see_generation, set_condition
 from tjworker.reconcile.failures import ended_at
@@ -81,7 +81,7 @@ def gather_seconds(old: JobStatus, new: JobStatus | None, views: Mapping[str, Ro
         return 0.0
     unrecorded = [pod for view in views.values() for pod in _unrecorded_successes(old, view)]
     # A success must be recorded before its pod is gone. Only the finalizer of a batch Job keeps the pod until then.
-    if any(pod.deleted_at or not pod.uncounted for pod in unrecorded):
+    if any(pod.deleted_at is not None or not pod.uncounted for pod in unrecorded):
         return 0.0
     # A crash during the delay loses nothing: the next pass finds the same counters, or newer ones.
     ends = (t for t in map(ended_at, unrecorded) if t is not None)
@@ -163,15 +163,15 @@ def _without_the_schedulers_numbers(waiting: Condition) -> str:
     return f"{own}{dot}{_NUMBER.sub('#', from_scheduler)}"
 
 
-def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:
+def accept(job: TrainingJob, now: float, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:
     """The status with startTime and the condition Created. The message of the condition names parts of the spec that
     have no effect."""
-    status = job.status
+    status, at = job.status, to_rfc3339(now)
     # A suspended job without pods has not started.
     if not status.start_time and (pods or not job.suspend):
         # The first status may have been deferred until the first pod was seen: the job started with that pod.
-        began = min((pod.created_at for pod in pods if pod.created_at), default=at)
-        status = status.model_copy(update={"start_time": min(began, at)})
+        began = min((pod.created_at for pod in pods if pod.created_at is not None), default=now)
+        status = status.model_copy(update={"start_time": to_rfc3339(min(began, now))})
     parts = (ACCEPTED, describe_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
     message = "; ".join(text for text in parts if text)
     status = set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)

@@ -208,7 +208,7 @@ def _why_waiting(view: RoleView, replica: Replica) -> tuple[str, str]:
         return "", ""
     if pod is None:
         return _BLOCKED if replica.state == "blocked" else _UNASSIGNED
-    if replica.state == "outdated" and view.has_failed(pod) and not pod.deleted_at:
+    if replica.state == "outdated" and view.has_failed(pod) and pod.deleted_at is None:
         # The second message names no back-off, since the first restarts come at once.
         rejected = f"is recreated after a back-off: its kubelet turned it away ({pod.reason})"
         return "BackOff", rejected if turned_away(pod) else "failed and is being recreated"
@@ -217,7 +217,7 @@ def _why_waiting(view: RoleView, replica: Replica) -> tuple[str, str]:
         return (
             "",
             f"waits for its predecessor on node {pod.node} to go"
-            if pod.node and pod.deleted_at
+            if pod.node and pod.deleted_at is not None
             else "is being replaced",
         )
     if replica.state == "pending":

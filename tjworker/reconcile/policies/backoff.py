@@ -17,7 +17,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tjworker.api.indices import MAX_INDEX, ungroup_indices
 from tjworker.api.status import FAILED_CREATE
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile.attempts import Draft
@@ -43,9 +42,8 @@ class Resting:
 def find_resting(views: Mapping[str, RoleView], now: float) -> Resting:
     waits: dict[str, float] = {}
     for view in views.values():
-        until = ungroup_indices(view.attempts.resting, MAX_INDEX)
-        for replica in view.replicas if until else ():
-            seconds = (from_rfc3339(until.get(replica.index, "")) or 0.0) - now
+        for replica in view.replicas if view.rests_until else ():
+            seconds = view.rests_until.get(replica.index, 0) - now
             if seconds > 0 and _is_waiting(view, replica):
                 waits[replica.name] = min(seconds, LONGEST_SECONDS)
     return Resting(frozenset(waits), min(waits.values(), default=None))
@@ -56,7 +54,7 @@ def _is_waiting(view: RoleView, replica: Replica) -> bool:
     if pod is None:
         return replica.state == "missing" and replica.index in view.unmade_until
     # The failed pod stays until the rest is over, so that its log can be read.
-    return replica.state == "outdated" and view.has_failed(pod) and not pod.deleted_at
+    return replica.state == "outdated" and view.has_failed(pod) and pod.deleted_at is None
 
 
 def after_crash(crashes_before: int, now: float) -> str:

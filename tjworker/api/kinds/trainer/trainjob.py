@@ -78,6 +78,7 @@ from tjworker.api.model import (
 )
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.status import JobStatus
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import GroupResource, Json, mapping
 
 KIND, PLURAL = "TrainJob", "trainjobs"
@@ -377,7 +378,7 @@ def _job(read: _ReadTrainJob) -> Parsed:
         roles=roles,
         labels=strings(metadata.get("labels")),
         annotations=annotations,
-        created_at=text(metadata.get("creationTimestamp")),
+        created_at=unix_seconds(text(metadata.get("creationTimestamp"))),
         # Of an elastic job torchrun's rendezvous differs by pod. All else stands in the templates.
         framework="pytorch" if read.bounds is not None else "any",
         rendezvous=(role_name(NODE, 0),) if read.bounds is not None else (),
