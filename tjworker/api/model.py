@@ -371,13 +371,14 @@ class TrainingJob:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One error of a spec: `path` as kubectl prints it (`spec.replicaSpecs.trainer.replicas`)."""
+    """One error of a spec: `path` as kubectl prints it (`spec.replicaSpecs.trainer.replicas`); '' if the message names
+    the field itself."""
 
     path: str
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,9 +145,7 @@ def why_no_more(posed: Posed, rules: AutoscaleRules, job: JobKey) -> dict[RoleId
     for role in roles:
         policy = policy_of(role, rules.policy)
         text = _describe_waiting(posed, role) or POLICIES[policy].explain(problem, keeps, role).text
-        # The callers write the size themselves.
-        size = f"{role.elastic.parallelism} of {role.elastic.max_instance}: "
-        reasons[role.id] = f"{text.removeprefix(size)} (policy {policy})"
+        reasons[role.id] = f"{text} (policy {policy})"
     return reasons
 
 

@@ -10,16 +10,7 @@ from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
 from tjworker.api.observed import PodRecord
-from tjworker.api.status import (
-    ACCEPTED,
-    POD_NOT_GONE,
-    Condition,
-    EndPhase,
-    JobStatus,
-    Phase,
-    ReplicaStatus,
-    RoleAttempts,
-)
+from tjworker.api.status import ACCEPTED, POD_NOT_GONE, EndPhase, JobStatus, Phase, ReplicaStatus, RoleAttempts
 from tjworker.api.tenancy import ignored_tenancy
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile import phase
@@ -53,13 +44,21 @@ _WAITING = frozenset({"Pending", "Creating", "Restarting", "Scaling"})
 
 
 def finish_plan(
-    job: TrainingJob, status: JobStatus, new: Phase, at: str, *, writes: Sequence[Write], message: str
+    job: TrainingJob,
+    status: JobStatus,
+    new: Phase,
+    at: str,
+    *,
+    writes: Sequence[Write],
+    message: str,
+    too_large: str = "",
 ) -> Plan:
-    """The Plan of a pass: the status if it has changed, with its time; an event if the phase has changed."""
+    """The Plan of a pass: the status if it has changed, with its time; an event if the phase has changed. `too_large`:
+    why the gang can never have room, which the condition Running says first."""
     status = see_generation(
         _without_old_targets(job, status.model_copy(update={"phase": new})), job.generation
     ).summarised()
-    changed = status != job.status and not _only_numbers_moved(job.status, status)
+    changed = status != job.status and not _only_numbers_moved(job.status, status, too_large)
     if changed:
         status = status.model_copy(update={"last_reconcile_time": at})
     moved = new != job.status.phase
@@ -141,26 +140,25 @@ def _report_stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
     return (Event("Warning", now.reason, now.message),)
 
 
-def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
+def _only_numbers_moved(old: JobStatus, new: JobStatus, too_large: str) -> bool:
     """True if the status differs in numbers of messages only. Those are not worth a write: while a pod waits, the
     scheduler's message changes with every change in the cluster ("0/41 nodes are available: 17 Insufficient cpu")."""
-    return old.phase == new.phase and _numberless(old) == _numberless(new)
+    return old.phase == new.phase and _numberless(old, too_large) == _numberless(new, too_large)
 
 
-def _numberless(status: JobStatus) -> JobStatus:
+def _numberless(status: JobStatus, too_large: str) -> JobStatus:
+    """The status without the numbers of messages; those of `too_large` stay."""
+    # The operator's own numbers say by how much the gang is too large. They are news, and change with nodes only.
     conditions = tuple(
-        c.model_copy(update={"message": _without_the_schedulers_numbers(c)}) if c.type == "Running" else c
+        c.model_copy(update={"message": _hide_numbers(c.message, after=too_large)}) if c.type == "Running" else c
         for c in status.conditions
     )
     return status.model_copy(update={"message": _NUMBER.sub("#", status.message), "conditions": conditions})
 
 
-def _without_the_schedulers_numbers(waiting: Condition) -> str:
-    own, dot, from_scheduler = ("", "", waiting.message)
-    if waiting.reason == phase.GANG_TOO_LARGE:
-        # The operator's own numbers say by how much the gang is too large. They are news, and change with nodes only.
-        own, dot, from_scheduler = waiting.message.partition(phase.FIRST_POD)
-    return f"{own}{dot}{_NUMBER.sub('#', from_scheduler)}"
+def _hide_numbers(message: str, *, after: str) -> str:
+    kept = after if message.startswith(after) else ""
+    return kept + _NUMBER.sub("#", message[len(kept) :])
 
 
 def accept(job: TrainingJob, now: float, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:

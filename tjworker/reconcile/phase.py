@@ -179,8 +179,6 @@ _FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"
 """Message of Kubernetes' scheduler for a pod that has room, but whose gang has not. The messages of the gang's other
 pods say more."""
 GANG_TOO_LARGE = "GangTooLarge"
-FIRST_POD = ". pod "
-"""Separates the reason why a gang is too large from the message that any waiting job has."""
 
 # The same message before and after the pod is created, so that its creation alone causes no write of the status.
 _UNASSIGNED = ("", "is waiting for a node")

@@ -254,8 +254,8 @@ def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
     """A job without its runtime. One that was refused says why, for those who do not read the runtime again."""
     runtime, status = RUNTIMES[ref.kind], head["status"]
     missing = Reference(runtime.resource, ref.kind, ref.name, "spec.runtimeRef.name")
-    path, _, why = (status.message if status.refused else "").partition(": ")
-    return InvalidJob(**head, errors=(FieldError(path, why) if why else missing.absent,), missing=missing)
+    error = FieldError("", status.message) if status.refused and status.message else missing.absent
+    return InvalidJob(**head, errors=(error,), missing=missing)
 
 
 def _errors(read: _ReadTrainJob) -> Iterator[FieldError]:
