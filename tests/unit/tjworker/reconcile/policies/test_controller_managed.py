@@ -137,6 +137,7 @@ def _made(name: str, seconds_ago: float) -> PodRecord:
 
 GOING = {
     "one of three is deleted, and its replacement is there": ([_made("new", 9)], 3, {"user": 1}),
+    "its replacement was made in the second in which it was asked to go": ([_made("new", 10)], 3, {"user": 1}),
     "three others lived when it was asked to go: one was too many": ([_made("new", 11)], 3, {}),
     "the Job has not been told yet that three are wanted": ([], 2, {}),
     "the third other is on a lost node": ([replace(_made("new", 11), lost="its node is gone")], 3, {"user": 1}),
