@@ -104,8 +104,8 @@ class PodRecord:
 
     @property
     def placed_at(self) -> int | None:
-        """Since when it has its node, for which it may have waited hours. An older watcher's record does not say; then
-        the kubelet's own word, `startTime`, stands in, by a clock that may be behind."""
+        """Since when it has its node, for which it may have waited hours. Without the scheduler's condition, as of a
+        pod that names its node itself, the kubelet's `startTime` stands in, by a clock that may be behind."""
         if self.scheduled_at is not None:
             return self.scheduled_at
         return max((at for at in (self.started_at, self.created_at) if at is not None), default=None)
