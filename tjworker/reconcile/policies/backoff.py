@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tjworker.api.status import FAILED_CREATE
-from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -57,20 +57,20 @@ def _is_waiting(view: RoleView, replica: Replica) -> bool:
     return replica.state == "outdated" and view.has_failed(pod) and pod.deleted_at is None
 
 
-def after_crash(crashes_before: int, now: float) -> str:
-    """The end of the rest after this crash, in RFC 3339; '' if there is none."""
-    return _until(CRASHED_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else ""
+def after_crash(crashes_before: int, now: float) -> int | None:
+    """The end of the rest after this crash, in Unix seconds; None if there is none."""
+    return _until(CRASHED_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else None
 
 
 def turn_away(draft: Draft, replica: Replica, p: Pass) -> None:
     """Begin a new attempt after a kubelet rejected the pod before it started, with a rest from the first time."""
-    draft.rest(replica, after_rejection(draft.turn_away(replica), p.now), p.at)
+    draft.rest(replica, after_rejection(draft.turn_away(replica), p.now), p.now)
 
 
 def vanish(draft: Draft, replica: Replica, p: Pass) -> None:
     """Count a pod that vanished before it started. Something in the cluster may delete each new pod."""
-    if until := after_crash(draft.vanish(replica), p.now):
-        draft.rest(replica, until, p.at)
+    if (until := after_crash(draft.vanish(replica), p.now)) is not None:
+        draft.rest(replica, until, p.now)
 
 
 def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
@@ -85,10 +85,11 @@ def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
     return running is None or running.reason != FAILED_CREATE
 
 
-def after_rejection(rejections_before: int, now: float) -> str:
-    """The end of the rest after this rejection, in RFC 3339."""
+def after_rejection(rejections_before: int, now: float) -> int:
+    """The end of the rest after this rejection, in Unix seconds."""
     return _until(TURNED_AWAY_SECONDS, rejections_before, now)
 
 
-def _until(first_seconds: float, times: int, now: float) -> str:
-    return to_rfc3339(math.ceil(now + rest_seconds(times, first_seconds)))
+def _until(first_seconds: float, times: int, now: float) -> int:
+    # Rounded up: the status has whole seconds.
+    return math.ceil(now + rest_seconds(times, first_seconds))
