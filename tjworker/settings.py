@@ -445,12 +445,17 @@ def settings_or_exit() -> Settings:
     try:
         return load_settings()
     except ValidationError as error:
-        wrong = "; ".join(
-            f"TJ_{name.upper()}={'(not shown)' if name in SECRET else repr(one['input'])}: {one['msg']}"
-            for one in error.errors()
-            for name in ["_".join(str(part) for part in one["loc"])]
-        )
-        raise SystemExit(f"{wrong}. Correct or unset it and start again; `tj doctor` lists all settings.") from None
+        advice = "Correct or unset it and start again; `tj doctor` lists all settings."
+        raise SystemExit(f"{describe_wrong_settings(error)}. {advice}") from None
+
+
+def describe_wrong_settings(error: ValidationError) -> str:
+    """Each wrong variable with its value, unless that is secret, and the rule that it breaks."""
+    return "; ".join(
+        f"TJ_{name.upper()}={'(not shown)' if name in SECRET else repr(one['input'])}: {one['msg']}"
+        for one in error.errors()
+        for name in ["_".join(str(part) for part in one["loc"])]
+    )
 
 
 _NO_SETTING = re.compile(

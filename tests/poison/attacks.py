@@ -209,7 +209,7 @@ def _lies(cell: Cell, plain: bytes, arms: Arms) -> Iterator[tuple[str, bytes]]:
         if arms.bystander:
             yield "it is a stranger's", lie(lambda pod: pod.update(uid=arms.bystander["uid"]))
     elif cell[0] == "nodes":
-        yield "not ready, for ever", lie(lambda node: node.update(ready="False", ready_since="2000-01-01T00:00:00Z"))
+        yield "not ready, for ever", lie(lambda node: node.update(ready="False", ready_since=946684800))
 
 
 def _host(job: dict[str, Any]) -> None:

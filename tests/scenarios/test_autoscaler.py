@@ -581,10 +581,15 @@ def test_the_condition_is_not_written_again_while_only_its_numbers_change(world:
     assert "0.76 of 8 are left" in full_size(world, "first")[2], "as it was when it was told"
 
 
-def test_a_wrong_name_of_a_policy_stands_in_the_condition(world: ElasticWorld) -> None:
-    world.apply(annotated("first", "best"))
+def test_a_wrong_name_of_a_policy_stands_in_the_condition_after_a_minute_of_the_same_size(world: ElasticWorld) -> None:
+    world.apply(elastic("first", 1, 1, 10))
     world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
     world.advance(20)
+    before = full_size(world, "first")
+    world.cluster.client.patch(FIRST, {"metadata": {"annotations": {AUTOSCALE_POLICY: "best"}}})
+    world.run().advance(20)
+    assert full_size(world, "first") == before
+    world.advance(60)
     _, reason, message = full_size(world, "first")
     assert reason == "Fulfillment"
     assert "names 'best', which is no policy. Choose one of fulfillment, fair, " in message

@@ -224,8 +224,10 @@ class TrainingJob:
     status: JobStatus
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    created_at: str = ""
-    deleted_at: str = ""
+    created_at: int | None = None
+    """metadata.creationTimestamp, in Unix seconds."""
+    deleted_at: int | None = None
+    """metadata.deletionTimestamp, in Unix seconds; None unless the job is being deleted."""
     framework: str = ""
     fault_tolerant: bool = False
     priority: str = ""
@@ -369,13 +371,14 @@ class TrainingJob:
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One error of a spec: `path` as kubectl prints it (`spec.replicaSpecs.trainer.replicas`)."""
+    """One error of a spec: `path` as kubectl prints it (`spec.replicaSpecs.trainer.replicas`); '' if the message names
+    the field itself."""
 
     path: str
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,7 +393,7 @@ class InvalidJob:
     generation: int
     status: JobStatus
     errors: tuple[FieldError, ...]
-    deleted_at: str = ""
+    deleted_at: int | None = None
     rest: TrainingJob | None = None
     """The usable part of the job. None: not even its roles are known."""
     for_good: bool = False

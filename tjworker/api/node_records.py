@@ -6,6 +6,7 @@ The watcher projects nodes with it; a worker reads a node itself before it force
 from __future__ import annotations
 
 from tjworker.api.observed import NodeRecord
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import Json
 
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
@@ -16,7 +17,7 @@ def node_record(obj: Json) -> NodeRecord:
     meta, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     ready: Json = {}
     others: dict[str, str] = {}
-    since: dict[str, str] = {}
+    since: dict[str, int] = {}
     for condition in status.get("conditions") or ():
         if condition["type"] == "Ready":
             ready = condition
@@ -24,17 +25,17 @@ def node_record(obj: Json) -> NodeRecord:
             # Types of any name: node-problem-detector adds its own, and TJ_GPU_FAULT_CONDITIONS names those that mean a
             # faulty GPU.
             others[condition["type"]] = (condition.get("message") or "")[:256]
-            if condition.get("lastTransitionTime"):
-                since[condition["type"]] = condition["lastTransitionTime"]
+            if (at := unix_seconds(condition.get("lastTransitionTime"))) is not None:
+                since[condition["type"]] = at
     # Only a silent node has this taint, not a node whose kubelet reports that it is not ready.
     unreachable = next(
         (
             # The node lifecycle controller sets timeAdded (`SwapNodeControllerTaint`); `kubectl taint` does not.
-            taint.get("timeAdded") or ready.get("lastTransitionTime") or ""
+            unix_seconds(taint.get("timeAdded") or ready.get("lastTransitionTime"))
             for taint in spec.get("taints") or ()
             if taint.get("key") == _UNREACHABLE
         ),
-        "",
+        None,
     )
     word = ready.get("status", "Unknown")
     return NodeRecord(
@@ -42,7 +43,7 @@ def node_record(obj: Json) -> NodeRecord:
         uid=meta["uid"],
         rv=int(meta["resourceVersion"]),
         ready=word if word in ("True", "False") else "Unknown",
-        ready_since=ready.get("lastTransitionTime") or "",
+        ready_since=unix_seconds(ready.get("lastTransitionTime")),
         reason=ready.get("reason") or "",
         unschedulable=bool(spec.get("unschedulable")),
         unreachable_since=unreachable,

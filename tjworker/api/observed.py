@@ -1,7 +1,8 @@
 """What the watcher projects and reconcile reads: the few facts of each object that a decision needs.
 
 Pure data, shared by `watcher.projection` (writes) and `tjworker.reconcile` (reads). Never here: managedFields, values
-of environment variables, Secrets. Each record encodes to compact JSON and decodes to an equal record.
+of environment variables, Secrets. Each record encodes to compact JSON and decodes to an equal record. Times are whole
+Unix seconds, as metav1.Time has no fractions; None if there is no such time, or it cannot be read.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ make room for a critical pod. A pod whose program ended first has no such condit
 
 @dataclass(frozen=True, slots=True)
 class ContainerRecord:
-    """One entry of a pod's containerStatuses (`init` for initContainerStatuses). Times are RFC 3339 strings or ''."""
+    """One entry of a pod's containerStatuses (`init` for initContainerStatuses)."""
 
     name: str
     state: ContainerState = "waiting"
@@ -40,8 +41,8 @@ class ContainerRecord:
     signal: int = 0
     restarts: int = 0
     ready: bool = False
-    started_at: str = ""
-    finished_at: str = ""
+    started_at: int | None = None
+    finished_at: int | None = None
     init: bool = False
     unhealthy_devices: tuple[str, ...] = ()
     """Ids out of allocatedResourcesStatus whose health is Unhealthy."""
@@ -61,10 +62,10 @@ class PodRecord:
     message: str = ""
     node: str = ""
     pod_ip: str = ""
-    created_at: str = ""
-    deleted_at: str = ""
-    """metadata.deletionTimestamp; '' unless the object is being deleted."""
-    deletion_asked_at: str = ""
+    created_at: int | None = None
+    deleted_at: int | None = None
+    """metadata.deletionTimestamp; None unless the object is being deleted."""
+    deletion_asked_at: int | None = None
     """When the deletion was requested first: `deleted_at` minus the grace period, which Kubernetes adds."""
     deletion_grace_seconds: int = 0
     """What is granted now. 0 of a deletion that a kubelet has confirmed, or that somebody forces."""
@@ -73,10 +74,10 @@ class PodRecord:
     API server grants none (`podStrategy.CheckGracefulDelete`)."""
     uncounted: bool = False
     """By its batch Job: the Job's finalizer holds it until the Job's status tells of its end. No other does."""
-    started_at: str = ""
+    started_at: int | None = None
     ready: bool = False
     scheduled: bool = False
-    scheduled_at: str = ""
+    scheduled_at: int | None = None
     """lastTransitionTime of the condition PodScheduled, once it is True: the API server's clock."""
     unschedulable: str = ""
     """The scheduler's words when PodScheduled is False, else ''."""
@@ -102,10 +103,12 @@ class PodRecord:
     """Why a GPU of it is taken to be at fault. Likewise."""
 
     @property
-    def placed_at(self) -> str:
-        """Since when it has its node, for which it may have waited hours. An older watcher's record does not say; then
-        the kubelet's own word, `startTime`, stands in, by a clock that may be behind."""
-        return self.scheduled_at or max(self.started_at, self.created_at)
+    def placed_at(self) -> int | None:
+        """Since when it has its node, for which it may have waited hours. Without the scheduler's condition, as of a
+        pod that names its node itself, the kubelet's `startTime` stands in, by a clock that may be behind."""
+        if self.scheduled_at is not None:
+            return self.scheduled_at
+        return max((at for at in (self.started_at, self.created_at) if at is not None), default=None)
 
     @property
     def never_started(self) -> bool:
@@ -121,7 +124,7 @@ class ServiceRecord:
     owner_uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[int, ...] = ()
-    deleted_at: str = ""
+    deleted_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +146,12 @@ class WorkloadRecord:
     observed_generation: int = 0
     condition: str = ""
     """Type of the true terminal condition of a Job (Complete, Failed), '' while there is none."""
-    completed_at: str = ""
-    """When a Job became Complete; '' while it is not."""
+    completed_at: int | None = None
+    """When a Job became Complete; None while it is not."""
     reason: str = ""
     """Of that condition; of a ReplicaSet, `FailedCreate` while the API server refuses its pods."""
     message: str = ""
-    deleted_at: str = ""
+    deleted_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,7 @@ class PodGroupRecord:
     """Why its pods do not start yet, in its scheduler's words."""
     asked: str = ""
     """What its job asked of it beside the number, as JSON; '' where no annotation of ours says so."""
-    deleted_at: str = ""
+    deleted_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,15 +176,15 @@ class NodeRecord:
     uid: str
     rv: int
     ready: Literal["True", "False", "Unknown"] = "Unknown"
-    ready_since: str = ""
+    ready_since: int | None = None
     """lastTransitionTime of the Ready condition."""
     reason: str = ""
     unschedulable: bool = False
-    unreachable_since: str = ""
-    """timeAdded of the taint node.kubernetes.io/unreachable, '' without it."""
+    unreachable_since: int | None = None
+    """timeAdded of the taint node.kubernetes.io/unreachable; None without it."""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Other conditions that are True: type -> message."""
-    condition_since: Mapping[str, str] = field(default_factory=dict)
+    condition_since: Mapping[str, int] = field(default_factory=dict)
     """Of those, since when."""
     allocatable: Mapping[str, str] = field(default_factory=dict)
     """cpu, memory, pods and extended resources, as quantities."""

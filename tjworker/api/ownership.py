@@ -44,7 +44,7 @@ def own_services(job: TrainingJob | InvalidJob, observed: Observed) -> tuple[Ser
     """The job's services, by name, without those that are being deleted and that of its TensorBoard."""
     board = _tensorboard(job)
     # A service that is being deleted does not count: the name is free soon, and the next pass makes a new one.
-    mine = (s for s in observed.services if s.owner_uid == job.uid and not s.deleted_at and s.name != board)
+    mine = (s for s in observed.services if s.owner_uid == job.uid and s.deleted_at is None and s.name != board)
     return tuple(sorted(mine, key=lambda s: s.name))
 
 

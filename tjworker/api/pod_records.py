@@ -16,7 +16,7 @@ from tjworker.api.node_requests import NodeRequests, pod_requests
 from tjworker.api.observed import CONTAINER_STATUS_UNKNOWN, ContainerRecord, PodRecord
 from tjworker.api.podgroups import pod_group_of
 from tjworker.api.quantity import saturated, whole
-from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.api.timefmt import deletion_seconds, unix_seconds
 from tjworker.base import Json
 
 MESSAGE_CHARS = 1024
@@ -26,13 +26,13 @@ class Deletion(NamedTuple):
     """A pod's request for deletion, kept while the pod exists."""
 
     uid: str
-    asked_at: str
+    asked_at: int | None
     was_told_to_go: bool
 
 
 def deletion_of(pod: PodRecord) -> Deletion | None:
     """The pod's deletion; None if it is not being deleted."""
-    return Deletion(pod.uid, pod.deletion_asked_at, pod.was_told_to_go) if pod.deleted_at else None
+    return Deletion(pod.uid, pod.deletion_asked_at, pod.was_told_to_go) if pod.deleted_at is not None else None
 
 
 def pod_record(
@@ -45,7 +45,8 @@ def pod_record(
     spec = obj.get("spec") or {}
     status = obj.get("status") or {}
     ready = scheduled = False
-    scheduled_at = unschedulable = disruption = disruption_message = ""
+    scheduled_at = None
+    unschedulable = disruption = disruption_message = ""
     for condition in status.get("conditions") or ():
         kind, true = condition["type"], condition["status"] == "True"
         if kind == "Ready":
@@ -53,7 +54,7 @@ def pod_record(
         elif kind == "PodScheduled":
             scheduled = true
             if true:
-                scheduled_at = condition.get("lastTransitionTime") or ""
+                scheduled_at = unix_seconds(condition.get("lastTransitionTime"))
             else:
                 unschedulable = (condition.get("message") or condition.get("reason") or "")[:MESSAGE_CHARS]
         # The disruption controller sets it to False when no deletion has followed within two minutes.
@@ -74,11 +75,11 @@ def pod_record(
         message=(status.get("message") or "")[:MESSAGE_CHARS],
         node=node,
         pod_ip=status.get("podIP") or "",
-        created_at=meta.get("creationTimestamp") or "",
+        created_at=unix_seconds(meta.get("creationTimestamp")),
         **_deletion(meta, before),
         # With a second finalizer the pod may stay for another reason, also after the Job has counted it.
         uncounted=meta.get("finalizers") == [TRACKING_FINALIZER],
-        started_at=status.get("startTime") or "",
+        started_at=unix_seconds(status.get("startTime")),
         ready=ready,
         # The scheduler does not see a pod that names its node itself, so that it lacks the condition.
         scheduled=scheduled or bool(node),
@@ -145,12 +146,12 @@ def _container(entry: Json, *, init: bool, failed: bool) -> ContainerRecord:
             message=(ended.get("message") or "")[-MESSAGE_CHARS:],
             exit_code=ended.get("exitCode"),
             signal=ended.get("signal") or 0,
-            started_at=ended.get("startedAt") or "",
-            finished_at=ended.get("finishedAt") or "",
+            started_at=unix_seconds(ended.get("startedAt")),
+            finished_at=unix_seconds(ended.get("finishedAt")),
             **common,
         )
     if running := state.get("running"):
-        return ContainerRecord(state="running", started_at=running.get("startedAt") or "", **common)
+        return ContainerRecord(state="running", started_at=unix_seconds(running.get("startedAt")), **common)
     waiting = state.get("waiting") or {}
     return ContainerRecord(
         # By the API a state without any member means waiting.
@@ -162,11 +163,12 @@ def _container(entry: Json, *, init: bool, failed: bool) -> ContainerRecord:
 
 
 def _deletion(meta: Json, before: Deletion | None) -> dict[str, Any]:
-    end = meta.get("deletionTimestamp")
-    if not end:
+    end = deletion_seconds(meta)
+    if end is None:
         return {}
     granted = meta.get("deletionGracePeriodSeconds") or 0
-    asked_at, had_grace = deletion_asked_at(end, granted), granted > 0
+    asked_at: int | None = deletion_asked_at(end, granted)
+    had_grace = granted > 0
     # A new pod of the same name has another UID, and a deletion of its own.
     if before is not None and before.uid == meta["uid"]:
         asked_at, had_grace = before.asked_at, had_grace or before.was_told_to_go
@@ -178,11 +180,10 @@ def _deletion(meta: Json, before: Deletion | None) -> dict[str, Any]:
     }
 
 
-def deletion_asked_at(deletion_timestamp: str, grace_seconds: int) -> str:
-    """The time of the request for deletion, RFC 3339; '' if there is none. `deletionTimestamp` is the end of the grace
-    period."""
-    at = from_rfc3339(deletion_timestamp)
-    return "" if at is None else to_rfc3339(at - _added_seconds(grace_seconds))
+def deletion_asked_at(deleted_at: int, grace_seconds: int) -> int:
+    """The time of the request for deletion. `deleted_at`: metadata.deletionTimestamp, the end of the grace period. Both
+    in Unix seconds."""
+    return int(deleted_at - _added_seconds(grace_seconds))
 
 
 def _added_seconds(grace_seconds: int) -> float:

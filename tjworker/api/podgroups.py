@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from tjworker.api.labels import of_object
 from tjworker.api.observed import PodGroupRecord
+from tjworker.api.timefmt import deletion_seconds
 from tjworker.base import Json
 
 GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
@@ -50,7 +51,7 @@ def pod_group_record(obj: Json, meta: Json, owner_uid: str) -> PodGroupRecord:
         size=gang.get("minCount") or spec.get("minMember") or 0,
         told=_why_it_waits(status),
         asked=(meta.get("annotations") or {}).get(ASKED_ANNOTATION) or "",
-        deleted_at=meta.get("deletionTimestamp") or "",
+        deleted_at=deletion_seconds(meta),
     )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from tjworker.base import Json
+
 EARLIEST = -62_135_596_800
 """0001-01-01T00:00:00Z"""
 LATEST = 253_402_300_799
@@ -33,3 +35,21 @@ def from_rfc3339(text: str | None) -> float | None:
         return None if beyond is None else float(LATEST if len(beyond[1]) > 4 and beyond[1][0] != "-" else EARLIEST)
     # Kubernetes writes UTC: a time without a zone comes from an edit.
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+
+
+def unix_seconds(text: str | None) -> int | None:
+    """Whole Unix seconds, as records of objects keep a metav1.Time, which has no fractions. None as of
+    `from_rfc3339`."""
+    at = from_rfc3339(text)
+    return None if at is None else int(at)
+
+
+def deletion_seconds(metadata: Json) -> int | None:
+    """Unix seconds of metadata.deletionTimestamp, the end of the grace period; None unless the object is being
+    deleted."""
+    stamp = metadata.get("deletionTimestamp")
+    if not stamp:
+        return None
+    at = unix_seconds(stamp) if isinstance(stamp, str) else None
+    # The object is being deleted even if the time is garbled. This far away, no deletion counts as overdue.
+    return LATEST if at is None else at

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from tjworker.api.labels import of_object
 from tjworker.api.observed import ServiceRecord, WorkloadRecord
+from tjworker.api.timefmt import deletion_seconds, unix_seconds
 from tjworker.base import Json
 
 MESSAGE_CHARS = 1024
@@ -23,7 +24,7 @@ def service_record(obj: Json, meta: Json, owner_uid: str) -> ServiceRecord:
         owner_uid=owner_uid,
         labels=of_object(meta),
         ports=ports,
-        deleted_at=meta.get("deletionTimestamp") or "",
+        deleted_at=deletion_seconds(meta),
     )
 
 
@@ -51,10 +52,10 @@ def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
         generation=meta.get("generation") or 0,
         observed_generation=status.get("observedGeneration") or 0,
         condition=end.get("type") or status.get("phase") or "",
-        completed_at=status.get("completionTime") or "",
+        completed_at=unix_seconds(status.get("completionTime")),
         reason=said.get("reason") or "",
         message=(said.get("message") or "")[:MESSAGE_CHARS],
-        deleted_at=meta.get("deletionTimestamp") or "",
+        deleted_at=deletion_seconds(meta),
     )
 
 

@@ -145,9 +145,7 @@ def why_no_more(posed: Posed, rules: AutoscaleRules, job: JobKey) -> dict[RoleId
     for role in roles:
         policy = policy_of(role, rules.policy)
         text = _describe_waiting(posed, role) or POLICIES[policy].explain(problem, keeps, role).text
-        # The callers write the size themselves.
-        size = f"{role.elastic.parallelism} of {role.elastic.max_instance}: "
-        reasons[role.id] = f"{text.removeprefix(size)} (policy {policy})"
+        reasons[role.id] = f"{text} (policy {policy})"
     return reasons
 
 
@@ -189,7 +187,7 @@ def _elastic_role(auto: AutoRole, *, movable: bool, needed: bool, now: float, ru
     elif not needed and not auto.refused and moved(auto, now, rules) > 0:
         floor, floor_because = keeps, f"it has just grown, and rests for the cool-down of {rules.cooldown_seconds:g} s"
     bounded = replace(auto.elastic, floor=floor, ceiling=ceiling) if (floor, ceiling) != (None, None) else auto.elastic
-    owner = Owner(job.name.namespace, auto.priority, submitted_at=from_rfc3339(job.created_at))
+    owner = Owner(job.name.namespace, auto.priority, submitted_at=job.created_at)
     return ElasticRole(
         auto.id,
         owner,

@@ -281,7 +281,7 @@ def _find_unlisted(
         if (auto.state.job.uid, auto.role.name) not in entries:
             for pod in (*auto.staying, *auto.leaving):
                 # A pod that is being deleted before it got a node requests nothing any more.
-                if not pod.node and not pod.deleted_at:
+                if not pod.node and pod.deleted_at is None:
                     left = left.plus(_requests_of(auto, pod), -1)
     # The projection may show a pod's record and the sums at different moments, so a difference may be below 0.
     return NodeRequests(

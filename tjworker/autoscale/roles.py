@@ -97,7 +97,7 @@ def auto_roles(
 def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -> AutoRole:
     pods = state.of_role(role)
     replica = _merge_requests(_template_requests(role), pods)
-    kept = [pod for pod in pods if not pod.deleted_at]
+    kept = [pod for pod in pods if pod.deleted_at is None]
     finished = state.finished_replicas(role)
     needed = max(0, role.replicas - finished)
     unscheduled = _count_unscheduled(kept[:needed], now, rules)
@@ -137,7 +137,7 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
         amounts,
         constraints_of(role.template.get("spec") or {}),
         staying,
-        leaving=(*kept[needed:], *(pod for pod in pods if pod.deleted_at)),
+        leaving=(*kept[needed:], *(pod for pod in pods if pod.deleted_at is not None)),
         # No room is reserved for replicas whose pods the API server has refused for the whole cool-down, even if the
         # minimum keeps them in the target.
         missing=0 if unmade else max(0, needed - len(staying)),
@@ -197,7 +197,7 @@ def _to_amounts(requests: NodeRequests) -> dict[str, int]:
 # -- refused replicas --------------------------------------------------------------------------------
 def _count_unscheduled(pods: Iterable[PodRecord], now: float, rules: AutoscaleRules) -> int:
     """How many of the pods the scheduler has refused for the whole cool-down."""
-    created = (from_rfc3339(pod.created_at) for pod in pods if pod.unschedulable)
+    created = (pod.created_at for pod in pods if pod.unschedulable)
     return sum(at is not None and now - at >= rules.cooldown_seconds for at in created)
 
 

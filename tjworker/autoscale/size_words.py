@@ -8,6 +8,7 @@ the reason change: they change with each run, and each write causes a pass over 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import FULL_SIZE, Condition, renewed_condition
@@ -17,6 +18,12 @@ from tjworker.autoscale.together import WrongPolicyName, policy_of
 
 _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _SIZES = re.compile(r"\b(\S+ has [0-9]+ of [0-9]+)\b")
+
+
+class Size(NamedTuple):
+    role: str
+    replicas: int
+    most: int
 
 
 def full_size_condition(
@@ -40,6 +47,12 @@ def full_size_condition(
         parts.insert(0, f"{', '.join(f'{role.id.role} has {role.elastic.parallelism}' for role in roles)}, its maximum")
     policy = policy_of(roles[0], rules.policy).capitalize()
     return renewed_condition(old, FULL_SIZE, grown, policy, "; ".join(parts), now=at, generation=job.generation)
+
+
+def sizes_of(posed: Posed, job: TrainingJob) -> tuple[Size, ...]:
+    """The size of each planned role of the job."""
+    roles = (role for role in posed.problem.roles if role.id.job == job.key)
+    return tuple(Size(role.id.role, role.elastic.parallelism, role.elastic.max_instance) for role in roles)
 
 
 def is_same_size(old: Condition | None, new: Condition) -> bool:

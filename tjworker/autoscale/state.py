@@ -37,7 +37,8 @@ class JobState:
     def alive(self) -> bool:
         """True if the job runs or will run: accepted, and not ended, ending, suspended or being deleted."""
         job = self.job
-        return bool(job.status.phase and not (job.deleted_at or job.suspend or job.status.ended or job.status.ending))
+        stops = job.deleted_at is not None or job.suspend or job.status.ended or bool(job.status.ending)
+        return bool(job.status.phase) and not stops
 
     def of_role(self, role: Role) -> tuple[PodRecord, ...]:
         """The pods of the role that have not ended, by ordinal. The last pods go first."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal
 
@@ -67,7 +67,7 @@ class Chart:
 def chart(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], now: datetime) -> Chart:
     """The chart of a job. `pods`: the job's present pods; `seen`: the events of the job and of what it owns."""
     status = job.status
-    begin = parse_time(job.created_at) or now
+    begin = now if job.created_at is None else datetime.fromtimestamp(job.created_at, UTC)
     end = max(begin, (parse_time(status.completion_time) if status.ended else None) or now)
     lives = _lives(job, pods, seen, end)
     phase = f"{job_phase(status.to_json()) or 'not taken up yet'}{'' if status.ended else ' now'}"

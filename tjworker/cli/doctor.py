@@ -59,22 +59,18 @@ def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[
     from pydantic import ValidationError
 
     os.environ.update(of_stack)  # everything that reads settings in this process must read the same
-    refusal = ""
     try:
         from tjworker.api.kinds import served
-        from tjworker.settings import load_settings, settings_or_exit
+        from tjworker.settings import describe_wrong_settings, load_settings
 
         settings = load_settings()
         served(settings.kind_list)
     except OperatorError as error:
         wrong = Check(_HERE, "settings", "failed", error.message, "correct or unset it; docs/settings.md lists all")
         return [_versions(), wrong], None
-    except ValidationError:
-        try:
-            settings_or_exit()
-        except SystemExit as error:  # its message names each wrong variable and hides passwords
-            refusal = str(error).partition(". Correct")[0]
-        wrong = Check(_HERE, "settings", "failed", refusal, "correct or unset it; docs/settings.md lists all")
+    except ValidationError as error:
+        words = describe_wrong_settings(error)
+        wrong = Check(_HERE, "settings", "failed", words, "correct or unset it; docs/settings.md lists all")
         return [_versions(), wrong], None
     return [_versions(), _names(), *look(settings, kubeconfig)], settings
 

@@ -15,6 +15,7 @@ from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, called, parse, re
 from tjworker.api.kinds.base import seen_status, strings, text
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import JsonDict, OperatorError, mapping, with_article
 from tjworker.cli import happenings
 from tjworker.cli.errors import NoSuchJob, UserError
@@ -213,7 +214,7 @@ def _without_roles(model: InvalidJob, job: FoundJob) -> TrainingJob:
         status=model.status,
         labels=strings(metadata.get("labels")),
         annotations=strings(metadata.get("annotations")),
-        created_at=text(metadata.get("creationTimestamp")),
+        created_at=unix_seconds(text(metadata.get("creationTimestamp"))),
         deleted_at=model.deleted_at,
         # The spec cannot be used, so `suspend` may be any JSON value.
         suspend=suspend is True,  # type: ignore[comparison-overlap]

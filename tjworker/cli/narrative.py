@@ -28,7 +28,6 @@ STALE_SECONDS = 5.0
 """A status that differs from the pods for longer is stale: a pass takes a fraction of this."""
 UNTAKEN = "the operator has not taken it up yet. `tj doctor` says whether it runs."
 """The state of a job without a phase."""
-_NO_NODE = "has no node"
 SHOWN_WAITING = 3
 SHOWN_RECORDS = 3
 SHOWN_WARNINGS = 5
@@ -78,7 +77,7 @@ def describe(
     notes = doubts(job, pods, now) if notes is None else notes
     waits = tuple(_waits(job, pods, now, around.ill_nodes))
     # A pod that has found a node is not too large, whatever the nodes of this moment are.
-    if any(why_pod_waits(pod).startswith(_NO_NODE) for pod in pods):
+    if any(_is_unscheduled(pod) for pod in pods):
         waits += tuple(around.too_large)
     said = "\n".join((job.status.message, gist(job.status.message), *waits))
     found = [
@@ -98,7 +97,8 @@ def describe(
 def _headline(job: TrainingJob, now: datetime) -> Iterator[str]:
     status, name = job.status, job.name.name
     kind = f"{job.kind} {name} in namespace {job.name.namespace}"
-    made = f"made {rows.age(job.created_at, now)} ago"
+    age = "<unknown>" if job.created_at is None else rows.duration(now.timestamp() - job.created_at)
+    made = f"made {age} ago"
     phase = rows.job_phase(status.to_json())
     if not phase:
         yield f"{kind}, {made}: {UNTAKEN}"
@@ -283,6 +283,18 @@ def _is_trouble(condition: Condition) -> bool:
     return bool(condition.message) and (stalled or condition.reason in _TROUBLES)
 
 
+def _placement(pod: Json) -> Json:
+    """The condition PodScheduled."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return next((c for c in conditions if c.get("type") == "PodScheduled"), {})
+
+
+def _is_unscheduled(pod: Json) -> bool:
+    """True if the scheduler has found no node for a pod that should run."""
+    pending = (pod.get("status") or {}).get("phase") in (None, "", "Pending")
+    return pending and not _deleting(pod) and _placement(pod).get("status") == "False"
+
+
 def why_pod_waits(pod: Json) -> str:
     """Why a pod that should run does not; '' for one that runs or has ended."""
     status = pod.get("status") or {}
@@ -290,9 +302,9 @@ def why_pod_waits(pod: Json) -> str:
         return "is being deleted"
     if status.get("phase") not in (None, "", "Pending"):
         return ""
-    placed: Json = next((c for c in status.get("conditions") or [] if c.get("type") == "PodScheduled"), {})
-    if placed.get("status") == "False":
-        return f"{_NO_NODE}: {' '.join(str(placed.get('message') or placed.get('reason') or 'unknown').split())}"
+    if _is_unscheduled(pod):
+        placed = _placement(pod)
+        return f"has no node: {' '.join(str(placed.get('message') or placed.get('reason') or 'unknown').split())}"
     # Init containers come first: while any of them waits, the others say only PodInitializing.
     for container in (*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])):
         state = (container.get("state") or {}).get("waiting") or {}

@@ -19,6 +19,7 @@ from tjworker.api.observed import ENDED_PHASES, NodeRecord
 from tjworker.api.owners import controller
 from tjworker.api.pod_records import pod_record
 from tjworker.api.status import FULL_SIZE
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.api.waiting_pods import WaitingPods, waiting_name, waiting_pod
 from tjworker.autoscale.cluster import cluster_resource
 from tjworker.autoscale.decide import pose, why_no_more
@@ -176,7 +177,7 @@ def ill_nodes(nodes: Iterable[Json]) -> dict[str, str]:
     for raw in nodes:
         node = node_record(raw)
         if node.ready != "True":
-            since = f" since {node.ready_since}" if node.ready_since else ""
+            since = "" if node.ready_since is None else f" since {to_rfc3339(node.ready_since)}"
             found[node.name] = f"is not ready{since}{f' ({node.reason})' if node.reason else ''}"
         elif node.unschedulable:
             found[node.name] = "is cordoned: nothing new comes there"

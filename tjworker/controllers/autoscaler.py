@@ -31,7 +31,7 @@ from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiti
 from tjworker.autoscale import POLICIES, AutoscaleRules, Decision, JobState, Move, PlanRejected, decide
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.decide import Posed
-from tjworker.autoscale.size_words import full_size_condition, is_same_size
+from tjworker.autoscale.size_words import Size, full_size_condition, is_same_size, sizes_of
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
@@ -93,7 +93,8 @@ class Autoscaler:
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
         self._explained_last = JobKey("")
-        self._size_written_at: dict[JobKey, float] = {}
+        self._written_sizes: dict[JobKey, tuple[float, tuple[Size, ...]]] = {}
+        """Job -> when its condition FullSize was written last, and for which sizes."""
         self.failed = 0
         """The number of objects that the last run could not read, decide on or write."""
 
@@ -234,7 +235,7 @@ class Autoscaler:
         stops = min(ends, self._monotonic() + EXPLAINS_SECONDS)
         written, at = 0, to_rfc3339(self._clock())
         # Only jobs that are still there, so that the memory is bounded.
-        self._size_written_at = {job.key: t for job in jobs if (t := self._size_written_at.get(job.key)) is not None}
+        self._written_sizes = {job.key: self._written_sizes[job.key] for job in jobs if job.key in self._written_sizes}
         for job in (*after, *jobs[: len(jobs) - len(after)]):
             if written >= MOST_SIZES_WRITTEN or self._monotonic() >= stops:
                 return
@@ -248,13 +249,9 @@ class Autoscaler:
         new = full_size_condition(posed, self._rules, job, old, at)
         if new is None or is_same_size(old, new):
             return False
-        now = self._monotonic()
-        written_at = self._size_written_at.get(job.key)
-        same_size = old is not None and (old.status, old.message.partition(":")[0]) == (
-            new.status,
-            new.message.partition(":")[0],
-        )
-        if same_size and written_at is not None and now - written_at < SAME_SIZE_SECONDS:
+        now, sizes = self._monotonic(), sizes_of(posed, job)
+        written_at, written = self._written_sizes.get(job.key, (-SAME_SIZE_SECONDS, ()))
+        if old is not None and sizes == written and now - written_at < SAME_SIZE_SECONDS:
             return False
         # A merge patch replaces a list as a whole, so it names all conditions. The resourceVersion in the patch keeps
         # it from undoing a condition that was written meanwhile.
@@ -265,7 +262,7 @@ class Autoscaler:
         except (Conflict, Invalid) as error:
             log.debug("a job has changed meanwhile", key=job.key, error=error.message)
             return False
-        self._size_written_at[job.key] = now
+        self._written_sizes[job.key] = now, sizes
         return True
 
     def _write_move(self, moves: list[Move]) -> bool:

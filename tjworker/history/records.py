@@ -16,7 +16,7 @@ from tjworker.api import labels
 from tjworker.api.kinds.base import MEMORY, number, readable, seen_status, text
 from tjworker.api.pod_records import deletion_asked_at
 from tjworker.api.status import END_PHASES
-from tjworker.api.timefmt import from_rfc3339
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339, unix_seconds
 from tjworker.base import GroupResource, Json, mapping
 
 MOST_JOB_BYTES = 256 << 10
@@ -239,9 +239,11 @@ def kept_pod(raw: Json, *, gone_at: str = "", deletion_at: str = "") -> dict[str
 def deletion_time(pod: Json) -> str:
     """When the deletion of a pod, kept or not, was requested, RFC 3339; '' if it was not."""
     meta = mapping(pod.get("metadata"))
-    return text(meta.get(DELETION_AT)) or deletion_asked_at(
-        text(meta.get("deletionTimestamp")), number(meta.get("deletionGracePeriodSeconds"))
-    )
+    if kept := text(meta.get(DELETION_AT)):
+        return kept
+    deleted_at = unix_seconds(text(meta.get("deletionTimestamp")))
+    grace_seconds = number(meta.get("deletionGracePeriodSeconds"))
+    return "" if deleted_at is None else to_rfc3339(deletion_asked_at(deleted_at, grace_seconds))
 
 
 _KILLED = frozenset({128 + 9, 128 + 15})

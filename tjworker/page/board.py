@@ -361,7 +361,7 @@ def _pods(fields: Mapping[bytes, bytes]) -> list[PodRow]:
         except (Terminal, ValueError):
             continue
         if isinstance(record, PodRecord) and record.phase not in ENDED_PHASES:
-            phase = "Terminating" if record.deleted_at else record.phase
+            phase = "Terminating" if record.deleted_at is not None else record.phase
             pods.append(PodRow(str(record.name), str(record.node), str(phase)))
     return sorted(pods, key=lambda pod: pod.name)
 

@@ -12,6 +12,7 @@ from typing import Literal
 from tjworker.api.indices import MAX_INDEX, format_indices, group_indices, parse_indices, ungroup_indices
 from tjworker.api.progress import without_percentage
 from tjworker.api.status import Cause, JobStatus, Phase, RestartCounts, RoleAttempts
+from tjworker.api.timefmt import to_rfc3339, unix_seconds
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.replicas import Replica, RoleView
 
@@ -69,6 +70,8 @@ class Draft:
         self._unmade: dict[str, set[int]] = {}
         self._counts: dict[str, RestartCounts] = {}
         self._tallies: dict[tuple[str, Tally], dict[int, str]] = {}
+        self._pruned: set[str] = set()
+        """Roles without rests that are over."""
 
     def application_restarts(self, *roles: str) -> int:
         """Restarts so far for failures of the application, in these roles; without a name, in all roles."""
@@ -133,13 +136,16 @@ class Draft:
         self._unmade.setdefault(replica.role, set()).add(replica.index)
         return before
 
-    def rest(self, replica: Replica, until: str, at: str) -> None:
-        """Let the replica rest until `until`. `at`: now."""
-        # Forget rests that are over: each time would be a group of its own in the status.
+    def rest(self, replica: Replica, until: int, now: float) -> None:
+        """Let the replica rest until `until`, in Unix seconds."""
         resting = self._tally(replica.role, "resting")
-        for index in [index for index, over in resting.items() if over <= at]:
-            del resting[index]
-        resting[replica.index] = until
+        # Once a draft, as thousands of pods may fail together.
+        if replica.role not in self._pruned:
+            self._pruned.add(replica.role)
+            # Forget rests that are over: each time would be a group of its own in the status.
+            for index in [index for index, over in resting.items() if (unix_seconds(over) or 0) <= now]:
+                del resting[index]
+        resting[replica.index] = to_rfc3339(until)
 
     def _tally(self, role: str, what: Tally) -> dict[int, str]:
         if (role, what) not in self._tallies:

@@ -109,7 +109,7 @@ def _going_groups(p: Pass, cleaning: Cleaning) -> list[tuple[GroupResource, PodG
     if gang is None or (p.keeps_all and not cleaning.takes_pods):
         return []
     groups = p.observed.pod_groups.get(gang.resource, ())
-    return [(gang.resource, g) for g in groups if g.owner_uid == p.job.uid and not g.deleted_at]
+    return [(gang.resource, g) for g in groups if g.owner_uid == p.job.uid and g.deleted_at is None]
 
 
 def _staying(p: Pass, cleaning: Cleaning) -> set[str]:
@@ -162,7 +162,7 @@ def delete_children(job: TrainingJob | InvalidJob, observed: Observed, why: str)
         *(
             delete_group(resource, group, why)
             for resource, group in groups
-            if group.owner_uid == job.uid and not group.deleted_at
+            if group.owner_uid == job.uid and group.deleted_at is None
         ),
     ]
 

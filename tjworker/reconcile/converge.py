@@ -123,7 +123,9 @@ def write_plan(c: Convergence) -> Convergence:
     """Make the plan of the writes and the status."""
     p = c.p
     message = _phase_message(p, c.phase, c.scales)
-    plan = outcome.finish_plan(p.job, p.status, c.phase, p.at, writes=c.writes, message=message)
+    plan = outcome.finish_plan(
+        p.job, p.status, c.phase, p.at, writes=c.writes, message=message, too_large=c.gang.too_large
+    )
     scaled = tuple(f"scale {s.role} {s.from_} -> {s.to}" for s in c.scales)
     needs = (EveryNode(),) if c.gang.judges_room else ()
     return c._replace(plan=replace(plan, decisions=scaled + plan.decisions, needs=needs))

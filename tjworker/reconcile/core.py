@@ -50,7 +50,7 @@ STEPS: tuple[Step, ...] = (
 
 def reconcile(job: TrainingJob | InvalidJob, observed: Observed, now: float, rules: Rules) -> Plan:
     """What to do about this job now. `now`: Unix seconds."""
-    if job.deleted_at:
+    if job.deleted_at is not None:
         # The garbage collector deletes the job's objects with it.
         return Plan()
     if job.status.ended and not job.status.refused:

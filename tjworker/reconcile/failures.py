@@ -10,7 +10,7 @@ from tjworker.api.model import Role
 from tjworker.api.naming import counted_names
 from tjworker.api.observed import CONTAINER_STATUS_UNKNOWN, ENDED_PHASES, TAINTED, ContainerRecord, PodRecord
 from tjworker.api.status import Cause, Failure
-from tjworker.api.timefmt import from_rfc3339
+from tjworker.api.timefmt import to_rfc3339
 
 Kind = Literal["exit", "disrupted", "turned_away", "node_lost", "gpu_fault"]
 
@@ -64,9 +64,9 @@ def fails_in_part(role: Role, pod: PodRecord, main: str | None) -> bool:
     return role.fails_in_part and pod.phase == "Running" and bool(_ended_badly(counted(pod, main)))
 
 
-def ended_at(pod: PodRecord, main: str | None = None) -> float | None:
+def ended_at(pod: PodRecord, main: str | None = None) -> int | None:
     """Unix seconds, by the node's clock, at which the last of the containers that count ended; None if none has."""
-    return max((t for c in counted(pod, main) if (t := from_rfc3339(c.finished_at)) is not None), default=None)
+    return max((c.finished_at for c in counted(pod, main) if c.finished_at is not None), default=None)
 
 
 def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
@@ -80,7 +80,7 @@ def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
     ended = _ended_badly(counting)
     # Only the containers that count decide. But if another container made the pod fail, the user must see that one.
     bad = ended or _ended_badly(pod.containers)
-    first = min(bad, key=lambda c: (not c.finished_at, c.finished_at, c.name), default=None)
+    first = min(bad, key=lambda c: (c.finished_at is None, c.finished_at or 0, c.name), default=None)
     kind, cause = _find_cause(pod, bad)
     return Diagnosis(
         kind,
@@ -93,7 +93,7 @@ def diagnose(pod: PodRecord, now: str, main: str | None = None) -> Diagnosis:
             exit_code=first.exit_code if first else None,
             reason=pod.disruption or pod.reason or (first.reason if first else "") or "Failed",
             message=(pod.disruption_message or pod.message or (_write_message(first) if first else ""))[:1024],
-            time=(first.finished_at if first else "") or now,
+            time=now if first is None or first.finished_at is None else to_rfc3339(first.finished_at),
         ),
         cannot_start=any(c.reason in _CANNOT_START for c in ended),
         main_ended=any(c.state == "terminated" for c in counting),

@@ -9,7 +9,6 @@ way (docs/adr/0030-no-status-before-the-pods.md).
 from __future__ import annotations
 
 from tjworker.api.status import JobStatus
-from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.plan import Create, Plan
 
@@ -30,7 +29,7 @@ def may_wait_for_pods(p: Pass, plan: Plan) -> bool:
     if status.host_ports is not None:
         # The ports come from a range in the settings, which may be another one in the next pass.
         return False
-    created = from_rfc3339(p.job.created_at)
+    created = p.job.created_at
     return created is not None and -CLOCKS_SECONDS <= p.now - created < YOUNG_SECONDS and _is_new(p)
 
 

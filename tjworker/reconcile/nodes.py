@@ -101,7 +101,7 @@ def _find_missing(placed: list[PodRecord], status: JobStatus, observed: Observed
     for pod in placed:
         if pod.node in observed.nodes:
             continue
-        bound = from_rfc3339(pod.placed_at)
+        bound = pod.placed_at
         if observed.nodes_now.get(pod.node) is not None:
             # The watch is late: the node exists. It is read again after a grace period.
             found[pod.node] = to_rfc3339(now)
@@ -163,7 +163,7 @@ class _Look:
                 pod = replace(pod, node_ill=trouble.why)
             # A pod that tolerates the unhealthy node and was placed there has its own grace period. Otherwise it would
             # be replaced as fast as it is created.
-            since = max(trouble.since, from_rfc3339(pod.placed_at) or 0.0)
+            since = max(trouble.since, pod.placed_at or 0)
             if not _forced_out(pod) and self._is_over(since) and self._is_confirmed(pod.node):
                 return replace(pod, lost=trouble.why)
         device = _unhealthy_device(pod)
@@ -177,7 +177,7 @@ class _Look:
         if not attempt:
             return True
         rest = rest_seconds(attempt - 1)
-        left = (from_rfc3339(pod.placed_at) or 0.0) + rest - self.now
+        left = (pod.placed_at or 0) + rest - self.now
         if left > 0:
             self.waits.append(min(left, rest))
         return left <= 0
@@ -200,12 +200,12 @@ class _Look:
             since = from_rfc3339(self.missing.get(name))
             return None if since is None else _Trouble(f"node {name} is gone since {self.missing[name]}", since)
         if node.ready != "True":
-            since = from_rfc3339(node.ready_since)
             word = "not Ready" if node.ready == "False" else "silent (Ready is Unknown)"
-            return _Trouble(f"node {name} is {word} since {node.ready_since}: {node.reason}", since or 0.0)
-        if node.unreachable_since:
-            since = from_rfc3339(node.unreachable_since)
-            return _Trouble(f"node {name} is unreachable since {node.unreachable_since}", since or 0.0)
+            at = "" if node.ready_since is None else f" since {to_rfc3339(node.ready_since)}"
+            return _Trouble(f"node {name} is {word}{at}: {node.reason}", node.ready_since or 0)
+        if node.unreachable_since is not None:
+            at = to_rfc3339(node.unreachable_since)
+            return _Trouble(f"node {name} is unreachable since {at}", node.unreachable_since)
         return None
 
     def _gpu_fault(self, pod: PodRecord) -> str:
@@ -232,7 +232,7 @@ class _Look:
                 # Only for pods that are older than the condition. A newer pod was placed there in spite of it (the node
                 # has no taint), and would be replaced as fast as it starts, for ever.
                 came = node.condition_since.get(condition)
-                there = condition in node.conditions and (came is None or pod.placed_at <= came)
+                there = condition in node.conditions and (came is None or (pod.placed_at or 0) <= came)
                 if there and self._has_rested(pod) and self._is_confirmed(node.name):
                     return f"node {node.name}: {condition}: {node.conditions[condition]}".rstrip(": ")
         return ""
@@ -240,13 +240,13 @@ class _Look:
 
 def _may_hang(pod: PodRecord) -> bool:
     """True if the pod needs its node: it runs, or the kubelet must confirm its deletion."""
-    return pod.phase not in ENDED_PHASES or bool(pod.deleted_at)
+    return pod.phase not in ENDED_PHASES or pod.deleted_at is not None
 
 
 def _forced_out(pod: PodRecord) -> bool:
     """True if the pod was deleted with grace period 0 already: only a finalizer still holds it, whatever its node
     does."""
-    return bool(pod.deleted_at) and not pod.deletion_grace_seconds
+    return pod.deleted_at is not None and not pod.deletion_grace_seconds
 
 
 def _unhealthy_device(pod: PodRecord) -> str:

@@ -85,9 +85,9 @@ class Pass(NamedTuple):
             job = replace(job, clean_pod_policy="None")
         at = to_rfc3339(now)
         own = own_pods(job, observed)
-        status = outcome.accept(job, at, rules, own)
+        status = outcome.accept(job, now, rules, own)
         nodes = mark_node_troubles(job, status, observed, now, rules)
-        if not job.status.start_time and not any(p.scheduled_at or p.started_at for p in own):
+        if not job.status.start_time and not any(p.scheduled_at is not None or p.started_at is not None for p in own):
             # The first status was deferred until these pods are seen, and no scheduler or kubelet has reported on one
             # yet: they cannot have met a failed node.
             nodes = NodeFindings(observed, status)

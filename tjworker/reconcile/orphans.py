@@ -34,7 +34,7 @@ from tjworker.api import labels
 from tjworker.api.kinds import OWNERS, kind_of_labels, trainingjob
 from tjworker.api.kinds.trainingjob.pods import ROLE_LABELS
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, PODS, REPLICASETS, SERVICES
-from tjworker.api.timefmt import from_rfc3339
+from tjworker.api.timefmt import deletion_seconds, to_rfc3339, unix_seconds
 from tjworker.base import GroupResource, JobName, Uid
 from tjworker.reconcile.plan import Delete
 from tjworker.reconcile.policies.clean import Cleaning
@@ -76,13 +76,14 @@ class Candidate:
     namespace: str
     name: str
     uid: str
-    created_at: str
+    created_at: int | None
+    """Unix seconds, as `deleted_at`."""
     owner: JobName | None = None
     """The job that its controlling owner reference names; of a pod with a workload, the job that its labels name. None
     if it has another controller."""
     owner_uid: str = ""
     workload: WorkloadName | None = None
-    deleted_at: str = ""
+    deleted_at: int | None = None
     node: str = ""
     phase: str = ""
     """Only for pods."""
@@ -146,11 +147,11 @@ def candidate(resource: GroupResource, obj: Mapping[str, Any]) -> Candidate | No
         namespace,
         meta["name"],
         meta["uid"],
-        meta.get("creationTimestamp") or "",
+        unix_seconds(meta.get("creationTimestamp")),
         owner,
         owner_uid,
         workload,
-        meta.get("deletionTimestamp") or "",
+        deletion_seconds(meta),
         node,
         phase,
         its_labels.get(labels.REPLICA_NAME, ""),
@@ -169,9 +170,9 @@ def _of_an_earlier_operator(
         meta["namespace"],
         meta["name"],
         meta["uid"],
-        meta.get("creationTimestamp") or "",
+        unix_seconds(meta.get("creationTimestamp")),
         JobName(trainingjob.RESOURCE, meta["namespace"], names.pop()),
-        deleted_at=meta.get("deletionTimestamp") or "",
+        deleted_at=deletion_seconds(meta),
         earlier=True,
     )
 
@@ -184,22 +185,20 @@ def find_orphans(candidates: Iterable[Candidate], scan: OrphanScan, now: float) 
 
 def _delete_orphan(c: Candidate, scan: OrphanScan, now: float) -> Delete | None:
     """The delete of the candidate; None if it is no orphan."""
-    created = from_rfc3339(c.created_at)
-    if created is None or now - created < MIN_AGE_SECONDS or c.owner is None:
+    if c.created_at is None or now - c.created_at < MIN_AGE_SECONDS or c.owner is None:
         return None
     if c.earlier:
-        gone = not c.deleted_at and c.owner in scan.owners and scan.owners[c.owner] is None
+        gone = c.deleted_at is None and c.owner in scan.owners and scan.owners[c.owner] is None
         why = f"its job {c.owner.key} does not exist, and nothing controls it"
         return Delete(c.resource, c.name, c.uid, why=why) if gone else None
     workload = scan.workloads.get(c.workload, "foreign") if c.workload is not None else "gone"
     # Its pods belong to its own controller, whatever their labels say: a template may have been copied.
     if workload == "foreign":
         return None
-    if c.deleted_at:
+    if c.deleted_at is not None:
         # deletionTimestamp is the end of the grace period. A minute later no kubelet is still busy with the object.
-        due = from_rfc3339(c.deleted_at)
-        late = due is not None and now - due >= MIN_AGE_SECONDS
-        why = f"in deletion since {c.deleted_at} on node {c.node}, which is gone"
+        late = now - c.deleted_at >= MIN_AGE_SECONDS
+        why = f"in deletion since {to_rfc3339(c.deleted_at)} on node {c.node}, which is gone"
         hangs = late and c.node and scan.nodes is not None and c.node not in scan.nodes
         return Delete(c.resource, c.name, c.uid, grace_seconds=0, why=why) if hangs else None
     why = _find_reason(c, c.owner, workload, scan, now)

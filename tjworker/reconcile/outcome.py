@@ -10,18 +10,9 @@ from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import TrainingJob
 from tjworker.api.naming import role_labels, selector
 from tjworker.api.observed import PodRecord
-from tjworker.api.status import (
-    ACCEPTED,
-    POD_NOT_GONE,
-    Condition,
-    EndPhase,
-    JobStatus,
-    Phase,
-    ReplicaStatus,
-    RoleAttempts,
-)
+from tjworker.api.status import ACCEPTED, POD_NOT_GONE, EndPhase, JobStatus, Phase, ReplicaStatus, RoleAttempts
 from tjworker.api.tenancy import ignored_tenancy
-from tjworker.api.timefmt import from_rfc3339
+from tjworker.api.timefmt import from_rfc3339, to_rfc3339
 from tjworker.reconcile import phase
 from tjworker.reconcile.conditions import see_generation, set_condition
 from tjworker.reconcile.failures import ended_at
@@ -53,13 +44,21 @@ _WAITING = frozenset({"Pending", "Creating", "Restarting", "Scaling"})
 
 
 def finish_plan(
-    job: TrainingJob, status: JobStatus, new: Phase, at: str, *, writes: Sequence[Write], message: str
+    job: TrainingJob,
+    status: JobStatus,
+    new: Phase,
+    at: str,
+    *,
+    writes: Sequence[Write],
+    message: str,
+    too_large: str = "",
 ) -> Plan:
-    """The Plan of a pass: the status if it has changed, with its time; an event if the phase has changed."""
+    """The Plan of a pass: the status if it has changed, with its time; an event if the phase has changed. `too_large`:
+    why the gang can never have room, which the condition Running says first."""
     status = see_generation(
         _without_old_targets(job, status.model_copy(update={"phase": new})), job.generation
     ).summarised()
-    changed = status != job.status and not _only_numbers_moved(job.status, status)
+    changed = status != job.status and not _only_numbers_moved(job.status, status, too_large)
     if changed:
         status = status.model_copy(update={"last_reconcile_time": at})
     moved = new != job.status.phase
@@ -81,7 +80,7 @@ def gather_seconds(old: JobStatus, new: JobStatus | None, views: Mapping[str, Ro
         return 0.0
     unrecorded = [pod for view in views.values() for pod in _unrecorded_successes(old, view)]
     # A success must be recorded before its pod is gone. Only the finalizer of a batch Job keeps the pod until then.
-    if any(pod.deleted_at or not pod.uncounted for pod in unrecorded):
+    if any(pod.deleted_at is not None or not pod.uncounted for pod in unrecorded):
         return 0.0
     # A crash during the delay loses nothing: the next pass finds the same counters, or newer ones.
     ends = (t for t in map(ended_at, unrecorded) if t is not None)
@@ -141,37 +140,36 @@ def _report_stuck(old: JobStatus, new: JobStatus) -> tuple[Event, ...]:
     return (Event("Warning", now.reason, now.message),)
 
 
-def _only_numbers_moved(old: JobStatus, new: JobStatus) -> bool:
+def _only_numbers_moved(old: JobStatus, new: JobStatus, too_large: str) -> bool:
     """True if the status differs in numbers of messages only. Those are not worth a write: while a pod waits, the
     scheduler's message changes with every change in the cluster ("0/41 nodes are available: 17 Insufficient cpu")."""
-    return old.phase == new.phase and _numberless(old) == _numberless(new)
+    return old.phase == new.phase and _numberless(old, too_large) == _numberless(new, too_large)
 
 
-def _numberless(status: JobStatus) -> JobStatus:
+def _numberless(status: JobStatus, too_large: str) -> JobStatus:
+    """The status without the numbers of messages; those of `too_large` stay."""
+    # The operator's own numbers say by how much the gang is too large. They are news, and change with nodes only.
     conditions = tuple(
-        c.model_copy(update={"message": _without_the_schedulers_numbers(c)}) if c.type == "Running" else c
+        c.model_copy(update={"message": _hide_numbers(c.message, after=too_large)}) if c.type == "Running" else c
         for c in status.conditions
     )
     return status.model_copy(update={"message": _NUMBER.sub("#", status.message), "conditions": conditions})
 
 
-def _without_the_schedulers_numbers(waiting: Condition) -> str:
-    own, dot, from_scheduler = ("", "", waiting.message)
-    if waiting.reason == phase.GANG_TOO_LARGE:
-        # The operator's own numbers say by how much the gang is too large. They are news, and change with nodes only.
-        own, dot, from_scheduler = waiting.message.partition(phase.FIRST_POD)
-    return f"{own}{dot}{_NUMBER.sub('#', from_scheduler)}"
+def _hide_numbers(message: str, *, after: str) -> str:
+    kept = after if message.startswith(after) else ""
+    return kept + _NUMBER.sub("#", message[len(kept) :])
 
 
-def accept(job: TrainingJob, at: str, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:
+def accept(job: TrainingJob, now: float, rules: Rules, pods: Sequence[PodRecord] = ()) -> JobStatus:
     """The status with startTime and the condition Created. The message of the condition names parts of the spec that
     have no effect."""
-    status = job.status
+    status, at = job.status, to_rfc3339(now)
     # A suspended job without pods has not started.
     if not status.start_time and (pods or not job.suspend):
         # The first status may have been deferred until the first pod was seen: the job started with that pod.
-        began = min((pod.created_at for pod in pods if pod.created_at), default=at)
-        status = status.model_copy(update={"start_time": min(began, at)})
+        began = min((pod.created_at for pod in pods if pod.created_at is not None), default=now)
+        status = status.model_copy(update={"start_time": to_rfc3339(min(began, now))})
     parts = (ACCEPTED, describe_left_out(job), _overruled(job), race_to_end(job), _ignored(job, rules))
     message = "; ".join(text for text in parts if text)
     status = set_condition(status, "Created", True, "Accepted", message, now=at, generation=job.generation)

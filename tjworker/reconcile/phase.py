@@ -139,8 +139,6 @@ def waiting_for(views: Mapping[str, RoleView], held: Mapping[str, str], gang: st
                 reason, why = _VANISHES
             elif view.role.name in held and _is_held(view, replica):
                 reason, why = "", held[view.role.name]
-            elif (reason, why) == _UNASSIGNED and view.role.workload != "Pod":
-                reason, why = _why_not_made(view, replica)
             if not why:
                 continue
             waiting += 1
@@ -179,11 +177,7 @@ _FITS_WITHOUT_OTHERS = "waiting for minCount pods from a gang"
 """Message of Kubernetes' scheduler for a pod that has room, but whose gang has not. The messages of the gang's other
 pods say more."""
 GANG_TOO_LARGE = "GangTooLarge"
-FIRST_POD = ". pod "
-"""Separates the reason why a gang is too large from the message that any waiting job has."""
 
-# The same message before and after the pod is created, so that its creation alone causes no write of the status.
-_UNASSIGNED = ("", "is waiting for a node")
 _VANISHES = (
     "BackOff",
     "is recreated after a back-off: its pods are deleted before they start, and not by the operator; is there the node"
@@ -192,8 +186,14 @@ _VANISHES = (
 _BLOCKED = ("Blocked", "waits for an older pod of that name, of another owner, to go")
 
 
-def _why_not_made(view: RoleView, replica: Replica) -> tuple[str, str]:
-    """(reason, message) of a pod that a controller has not created, or that has no node yet."""
+def _why_unassigned(view: RoleView, replica: Replica) -> tuple[str, str]:
+    """(reason, message) of a pod that is not created, or that has no node yet."""
+    if replica.pod is not None and replica.pod.unschedulable:
+        return "Unschedulable", f"has no node: {replica.pod.unschedulable}"
+    if view.role.workload == "Pod":
+        # The same message before and after the pod is created, so that its creation alone causes no write of the
+        # status.
+        return "", "is waiting for a node"
     # Only a ReplicaSet reports in its status that the API server refuses its pods. A batch Job reports it as events.
     owner = view.owner
     if replica.pod is None and owner is not None and owner.reason == FAILED_CREATE and owner.message:
@@ -207,8 +207,8 @@ def _why_waiting(view: RoleView, replica: Replica) -> tuple[str, str]:
     if replica.state in ("running", "succeeded", "failed"):
         return "", ""
     if pod is None:
-        return _BLOCKED if replica.state == "blocked" else _UNASSIGNED
-    if replica.state == "outdated" and view.has_failed(pod) and not pod.deleted_at:
+        return _BLOCKED if replica.state == "blocked" else _why_unassigned(view, replica)
+    if replica.state == "outdated" and view.has_failed(pod) and pod.deleted_at is None:
         # The second message names no back-off, since the first restarts come at once.
         rejected = f"is recreated after a back-off: its kubelet turned it away ({pod.reason})"
         return "BackOff", rejected if turned_away(pod) else "failed and is being recreated"
@@ -217,11 +217,11 @@ def _why_waiting(view: RoleView, replica: Replica) -> tuple[str, str]:
         return (
             "",
             f"waits for its predecessor on node {pod.node} to go"
-            if pod.node and pod.deleted_at
+            if pod.node and pod.deleted_at is not None
             else "is being replaced",
         )
     if replica.state == "pending":
-        return ("Unschedulable", f"has no node: {pod.unschedulable}") if pod.unschedulable else _UNASSIGNED
+        return _why_unassigned(view, replica)
     return _why_scheduled(pod)
 
 

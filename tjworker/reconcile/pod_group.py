@@ -132,7 +132,7 @@ def _update_group(p: Pass, member: Membership, group: PodGroupRecord, members: _
     fits = p.job.gang.unread or members.needed <= group.size <= members.most
     keeps_waiting = members.waiting and group.size > members.able and not more_than_all(p.job)
     empty = not members.placed and not members.without_node
-    if group.deleted_at and empty:
+    if group.deleted_at is not None and empty:
         # A group with pods stays until they end, and still counts.
         return GangPass(member, waits=f"waits for the PodGroup {group.name}, which is being deleted, to go")
     edited = not p.job.gang.unread and group.asked not in ("", asked_of(member.gang, p.job))
@@ -180,7 +180,7 @@ def _edit_spec(job: TrainingJob, gang: Gang, group: PodGroupRecord, size: int) -
 def _make_again(p: Pass, gang: Gang, group: PodGroupRecord, members: _Members, why: str) -> Iterator[Write]:
     yield from (delete_pod(pod, why) for pod in members.without_node if pod.owner_uid == p.job.uid)
     yield from owner.release(p, why)
-    if not group.deleted_at:
+    if group.deleted_at is None:
         yield delete_group(gang.resource, group, why)
 
 

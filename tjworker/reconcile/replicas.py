@@ -19,6 +19,7 @@ from tjworker.api.model import Role, TrainingJob
 from tjworker.api.naming import pod_name
 from tjworker.api.observed import BY_KUBELET, PodRecord, WorkloadRecord
 from tjworker.api.status import JobStatus, RoleAttempts
+from tjworker.api.timefmt import unix_seconds
 from tjworker.reconcile.failures import fails_in_part
 
 State = Literal[
@@ -82,12 +83,22 @@ class RoleView:
         return frozenset(r.index for r in self.replicas if r.state == state) if self._tally[state] else frozenset()
 
     @cached_property
-    def unmade_until(self) -> Mapping[int, str]:
-        """Index -> until when it rests, for indices whose pods vanish before they start."""
+    def rests_until(self) -> Mapping[int, int]:
+        """Index -> when its rest is over, in Unix seconds, by the status."""
+        return {
+            index: until
+            for time, indices in self.attempts.resting.items()
+            if (until := unix_seconds(time)) is not None
+            for index in parse_indices(indices, MAX_INDEX)
+        }
+
+    @cached_property
+    def unmade_until(self) -> Mapping[int, int]:
+        """`rests_until` of the indices whose pods vanish before they start."""
         if not self.attempts.vanished:
             return {}
         vanished = ungroup_indices(self.attempts.vanished, MAX_INDEX)
-        return {i: until for i, until in ungroup_indices(self.attempts.resting, MAX_INDEX).items() if i in vanished}
+        return {index: until for index, until in self.rests_until.items() if index in vanished}
 
     def has_failed(self, pod: PodRecord) -> bool:
         """True if the pod has failed, or its main container if the role does not wait for the other containers."""
@@ -202,7 +213,7 @@ def state_of(pod: PodRecord, attempt: int) -> State:
         return "terminating" if stopped(pod) else ENDED[pod.phase]
     if pod.lost:
         return "lost"
-    if pod.deleted_at:
+    if pod.deleted_at is not None:
         return "terminating"
     if pod.phase in ("Running", "Unknown"):
         return "running"
@@ -212,7 +223,7 @@ def state_of(pod: PodRecord, attempt: int) -> State:
 def stopped(pod: PodRecord) -> bool:
     """True if the pod ended because it was deleted. Such an end counts neither as a success nor as a failure: a trainer
     that is asked to stop saves its state and exits with 0 or 143."""
-    if pod.was_told_to_go or not pod.deletion_asked_at:
+    if pod.was_told_to_go or pod.deletion_asked_at is None:
         # The watcher saw the deletion before the end.
         return pod.was_told_to_go
     # Pod garbage collection marks a pod without a node as Failed when it deletes it (`gcUnscheduledTerminating`). The
@@ -222,5 +233,6 @@ def stopped(pod: PodRecord) -> bool:
         return True
     # Otherwise compare the times. The node's clock, which gives the end, may be behind the API server's clock, which
     # gives the deletion. A pod deleted before it started has no container with an end.
-    ended = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init and c.finished_at]
-    return bool(ended) and max(ended) >= pod.deletion_asked_at
+    ends = [c.finished_at for c in pod.containers if c.state == "terminated" and not c.init]
+    last = max((at for at in ends if at is not None), default=None)
+    return last is not None and last >= pod.deletion_asked_at

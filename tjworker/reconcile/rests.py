@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tjworker.api.observed import PodRecord
-from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.failures import ended_at
 
 CRASHED_SECONDS = 10.0
@@ -20,5 +19,5 @@ def rest_seconds(times: int, first_seconds: float = TURNED_AWAY_SECONDS) -> floa
 def ran_long(pod: PodRecord, main: str | None = None) -> bool:
     """True if the pod ran so long that earlier failures no longer count. `main` as in `counted_names`."""
     # Both times are from the node's clock.
-    began, ended = from_rfc3339(pod.started_at), ended_at(pod, main)
+    began, ended = pod.started_at, ended_at(pod, main)
     return began is not None and ended is not None and ended - began >= FORGIVEN_AFTER_SECONDS

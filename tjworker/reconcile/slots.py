@@ -109,10 +109,10 @@ def ordinal_of(pod: PodRecord) -> tuple[int, int] | None:
 def _sort_pods(pods: Iterable[PodRecord]) -> _Pods:
     # Running pods first, so that no starting pod takes the slot of one that runs.
     found = _Pods([], [], [])
-    for pod in sorted(pods, key=lambda p: (p.phase != "Running", -pod_attempt(p), p.created_at, p.name)):
+    for pod in sorted(pods, key=lambda p: (p.phase != "Running", -pod_attempt(p), p.created_at or 0, p.name)):
         if pod.phase in ENDED and not stopped(pod):
             found.ended.append(pod)
-        elif pod.phase in ENDED or pod.deleted_at or pod.lost:
+        elif pod.phase in ENDED or pod.deleted_at is not None or pod.lost:
             found.going.append(pod)
         else:
             found.live.append(pod)

@@ -38,7 +38,7 @@ def why_not(job: TrainingJob, pod: JsonDict, owner_uid: str) -> str:  # noqa: PL
     record = pod_record(pod, meta, owner_uid)
     if record.phase in ("Succeeded", "Failed"):
         return f"pod {meta['name']} has ended: its phase is {record.phase}"
-    if record.deleted_at:
+    if record.deleted_at is not None:
         return f"pod {meta['name']} is being deleted"
     role = next((r for r in job.roles if r.name == record.labels.get(labels.REPLICA_NAME)), None)
     if role is None:

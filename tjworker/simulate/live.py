@@ -133,7 +133,7 @@ def _job(auto: AutoRole, name: str, rules: AutoscaleRules) -> SimulatedJob:
     fixed_roles: dict[str, tuple[int, Amounts]] = {}
     running: dict[str, Sequence[str]] = {TRAINER: [pod.node for pod in auto.staying]}
     for role in state.job.roles:
-        pods = [pod for pod in state.of_role(role) if not pod.deleted_at]
+        pods = [pod for pod in state.of_role(role) if pod.deleted_at is None]
         count = max(len(pods), role.replicas - state.finished_replicas(role))
         if role.name == auto.role.name or not count:
             continue

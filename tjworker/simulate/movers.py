@@ -160,7 +160,7 @@ class _Record:
         # Simulated time begins at EPOCH. Earlier reports are moved before it, so that they are older than new ones.
         self._samples = tuple(replace(sample, last_seen=EPOCH + sample.last_seen - newest) for sample in reported)
         self._uid = f"uid-{job.name}"
-        self._created = to_rfc3339(EPOCH + job.submitted_at)
+        self._created = int(EPOCH + job.submitted_at)
         self._templates = {
             role: _template(asks)
             for role, asks in ((TRAINER, job.asks), *((r, a) for r, (_, a) in job.fixed_roles.items()))
@@ -246,8 +246,8 @@ class _Record:
             {labels.REPLICA_NAME: pod.role, labels.REPLICA_INDEX: str(pod.index)},
             "Running" if pod.ready_at <= now or pod.leaves_at is not None else "Pending",
             node=pod.node,
-            created_at=to_rfc3339(EPOCH + pod.created_at),
-            deleted_at="" if pod.leaves_at is None else to_rfc3339(EPOCH + pod.leaves_at),
+            created_at=int(EPOCH + pod.created_at),
+            deleted_at=None if pod.leaves_at is None else int(EPOCH + pod.leaves_at),
             unschedulable="no node has room" if pod.refused else "",
             requests=_amounts(pod.asks),
             priority=pod.priority,

@@ -124,7 +124,9 @@ class EventRecorder:
         if text is None:
             self.dropped += 1
             return
-        body = self._build_event(job, event_type, reason, text, now)
+        # All combined events of one reason share one Event object.
+        about = message if text == message else ""
+        body = self._build_event(job, event_type, reason, text, now, about=about)
         if not self._background:
             self._send_event(job.name.namespace, body)
             return
@@ -190,11 +192,10 @@ class EventRecorder:
         self._api.merge_patch(EVENTS, namespace, name, patch)
 
     def _build_event(
-        self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float
+        self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float, *, about: str
     ) -> dict[str, Any]:
+        """`about`: what tells the event from others of its reason."""
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        # All combined events of one reason share one Event object.
-        about = "" if message.startswith(COMBINED) else message
         # By job and message, where client-go puts the time into the name: workers that repeat a message raise the count
         # of the same object, and no process has to remember the names of its Events.
         digest = hashlib.sha256("\0".join((job.uid, event_type, reason, about)).encode()).hexdigest()[:16]

@@ -22,15 +22,14 @@ def count_status(job: TrainingJob | InvalidJob, after: JobStatus) -> None:
             if (more := getattr(counts, cause) - getattr(was, cause)) > 0:
                 RESTARTS.inc(more, cause=cause)
     if isinstance(job, TrainingJob) and after.start_running_time and not before.start_running_time:
-        created, running = from_rfc3339(job.created_at), from_rfc3339(after.start_running_time)
-        if created is not None and running is not None:
+        running = from_rfc3339(after.start_running_time)
+        if job.created_at is not None and running is not None:
             # creationTimestamp is of the API server's clock, cut to whole seconds; the other time is of the operator's
             # clock.
-            ALL_RUNNING.observe(max(0.0, running - created), kind=job.kind)
+            ALL_RUNNING.observe(max(0.0, running - job.created_at), kind=job.kind)
 
 
 def count_first_pod(job: TrainingJob | InvalidJob, now: float) -> None:
     """Count after the first pass that created an object for the job."""
-    created = from_rfc3339(job.created_at) if isinstance(job, TrainingJob) else None
-    if created is not None:
-        FIRST_POD.observe(max(0.0, now - created), kind=job.kind)
+    if isinstance(job, TrainingJob) and job.created_at is not None:
+        FIRST_POD.observe(max(0.0, now - job.created_at), kind=job.kind)

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 from tests.support.builders.job import CREATED_AT
 from tjworker.api import naming
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ContainerRecord, NodeRecord, Observed, PodRecord, ServiceRecord, WorkloadRecord
-from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import GroupResource
 
 STARTED_AT = "2026-01-01T00:00:05Z"
 FINISHED_AT = "2026-01-01T00:10:00Z"
+_TIMES = {
+    field.name
+    for record in (PodRecord, ContainerRecord, WorkloadRecord, NodeRecord)
+    for field in fields(record)
+    if field.name.endswith(("_at", "_since"))
+}
+
+
+def with_times(**given: Any) -> dict[str, Any]:
+    """Fields of a record, whose times may be given as Kubernetes writes them; '' is no time."""
+    return {name: _read_time(value) if name in _TIMES else value for name, value in given.items()}
+
+
+def _read_time(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _read_time(at) for name, at in value.items()}
+    return unix_seconds(value) if isinstance(value, str) else value
 
 
 @dataclass(frozen=True)
@@ -28,7 +45,7 @@ class PodBuilder:
 
     def but(self, **fields: Any) -> PodBuilder:
         """Any field of the record."""
-        return PodBuilder(replace(self.record, **fields))
+        return PodBuilder(replace(self.record, **with_times(**fields)))
 
     def on(self, node: str) -> PodBuilder:
         return self.but(node=node, scheduled=True, unschedulable="")
@@ -84,12 +101,12 @@ class PodBuilder:
 
     def deleting(self, at: str = FINISHED_AT, asked_at: str | None = None) -> PodBuilder:
         """Its deletionTimestamp; and when that was asked for, half a minute before: its grace period."""
-        ends = from_rfc3339(at) or 0.0
-        asked = ends - 30 if asked_at is None else from_rfc3339(asked_at) or ends
+        ends = unix_seconds(at) or 0
+        asked = ends - 30 if asked_at is None else unix_seconds(asked_at) or ends
         return self.but(
             deleted_at=at,
-            deletion_asked_at=to_rfc3339(asked) if at else "",
-            deletion_grace_seconds=int(ends - asked),
+            deletion_asked_at=asked if at else None,
+            deletion_grace_seconds=ends - asked,
             was_told_to_go=ends > asked,
         )
 
@@ -107,11 +124,13 @@ class PodBuilder:
         return self if self.record.scheduled else self.on(self.record.node or "node-a")
 
     def containers(self, **fields: Any) -> PodBuilder:
-        return self.but(containers=tuple(replace(c, **fields) for c in self.record.containers))
+        new = with_times(**fields)
+        return self.but(containers=tuple(replace(c, **new) for c in self.record.containers))
 
     def but_container(self, name: str, **fields: Any) -> PodBuilder:
         """Any field of that one container."""
-        return self.but(containers=tuple(replace(c, **fields) if c.name == name else c for c in self.record.containers))
+        new = with_times(**fields)
+        return self.but(containers=tuple(replace(c, **new) if c.name == name else c for c in self.record.containers))
 
     def ended(self, exit_code: int, reason: str) -> PodBuilder:
         return self.containers(
@@ -129,7 +148,7 @@ def make_pod(job: TrainingJob, role: str, index: int = 0, attempt: int = 0) -> P
             uid=f"uid-of-{name}-{attempt}",
             rv=200 + index,
             owner_uid=job.uid,
-            created_at=CREATED_AT,
+            created_at=unix_seconds(CREATED_AT),
             labels=naming.pod_labels(job, role, index, attempt),
             containers=containers,
         )
@@ -156,7 +175,7 @@ class NodeBuilder:
         return self.record
 
     def but(self, **fields: Any) -> NodeBuilder:
-        return NodeBuilder(replace(self.record, **fields))
+        return NodeBuilder(replace(self.record, **with_times(**fields)))
 
     def not_ready(
         self, since: str, ready: Literal["False", "Unknown"] = "Unknown", reason: str = "NodeStatusUnknown"
@@ -181,7 +200,7 @@ def make_node(name: str = "node-a", **allocatable: str) -> NodeBuilder:
             uid=f"uid-of-{name}",
             rv=50,
             ready="True",
-            ready_since=CREATED_AT,
+            ready_since=unix_seconds(CREATED_AT),
             reason="KubeletReady",
             allocatable=room,
             labels={"kubernetes.io/hostname": name},

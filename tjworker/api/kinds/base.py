@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.status import PHASES, JobStatus
+from tjworker.api.timefmt import deletion_seconds
 from tjworker.api.wording import problem_words
 from tjworker.base import GroupResource, JobName, Json, mapping
 
@@ -245,7 +246,7 @@ class Header(TypedDict):
     resource_version: int
     generation: int
     status: JobStatus
-    deleted_at: str
+    deleted_at: int | None
 
 
 def header(raw: object, resource: GroupResource, kind: str, api_version: str) -> Header:
@@ -259,7 +260,7 @@ def header(raw: object, resource: GroupResource, kind: str, api_version: str) ->
         "resource_version": number(metadata.get("resourceVersion")),
         "generation": number(metadata.get("generation")),
         "status": read_status(raw.get("status")),
-        "deleted_at": text(metadata.get("deletionTimestamp")),
+        "deleted_at": deletion_seconds(metadata),
     }
 
 

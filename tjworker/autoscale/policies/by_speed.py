@@ -96,7 +96,7 @@ def explain_by_speed(problem: Problem, made: ScalePlan, role: ElasticRole, learn
         return Reason("", role.ceiling_because)
     if not now:
         return Reason("", why_no_room(problem, role))
-    own = f"{now} of {role.elastic.max_instance}: one more replica would speed it up by {_speedup(curve, now):.0%}"
+    own = f"one more replica would speed it up by {_speedup(curve, now):.0%}"
     # Jobs of one replica are left out: without it they have no speed to compare with.
     others = [
         (_speedup(learn(other), other.elastic.parallelism - 1), job_name(other))

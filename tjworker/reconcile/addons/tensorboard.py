@@ -137,22 +137,22 @@ def _shape(p: Pass) -> Iterator[Write]:
     if pod is None:
         if all(other.name != name for other in p.observed.pods):
             yield Create(PODS, name, _pod(p.job, config), awaited=refused, optional=True)
-    elif not pod.deleted_at and pod.labels.get(TENSORBOARD_CONFIG) != config.digest:
+    elif pod.deleted_at is None and pod.labels.get(TENSORBOARD_CONFIG) != config.digest:
         yield delete_pod(pod, f"the annotation {ANNOTATION} has changed")
-    elif not pod.deleted_at and pod.phase in ENDED_PHASES and _rest_left(pod, p.now) <= 0:
+    elif pod.deleted_at is None and pod.phase in ENDED_PHASES and _rest_left(pod, p.now) <= 0:
         yield delete_pod(pod, "it has ended, and its job has not")
 
 
 def _rest_left(pod: PodRecord, now: float) -> float:
     """Seconds until the rest of an ended pod is over; negative after that."""
-    since = ended_at(pod) or from_rfc3339(pod.created_at) or 0.0
+    since = ended_at(pod) or pod.created_at or 0
     return since + REST_SECONDS - now
 
 
 def _next_seconds(p: Pass) -> float | None:
     """Seconds until an ended pod is replaced; None if there is none."""
     pod, _ = own_tensorboard(p.job, p.observed)
-    if pod is None or pod.deleted_at or pod.phase not in ENDED_PHASES:
+    if pod is None or pod.deleted_at is not None or pod.phase not in ENDED_PHASES:
         return None
     return max(0.0, _rest_left(pod, p.now))
 
@@ -160,9 +160,9 @@ def _next_seconds(p: Pass) -> float | None:
 def _remove(job: TrainingJob | InvalidJob, observed: Observed, why: str) -> Iterator[Write]:
     """Deletes of the pod and the service, unless they are being deleted."""
     pod, service = own_tensorboard(job, observed)
-    if pod is not None and not pod.deleted_at:
+    if pod is not None and pod.deleted_at is None:
         yield delete_pod(pod, why)
-    if service is not None and not service.deleted_at:
+    if service is not None and service.deleted_at is None:
         yield delete_service(service, why)
 
 

@@ -17,9 +17,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tjworker.api.indices import MAX_INDEX, ungroup_indices
 from tjworker.api.status import FAILED_CREATE
-from tjworker.api.timefmt import from_rfc3339, to_rfc3339
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.one_pass import Pass
 from tjworker.reconcile.replicas import Replica, RoleView
@@ -43,9 +42,8 @@ class Resting:
 def find_resting(views: Mapping[str, RoleView], now: float) -> Resting:
     waits: dict[str, float] = {}
     for view in views.values():
-        until = ungroup_indices(view.attempts.resting, MAX_INDEX)
-        for replica in view.replicas if until else ():
-            seconds = (from_rfc3339(until.get(replica.index, "")) or 0.0) - now
+        for replica in view.replicas if view.rests_until else ():
+            seconds = view.rests_until.get(replica.index, 0) - now
             if seconds > 0 and _is_waiting(view, replica):
                 waits[replica.name] = min(seconds, LONGEST_SECONDS)
     return Resting(frozenset(waits), min(waits.values(), default=None))
@@ -56,23 +54,23 @@ def _is_waiting(view: RoleView, replica: Replica) -> bool:
     if pod is None:
         return replica.state == "missing" and replica.index in view.unmade_until
     # The failed pod stays until the rest is over, so that its log can be read.
-    return replica.state == "outdated" and view.has_failed(pod) and not pod.deleted_at
+    return replica.state == "outdated" and view.has_failed(pod) and pod.deleted_at is None
 
 
-def after_crash(crashes_before: int, now: float) -> str:
-    """The end of the rest after this crash, in RFC 3339; '' if there is none."""
-    return _until(CRASHED_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else ""
+def after_crash(crashes_before: int, now: float) -> int | None:
+    """The end of the rest after this crash, in Unix seconds; None if there is none."""
+    return _until(CRASHED_SECONDS, crashes_before - AT_ONCE, now) if crashes_before >= AT_ONCE else None
 
 
 def turn_away(draft: Draft, replica: Replica, p: Pass) -> None:
     """Begin a new attempt after a kubelet rejected the pod before it started, with a rest from the first time."""
-    draft.rest(replica, after_rejection(draft.turn_away(replica), p.now), p.at)
+    draft.rest(replica, after_rejection(draft.turn_away(replica), p.now), p.now)
 
 
 def vanish(draft: Draft, replica: Replica, p: Pass) -> None:
     """Count a pod that vanished before it started. Something in the cluster may delete each new pod."""
-    if until := after_crash(draft.vanish(replica), p.now):
-        draft.rest(replica, until, p.at)
+    if (until := after_crash(draft.vanish(replica), p.now)) is not None:
+        draft.rest(replica, until, p.now)
 
 
 def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
@@ -87,10 +85,11 @@ def vanished_unseen(p: Pass, view: RoleView, replica: Replica) -> bool:
     return running is None or running.reason != FAILED_CREATE
 
 
-def after_rejection(rejections_before: int, now: float) -> str:
-    """The end of the rest after this rejection, in RFC 3339."""
+def after_rejection(rejections_before: int, now: float) -> int:
+    """The end of the rest after this rejection, in Unix seconds."""
     return _until(TURNED_AWAY_SECONDS, rejections_before, now)
 
 
-def _until(first_seconds: float, times: int, now: float) -> str:
-    return to_rfc3339(math.ceil(now + rest_seconds(times, first_seconds)))
+def _until(first_seconds: float, times: int, now: float) -> int:
+    # Rounded up: the status has whole seconds.
+    return math.ceil(now + rest_seconds(times, first_seconds))

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ENDED_PHASES, PodRecord
 from tjworker.api.status import BACKOFF_LIMIT_EXCEEDED, Failure, JobStatus, RestartCounts
+from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.failures import Diagnosis, counted, describe, diagnose
 from tjworker.reconcile.one_pass import FinalFailure, Pass
@@ -122,9 +123,9 @@ def _was_too_many(view: RoleView, pod: PodRecord) -> bool:
     if owner is None:
         return False
     pods = [*view.surplus, *view.others, *(r.pod for r in view.replicas if r.pod is not None)]
-    alive = [p for p in pods if not p.deleted_at and not p.lost and p.phase not in ENDED_PHASES]
+    alive = [p for p in pods if p.deleted_at is None and not p.lost and p.phase not in ENDED_PHASES]
     # Times of the API server have whole seconds, so a pod created in the same second may be the replacement.
-    before = sum(p.owner_uid == owner.uid and p.created_at < pod.deletion_asked_at for p in alive)
+    before = sum(p.owner_uid == owner.uid and (p.created_at or 0) < (pod.deletion_asked_at or 0) for p in alive)
     return before >= owner.desired
 
 
@@ -137,12 +138,8 @@ def _has_vanished(job: TrainingJob, view: RoleView, replica: Replica) -> bool:
         return replica.state == "missing"
     # A controller may have replaced the pod before this pass. The new pod is younger than the condition Running.
     ran = job.status.condition("Running")
-    return (
-        ordinal_of(pod) is None
-        and ran is not None
-        and ran.status == "True"
-        and pod.created_at > ran.last_transition_time
-    )
+    since = from_rfc3339(ran.last_transition_time) if ran is not None and ran.status == "True" else None
+    return ordinal_of(pod) is None and since is not None and (pod.created_at or 0) > since
 
 
 def _give_up(replica: Replica, final: FinalFailure, found: _Found) -> None:

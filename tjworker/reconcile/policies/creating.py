@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from tjworker.api.indices import MAX_INDEX, format_indices, parse_indices
 from tjworker.api.observed import ContainerRecord, PodRecord
 from tjworker.api.status import JobStatus
-from tjworker.api.timefmt import from_rfc3339
+from tjworker.api.timefmt import to_rfc3339, unix_seconds
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.one_pass import Pass
 
@@ -36,7 +36,7 @@ Place = tuple[str, int]
 def replace_stuck_creating(p: Pass) -> Pass:
     """Replace pods that are creating for too long. `status.creating_since` holds when a replica's first one began."""
     before, rules = _read(p.status), p.rules
-    since: dict[Place, str] = {}
+    since: dict[Place, int] = {}
     draft, decisions = Draft(p.status), []
     for replica in (r for view in p.roles.values() for r in view.replicas):
         pod = replica.pod
@@ -50,41 +50,43 @@ def replace_stuck_creating(p: Pass) -> Pass:
         if stuck is None or pod is None:
             continue
         # Waiting for a node does not count.
-        began = pod.placed_at
-        tried_seconds = p.now - (from_rfc3339(began) or p.now)
+        began = int(p.now) if pod.placed_at is None else pod.placed_at
+        tried_seconds = p.now - began
         seconds_left = rules.creating_duration_seconds - tried_seconds
-        first = since.get(place) or began
+        first = since.get(place, began)
         if seconds_left > 0:
             p = p.wake_within(seconds_left)
-        elif p.now - (from_rfc3339(first) or p.now) < rules.creating_restart_seconds:
+        elif p.now - first < rules.creating_restart_seconds:
             since[place] = first
             draft.raise_pod(replica)
             decisions.append(f"replace {pod.name}: {_describe_cause(pod, stuck)} for {tried_seconds:.0f} s")
         elif rules.enable_creating_failed:
-            p = p.end_unless_failed("Failed", stuck.reason, f"{_describe_cause(pod, stuck)}, tried since {first}")
+            message = f"{_describe_cause(pod, stuck)}, tried since {to_rfc3339(first)}"
+            p = p.end_unless_failed("Failed", stuck.reason, message)
     status = draft.status()
     if since != before:
         status = status.model_copy(update={"creating_since": _written(since)})
     return p.with_new_attempts(status).log_decisions(*decisions).log_restarts(decisions)
 
 
-def _read(status: JobStatus) -> dict[Place, str]:
+def _read(status: JobStatus) -> dict[Place, int]:
     return {
-        (role, index): time
+        (role, index): since
         for role, times in status.creating_since.items()
         for time, text in times.items()
+        if (since := unix_seconds(time)) is not None
         for index in parse_indices(text, MAX_INDEX)
     }
 
 
-def _written(since: Mapping[Place, str]) -> dict[str, dict[str, str]]:
+def _written(since: Mapping[Place, int]) -> dict[str, dict[str, str]]:
     """Role -> time -> indices as ranges."""
     # As ranges, so that 10,000 pods that wait for one image do not fill the status.
-    groups: dict[str, dict[str, set[int]]] = {}
+    groups: dict[str, dict[int, set[int]]] = {}
     for (role, index), time in sorted(since.items()):
         groups.setdefault(role, {}).setdefault(time, set()).add(index)
     return {
-        role: {time: format_indices(indices) for time, indices in sorted(times.items())}
+        role: {to_rfc3339(time): format_indices(indices) for time, indices in sorted(times.items())}
         for role, times in groups.items()
     }
 

@@ -29,7 +29,7 @@ def mark_died_passes(p: Pass) -> Pass:
 
 def report_died_passes(job: TrainingJob | InvalidJob, died: int, now: float) -> Plan:
     """A plan with only the condition, and an event when it begins. Empty for a job that wants no pods."""
-    if isinstance(job, InvalidJob) or job.status.ended or job.deleted_at:
+    if isinstance(job, InvalidJob) or job.status.ended or job.deleted_at is not None:
         return Plan()
     at = to_rfc3339(now)
     status = _with_stalled(job, job.status, died, at)

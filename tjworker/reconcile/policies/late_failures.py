@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tjworker.api.observed import ENDED_PHASES, PodRecord
-from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.attempts import Draft
 from tjworker.reconcile.failures import describe, diagnose
 from tjworker.reconcile.one_pass import Pass
@@ -38,12 +37,13 @@ def pods_are_late(p: Pass) -> bool:
         if view.role.workload == "Job"
         and view.owner is not None
         and view.owner.condition == "Complete"
-        and p.now < (from_rfc3339(view.owner.completed_at) or -LATE_SECONDS) + LATE_SECONDS
+        and view.owner.completed_at is not None
+        and p.now < view.owner.completed_at + LATE_SECONDS
     }
     pods = [pod for pod in p.pods if pod.owner_uid in late]
     # Either a pod has not ended in the view, or the Job has counted more successes than the view shows.
     succeeded = Counter(pod.owner_uid for pod in pods if pod.phase == "Succeeded")
-    return any(pod.phase not in ENDED_PHASES and not pod.deleted_at for pod in pods) or any(
+    return any(pod.phase not in ENDED_PHASES and pod.deleted_at is None for pod in pods) or any(
         succeeded[uid] < owner.succeeded for uid, owner in late.items()
     )
 

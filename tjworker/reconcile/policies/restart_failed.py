@@ -160,8 +160,8 @@ def _raise_attempts(p: Pass, failed: FailedReplica, draft: Draft) -> set[str]:
         # Only crashes wait longer with each one: a lost node or a deletion says nothing about the next try.
         forget = ran_long(failed.replica.pod, p.job.main_container)
         crashes = draft.crash(failed.replica, sorted(reached), forget=forget)
-        if until := after_crash(crashes, p.now):
-            draft.rest(failed.replica, until, p.at)
+        if (until := after_crash(crashes, p.now)) is not None:
+            draft.rest(failed.replica, until, p.now)
     return reached
 
 

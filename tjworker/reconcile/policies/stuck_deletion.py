@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import FAILED_DELETE, POD_NOT_GONE, JobStatus
-from tjworker.api.timefmt import from_rfc3339
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.conditions import set_condition
 from tjworker.reconcile.phase import and_more
 from tjworker.reconcile.plan import Delete, Patch, Write
@@ -30,26 +30,25 @@ class StuckDeletions:
 
 
 def find_stuck_deletions(pods: Iterable[PodRecord], now: float) -> StuckDeletions:
-    stuck: list[PodRecord] = []
+    stuck: list[tuple[int, PodRecord]] = []
     waits: list[float] = []
     for pod in pods:
-        # deletionTimestamp is the end of the grace period.
-        over = from_rfc3339(pod.deleted_at)
-        if over is None:
+        if pod.deleted_at is None:
             continue
-        seconds_left = over + CONFIRM_SECONDS - now
+        # deletionTimestamp is the end of the grace period.
+        seconds_left = pod.deleted_at + CONFIRM_SECONDS - now
         if seconds_left > 0:
             waits.append(seconds_left)
         else:
-            stuck.append(pod)
+            stuck.append((pod.deleted_at, pod))
     wait = min(waits, default=None)
     if not stuck:
         return StuckDeletions(next_seconds=wait)
-    first = min(stuck, key=lambda p: (p.deleted_at, p.name))
+    over, first = min(stuck, key=lambda row: (row[0], row[1].name))
     others = and_more(len(stuck) - 1)
     where = f" on node {first.node}" if first.node else ""
     return StuckDeletions(
-        f"pod {first.name}{where}{others} was to be gone by {first.deleted_at} and is still there: a finalizer holds it"
+        f"pod {first.name}{where}{others} was to be gone by {to_rfc3339(over)} and is still there: a finalizer holds it"
         " (see its metadata.finalizers), or the kubelet of its node does not answer",
         wait,
     )

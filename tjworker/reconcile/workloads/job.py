@@ -54,7 +54,9 @@ def _uncount(view: RoleView) -> Iterator[Patch]:
     """Remove the finalizer of deleted trainers. The controller, which looks one second after the event, then counts
     them neither as success nor as failure, and creates the next pod at once."""
     for pod in (*(r.pod for r in view.replicas if r.pod is not None), *view.surplus, *view.others):
-        kept = view.owner is not None and pod.owner_uid == view.owner.uid and pod.uncounted and bool(pod.deleted_at)
+        kept = (
+            view.owner is not None and pod.owner_uid == view.owner.uid and pod.uncounted and pod.deleted_at is not None
+        )
         if kept and (pod.phase not in ENDED_PHASES or stopped(pod)):
             seen = {"uid": pod.uid, "resourceVersion": str(pod.rv)}
             why = "it was asked to go: its batch Job is to count it as nothing"

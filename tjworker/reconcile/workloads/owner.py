@@ -41,7 +41,7 @@ def shape_owner(
         if role.makes_pods and not _name_taken(job, role, p.observed, resource):
             yield _create(p, view, resource, api_version, spec, restart_policy)
         return
-    if owner.deleted_at:
+    if owner.deleted_at is not None:
         # Once it is gone, a later pass creates it again.
         return
     if view.misled and owner.condition and role.makes_pods:
@@ -165,14 +165,14 @@ def release(p: Pass, why: str) -> list[Write]:
     return [
         _scale(p.now, resource, w, 0, why)
         for resource, w in own_workloads(p.job, p.observed)
-        if w.desired and not w.deleted_at
+        if w.desired and w.deleted_at is None
     ]
 
 
 def unreleased(job: TrainingJob, observed: Observed) -> bool:
     """True if an owner still wants pods, or its controller has not seen the 0 yet and might create one more."""
     return any(
-        not w.deleted_at and (w.desired > 0 or 0 < w.observed_generation < w.generation)
+        w.deleted_at is None and (w.desired > 0 or 0 < w.observed_generation < w.generation)
         for _, w in own_workloads(job, observed)
     )
 
@@ -183,7 +183,7 @@ def delete_owners(job: TrainingJob, observed: Observed, roles: set[str], why: st
     return [
         Delete(resource, w.name, w.uid, None, why, w.rv, w.owner_uid)
         for resource, w in own_workloads(job, observed)
-        if w.name not in known and not w.deleted_at
+        if w.name not in known and w.deleted_at is None
     ]
 
 

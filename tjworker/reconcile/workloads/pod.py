@@ -49,7 +49,7 @@ def _failed_with_its_node(replica: Replica) -> bool:
 def to_delete(pod: PodRecord) -> bool:
     """True if the pod must be deleted, or deleted again because no kubelet can confirm the first deletion."""
     # A deletion on a lost node that had grace 0 already waits for a finalizer. Another one does not help.
-    return not pod.deleted_at or (bool(pod.lost) and pod.deletion_grace_seconds > 0)
+    return pod.deleted_at is None or (bool(pod.lost) and pod.deletion_grace_seconds > 0)
 
 
 def delete_pod(pod: PodRecord, why: str) -> Delete:

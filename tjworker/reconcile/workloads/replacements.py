@@ -21,7 +21,6 @@ from dataclasses import dataclass
 
 from tjworker.api import labels
 from tjworker.api.observed import ENDED_PHASES, PodRecord, WorkloadRecord
-from tjworker.api.timefmt import from_rfc3339
 from tjworker.reconcile.failures import diagnose, ended_at
 from tjworker.reconcile.replicas import Replica, RoleView, stopped
 from tjworker.reconcile.rests import CRASHED_SECONDS, ran_long, rest_seconds
@@ -45,7 +44,7 @@ class Replacements:
 def find_replacements(view: RoleView, wanted: int, now: float) -> Replacements:
     """The replacements that are due. `wanted`: how many pods the batch Job must keep."""
     owner = view.owner
-    if owner is None or owner.deleted_at or owner.condition:
+    if owner is None or owner.deleted_at is not None or owner.condition:
         return Replacements()
     if owner.desired != wanted:
         # This pass patches the count, and the controller goes first. The echo of an own write begins no pass.
@@ -53,7 +52,7 @@ def find_replacements(view: RoleView, wanted: int, now: float) -> Replacements:
         return Replacements(next_seconds=SILENT_SECONDS if waits_long and wanted > owner.desired else None)
     pods = [*view.surplus, *view.others, *(r.pod for r in view.replicas if r.pod is not None)]
     owned = [p for p in pods if p.owner_uid == owner.uid]
-    active = sum(not p.deleted_at and p.phase not in ENDED_PHASES for p in owned)
+    active = sum(p.deleted_at is None and p.phase not in ENDED_PHASES for p in owned)
     room = owner.desired - (owner.succeeded if view.role.edl_policy == "Never" else 0) - active
     # If the Job reports more active pods than are observed, its controller has not seen the loss yet, or the operator
     # has not seen its pods.
@@ -90,8 +89,7 @@ def _seconds_left(
     if str(replica.index) not in view.attempts.pods:
         return without_loss
     head_start = _counted_since(owner) + HEAD_START_SECONDS
-    unmade_until = from_rfc3339(view.unmade_until.get(replica.index, "")) or 0.0
-    return max(head_start, _rested_at(view, replica), unmade_until) - now
+    return max(head_start, _rested_at(view, replica), view.unmade_until.get(replica.index, 0)) - now
 
 
 def _seconds_without_loss(
@@ -101,8 +99,7 @@ def _seconds_without_loss(
     # After scaling up or resuming, the controller may still wait because of earlier failures, or create no more pods.
     if not owner.failed and not owner.succeeded:
         return None
-    made = (from_rfc3339(p.created_at) for p in owned if not _is_replacement(owner, p))
-    last = max((t for t in made if t is not None), default=0.0)
+    last = max((p.created_at or 0 for p in owned if not _is_replacement(owner, p)), default=0)
     # A pod without ordinal may have taken the slot of a failed one. Then this slot rests for it, as after a first
     # failure.
     rested = max(_failures_passed_on(view), default=0.0) + CRASHED_SECONDS + HEAD_START_SECONDS
@@ -117,7 +114,7 @@ def _failures_passed_on(view: RoleView) -> Iterator[float]:
         holder = holders.get(ordinal[0]) if ordinal is not None else None
         if holder is None or ended is None or not _failed_by_itself(pod):
             continue
-        if (from_rfc3339(holder.created_at) or 0.0) < ended:
+        if (holder.created_at or 0) < ended:
             yield ended
 
 

@@ -57,6 +57,6 @@ def test_services_that_go_or_are_of_another_are_none_of_the_jobs() -> None:
     others = (
         replace(mine, name="a"),
         replace(mine, name="c", owner_uid="x"),
-        replace(mine, name="d", deleted_at="2026-01-01"),
+        replace(mine, name="d", deleted_at=1767225600),
     )
     assert [s.name for s in own_services(JOB, Observed(services=(mine, *others)))] == ["a", "b"]

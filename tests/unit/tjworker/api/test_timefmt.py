@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tjworker.api.timefmt import EARLIEST, LATEST, from_rfc3339, to_rfc3339
+from tjworker.api.timefmt import EARLIEST, LATEST, deletion_seconds, from_rfc3339, to_rfc3339, unix_seconds
 
 READ: dict[str | None, float | None] = {
     "2023-11-14T22:13:20Z": 1_700_000_000.0,
@@ -26,6 +26,23 @@ READ: dict[str | None, float | None] = {
 @pytest.mark.parametrize("text", READ, ids=str)
 def test_a_time_is_read(text: str | None) -> None:
     assert from_rfc3339(text) == READ[text]
+
+
+def test_the_time_of_an_object_has_no_fraction() -> None:
+    assert [unix_seconds(text) for text in ("2023-11-14T22:13:20.9Z", "yesterday", None)] == [1_700_000_000, None, None]
+
+
+DELETIONS: dict[str, tuple[object, int | None]] = {
+    "the object stays": (None, None),
+    "it goes at that time": ("2023-11-14T22:13:20Z", 1_700_000_000),
+    "its time is garbled: it goes, and is never overdue": ("yesterday", LATEST),
+    "its time is no text": (7, LATEST),
+}
+
+
+@pytest.mark.parametrize(("stamp", "want"), DELETIONS.values(), ids=DELETIONS)
+def test_when_an_object_is_to_be_gone(stamp: object, want: int | None) -> None:
+    assert deletion_seconds({"deletionTimestamp": stamp}) == want
 
 
 WRITTEN: dict[float, str] = {

@@ -14,6 +14,7 @@ from tjworker.api.kinds.trainer.status import write_status
 from tjworker.api.model import After, GangPolicy, InvalidJob, LabelsOfGuest, Role, TrainingJob
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
+from tjworker.api.timefmt import unix_seconds
 
 MIN, MAX = "elasticdeeplearning.ai/min-nodes", "elasticdeeplearning.ai/max-nodes"
 AUTOSCALE, NUM = "elasticdeeplearning.ai/autoscale", "elasticdeeplearning.ai/num-nodes"
@@ -126,7 +127,7 @@ def test_the_fields_of_a_job() -> None:
     assert found == {
         "labels": {"b": "2"},
         "annotations": {"a": "1"},
-        "created_at": AT,
+        "created_at": unix_seconds(AT),
         "framework": "any",
         "rendezvous": (),
         "active_deadline_seconds": 7,

@@ -17,7 +17,7 @@ from tjworker.execution.lease import Lease
 from tjworker.kube.port import HttpResponse
 
 RUNNING = "digits-trainer-0"
-EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:30Z"
+EARLIER, LATER = 1767225600, 1767225630
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ class BrokenRedis:
 PODS: dict[str, tuple[PodRecord, str]] = {
     "it waits": (PodRecord("p", "u", 1, phase="Pending"), "Pending"),
     "it runs": (PodRecord("p", "u", 1, phase="Running"), "Running"),
-    "it is being deleted": (PodRecord("p", "u", 1, phase="Running", deleted_at="2026-01-01T00:00:00Z"), "Terminating"),
+    "it is being deleted": (PodRecord("p", "u", 1, phase="Running", deleted_at=1767225600), "Terminating"),
     "it has succeeded": (PodRecord("p", "u", 1, phase="Succeeded"), ""),
 }
 """A pod, and how it stands on its node; '' for one that takes no place there any more."""

@@ -14,7 +14,7 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import ContainerRecord, Observed, PodRecord, WorkloadRecord
 from tjworker.api.resources import PODS
 from tjworker.api.status import JobStatus
-from tjworker.api.timefmt import to_rfc3339
+from tjworker.api.timefmt import unix_seconds
 from tjworker.reconcile import Plan
 from tjworker.reconcile.plan import Create, Patch
 
@@ -76,11 +76,11 @@ def made_pod(
             rv=200,
             owner_uid=owner_uid or f"uid-of-digits-{role}",
             labels=labels,
-            created_at=CREATED_AT,
+            created_at=unix_seconds(CREATED_AT),
             containers=(ContainerRecord(role),),
         )
     )
-    deleted = to_rfc3339(NOW)
+    deleted = int(NOW)
     steps: dict[str, Callable[[PodBuilder], PodBuilder]] = {
         "pending": lambda p: p,
         "running": lambda p: p.running(),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.support.builders import make_job, make_pod, make_service, observe
-from tests.unit.tjworker.reconcile.passes import World, created, decide, deleted, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, World, created, decide, deleted, status_of
 from tjworker.api.progress import Progress, SpeedSample, read_progress, with_progress
-from tjworker.api.status import JobStatus, RoleAttempts
+from tjworker.api.status import Attempts, JobStatus, RoleAttempts
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.attempts import AT_A_NEW_ATTEMPT, Draft, new_attempt
+from tjworker.reconcile.replicas import Replica
 
 
 def test_each_field_says_what_becomes_of_it_at_a_new_attempt() -> None:
@@ -73,3 +75,12 @@ def test_a_restart_of_a_role_forgets_how_far_the_job_was() -> None:
     assert read_progress(draft.status()).percentage is None
     untouched = Draft(with_progress(JobStatus(), Progress(percentage=40)))
     assert read_progress(untouched.status()).percentage == 40
+
+
+def test_a_rest_takes_those_that_are_over_and_those_without_a_time_out_of_the_status() -> None:
+    over, later = to_rfc3339(NOW), to_rfc3339(NOW + 9)
+    attempts = RoleAttempts(resting={over: "0", later: "1", "soon": "2"})
+    draft = Draft(JobStatus(attempts=Attempts(roles={"trainer": attempts})))
+    for index in (3, 4):
+        draft.rest(Replica("trainer", index, f"digits-trainer-{index}", 0, "failed"), int(NOW) + 20, NOW)
+    assert draft.attempts("trainer").resting == {later: "1", to_rfc3339(NOW + 20): "3-4"}

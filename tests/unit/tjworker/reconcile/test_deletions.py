@@ -77,6 +77,9 @@ PROMPT = {
     "its node's clock is ten minutes behind": Prompt("2026-01-01T00:20:00Z", "2026-01-01T00:20:30Z", False),
     "it had succeeded before, and a finalizer holds it: the API server grants no grace": Prompt(AFTER, AFTER, True),
     "a finalizer holds it, and its kubelet has confirmed the deletion": Prompt(BEFORE, BEFORE, False),
+    "its kubelet has confirmed the deletion in the second in which it was asked for": Prompt(
+        FINISHED_AT, FINISHED_AT, False
+    ),
     "its kubelet has confirmed the deletion a second later": Prompt(AFTER, AFTER, False, seen_going=True),
 }
 

@@ -139,3 +139,22 @@ def test_an_event_tells_when_the_cluster_has_become_too_small_and_when_it_may_do
         told.append([event.reason for event in plan.events])
         job = replace(job, status=plan.status or job.status)
     assert told == [["Unschedulable"], ["GangTooLarge"], [], ["Unschedulable"]]
+
+
+NEWS = {
+    "the cluster has less room": (nodes(2, cpu="4"), REFUSED, True),
+    "the scheduler counts other nodes": (nodes(2, cpu="8"), REFUSED.replace("3", "2"), False),
+}
+
+
+@pytest.mark.parametrize(("cluster", "refused", "is_written"), NEWS.values(), ids=NEWS)
+def test_a_number_is_written_if_it_says_by_how_much_the_gang_is_too_large(
+    cluster: dict[str, NodeRecord], refused: str, is_written: bool
+) -> None:
+    job = CASES["As many as there is room for"].job.build()
+    pods = [make_pod(job, "trainer", i).but(pod_group="digits", unschedulable=REFUSED) for i in range(6)]
+    view = replace(observe(*pods), pod_groups={POD_GROUPS: (group(job, 6),)}, every_node=nodes(2, cpu="8"))
+    job = replace(job, status=status_of(reconcile(job, view, NOW, rules("kubernetes"))))
+    later = observe(*(pod.but(unschedulable=refused) for pod in pods))
+    view = replace(later, pod_groups=view.pod_groups, every_node=cluster)
+    assert (reconcile(job, view, NOW, rules("kubernetes")).status is not None) is is_written

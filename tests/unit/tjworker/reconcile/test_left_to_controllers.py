@@ -19,17 +19,16 @@ from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.resources import NODES
 from tjworker.api.status import Ending, JobStatus
-from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.plan import Delete
 
 GRACE_SECONDS = 30
-TOLD_TO_GO = {
-    "deleted_at": to_rfc3339(NOW + GRACE_SECONDS),
-    "deletion_asked_at": NOW_TEXT,
+TOLD_TO_GO: dict[str, object] = {
+    "deleted_at": int(NOW) + GRACE_SECONDS,
+    "deletion_asked_at": int(NOW),
     "deletion_grace_seconds": GRACE_SECONDS,
     "was_told_to_go": True,
 }
-FORCED = {**TOLD_TO_GO, "deleted_at": NOW_TEXT, "deletion_grace_seconds": 0}
+FORCED: dict[str, object] = {**TOLD_TO_GO, "deleted_at": int(NOW), "deletion_grace_seconds": 0}
 STATES: dict[str, tuple[str, dict[str, object]]] = {
     "waits": ("pending", {}),
     "runs": ("running", {}),

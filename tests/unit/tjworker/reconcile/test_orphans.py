@@ -12,7 +12,6 @@ from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import NOW
 from tjworker.api.model import CleanPodPolicy
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, POD_GROUPS, PODS, REPLICASETS, SERVICES
-from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, JobName, Uid
 from tjworker.reconcile.orphans import (
     MIN_AGE_SECONDS,
@@ -30,8 +29,8 @@ JOB = JobName(AITRAININGJOBS, "default", "digits")
 NODES = frozenset({"node-a"})
 
 
-def ago(seconds: float) -> str:
-    return to_rfc3339(NOW - seconds)
+def ago(seconds: float) -> int:
+    return int(NOW - seconds)
 
 
 LEFT = Candidate(PODS, "default", "digits-trainer-0", "uid-1", ago(3600), JOB, "uid-of-the-old-one")
@@ -80,7 +79,7 @@ CASES = {
     "of an earlier EDL operator, and young": Case(replace(EARLIER, created_at=ago(MIN_AGE_SECONDS - 1))),
     "it has no controller": Case(replace(LEFT, owner=None)),
     "it is a second too young": Case(replace(LEFT, created_at=ago(MIN_AGE_SECONDS - 1))),
-    "its age is unknown": Case(replace(LEFT, created_at="")),
+    "its age is unknown": Case(replace(LEFT, created_at=None)),
     "it hangs in deletion on a node that is gone": Case(
         GOING,
         Delete(
@@ -88,7 +87,7 @@ CASES = {
             "digits-trainer-0",
             "uid-1",
             grace_seconds=0,
-            why=f"in deletion since {ago(61)} on node node-b, which is gone",
+            why="in deletion since 2026-01-01T00:58:59Z on node node-b, which is gone",
         ),
     ),
     "its grace is only just over": Case(replace(GOING, deleted_at=ago(59))),
@@ -228,7 +227,7 @@ def kept(
     return pod(labels={k: v for k, v in told.items() if v is not None}, **{"ownerReferences": [reference], **meta})
 
 
-WHOLE = Candidate(PODS, "default", "p", "uid-1", "2026-01-01T00:00:00Z", JOB, "u", node="node-a", phase="Pending")
+WHOLE = Candidate(PODS, "default", "p", "uid-1", 1767225600, JOB, "u", node="node-a", phase="Pending")
 KEPT_WHOLE = replace(WHOLE, owner=JobName(TRAININGJOBS, "default", "digits"), workload=WORKLOAD)
 STRANGER = replace(WHOLE, owner=None, owner_uid="")
 READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
@@ -247,7 +246,7 @@ READ: dict[str, tuple[str, dict[str, Any], Candidate | None]] = {
         None,
     ),
     "without an owner": (PODS, pod(ownerReferences=None), replace(WHOLE, owner=None, owner_uid="")),
-    "without a time": (PODS, pod(creationTimestamp=None), replace(WHOLE, created_at="")),
+    "without a time": (PODS, pod(creationTimestamp=None), replace(WHOLE, created_at=None)),
     "the owner does not control it": (
         PODS,
         pod(

@@ -147,5 +147,5 @@ def test_a_success_whose_pod_is_held_may_gather_for_a_second_and_no_other(case: 
 
 
 def ended(pod: PodBuilder) -> PodBuilder:
-    containers = tuple(replace(c, finished_at=to_rfc3339(NOW)) for c in pod.build().containers)
+    containers = tuple(replace(c, finished_at=int(NOW)) for c in pod.build().containers)
     return pod.but(containers=containers)

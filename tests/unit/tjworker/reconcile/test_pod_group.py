@@ -11,7 +11,7 @@ import pytest
 from tests.support.builders import PodBuilder, make_job, make_pod, make_training_job, observe
 from tests.support.builders.job import JobBuilder
 from tests.support.guests import guest_job, parsed
-from tests.unit.tjworker.reconcile.passes import NOW_TEXT, RULES, created, decide, status_of
+from tests.unit.tjworker.reconcile.passes import NOW, NOW_TEXT, RULES, created, decide, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodGroupRecord
 from tjworker.api.podgroups import GROUP_ANNOTATION, GROUP_LABEL
@@ -107,7 +107,7 @@ def played(case: Case, gang: str) -> tuple[TrainingJob, Plan]:
         if what:
             pod = MEMBERS[what.rstrip("+")](make_pod(job, "trainer", index))
             pods.append(pod.but(pod_group="digits" if what.endswith("+") else ""))
-    groups = [] if case.size is None else [group(job, case.size, deleted_at=NOW_TEXT if case.deleted else "")]
+    groups = [] if case.size is None else [group(job, case.size, deleted_at=int(NOW) if case.deleted else None)]
     return job, decide(job, seen(gang, job, groups, pods), rules=rules(gang))
 
 
@@ -193,7 +193,7 @@ def test_the_group_goes_at_every_end(policy: str) -> None:
     first = decide(ends, seen("kubernetes", ends, [group(ends, 1)], []), rules=rules("kubernetes"))
     assert words(first.writes) == [f"-{GROUP}"]
     assert first.status is None or first.status.phase == "Terminating"
-    going = seen("kubernetes", ends, [group(ends, 1, deleted_at=NOW_TEXT)], [])
+    going = seen("kubernetes", ends, [group(ends, 1, deleted_at=int(NOW))], [])
     assert status_of(decide(ends, going, rules=rules("kubernetes"))).phase == "Failed", "held by pods that stay"
 
 

@@ -32,16 +32,7 @@ def a_full_pod(index: int) -> bytes:
     """About what a pod of a job looks like in the projection when everything that it may say is said."""
     labels = {f"label-{n}": "x" * 40 for n in range(8)}
     container = ContainerRecord(
-        "aitj-trainer",
-        "terminated",
-        "Error",
-        "m" * 200,
-        137,
-        9,
-        2,
-        False,
-        "2026-01-01T00:00:00Z",
-        "2026-01-01T00:00:00Z",
+        "aitj-trainer", "terminated", "Error", "m" * 200, 137, 9, 2, False, 1767225600, 1767225600
     )
     pod = PodRecord(
         f"digits-trainer-{index}",
@@ -54,9 +45,9 @@ def a_full_pod(index: int) -> bytes:
         "m" * 200,
         "node-1",
         "10.0.0.1",
-        "2026-01-01T00:00:00Z",
-        "",
-        "2026-01-01T00:00:00Z",
+        1767225600,
+        None,
+        1767225600,
         containers=(container, container),
     )
     return orjson.dumps(pod)

@@ -11,6 +11,7 @@ from tjworker.api.node_records import node_record
 from tjworker.api.observed import NodeRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import NODES
+from tjworker.api.timefmt import unix_seconds
 from watcher.projection import node_signal, project_node
 
 
@@ -20,10 +21,10 @@ def test_a_node_keeps_its_health_and_what_it_has() -> None:
         "n1",
         9,
         ready="Unknown",
-        ready_since="2026-01-01T00:00:30Z",
+        ready_since=unix_seconds("2026-01-01T00:00:30Z"),
         reason="NodeStatusUnknown",
         unschedulable=True,
-        unreachable_since="2026-01-01T00:00:40Z",
+        unreachable_since=unix_seconds("2026-01-01T00:00:40Z"),
         conditions={"GpuXid": "Xid 79"},
         allocatable={"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "8"},
         labels={"kubernetes.io/hostname": "a", "disk": "ssd"},

@@ -14,6 +14,7 @@ from tjworker.api.observed import ContainerRecord, PodRecord
 from tjworker.api.pod_records import Deletion, pod_record
 from tjworker.api.records_json import decode
 from tjworker.api.resources import PODS
+from tjworker.api.timefmt import unix_seconds
 from watcher.projection import project
 
 
@@ -43,20 +44,25 @@ def test_a_pod_keeps_what_a_decision_needs_and_nothing_else() -> None:
         phase="Running",
         node="node-a",
         pod_ip="10.0.0.7",
-        created_at="2026-01-01T00:00:00Z",
-        started_at="2026-01-01T00:00:05Z",
+        created_at=unix_seconds("2026-01-01T00:00:00Z"),
+        started_at=unix_seconds("2026-01-01T00:00:05Z"),
         ready=True,
         scheduled=True,
         containers=(
             ContainerRecord(
-                "sync", "terminated", reason="Completed", exit_code=0, finished_at="2026-01-01T00:00:06Z", init=True
+                "sync",
+                "terminated",
+                reason="Completed",
+                exit_code=0,
+                finished_at=unix_seconds("2026-01-01T00:00:06Z"),
+                init=True,
             ),
             ContainerRecord(
                 "aitj-main",
                 "running",
                 restarts=2,
                 ready=True,
-                started_at="2026-01-01T00:00:07Z",
+                started_at=unix_seconds("2026-01-01T00:00:07Z"),
                 unhealthy_devices=("GPU-1",),
             ),
             ContainerRecord("side", "waiting", reason="ImagePullBackOff", message="no such image"),
@@ -152,18 +158,19 @@ DELETIONS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize(("meta", "want"), DELETIONS.values(), ids=DELETIONS.keys())
 def test_when_the_deletion_was_asked_for(meta: dict[str, Any], want: str) -> None:
     pod = pod_record({}, {"name": "p", "uid": "u", "resourceVersion": "1", **meta}, "")
-    assert pod.deletion_asked_at == want
+    assert pod.deletion_asked_at == unix_seconds(want)
 
 
 CONFIRMED = {"deletionTimestamp": "2026-01-01T00:00:13Z", "deletionGracePeriodSeconds": 0}
-ASKED = "2026-01-01T00:00:10Z"
+CONFIRMED_AT = unix_seconds("2026-01-01T00:00:13Z")
+ASKED = unix_seconds("2026-01-01T00:00:10Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
     meta: dict[str, Any]
     before: Deletion | None
-    want: tuple[str, int, bool]
+    want: tuple[int | None, int, bool]
     """When it was asked for, what is granted now, whether it was told to go."""
 
 
@@ -174,13 +181,11 @@ REMEMBERED = {
     "its kubelet has confirmed the deletion: what was said before holds": Remembered(
         CONFIRMED, Deletion("u", ASKED, was_told_to_go=True), (ASKED, 0, True)
     ),
-    "nobody has seen it before: there is its time alone": Remembered(
-        CONFIRMED, None, ("2026-01-01T00:00:13Z", 0, False)
-    ),
+    "nobody has seen it before: there is its time alone": Remembered(CONFIRMED, None, (CONFIRMED_AT, 0, False)),
     "another pod of that name said so": Remembered(
-        CONFIRMED, Deletion("v", ASKED, was_told_to_go=True), ("2026-01-01T00:00:13Z", 0, False)
+        CONFIRMED, Deletion("v", ASKED, was_told_to_go=True), (CONFIRMED_AT, 0, False)
     ),
-    "it is not being deleted": Remembered({}, None, ("", 0, False)),
+    "it is not being deleted": Remembered({}, None, (None, 0, False)),
 }
 
 

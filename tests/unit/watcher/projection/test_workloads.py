@@ -10,6 +10,7 @@ from tests.unit.watcher.projection.objects import meta
 from tjworker.api.observed import WorkloadRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import BATCH_JOBS, REPLICASETS
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import GroupResource
 from watcher.projection import project
 
@@ -75,7 +76,7 @@ WORKLOADS: dict[str, tuple[GroupResource, dict[str, Any], WorkloadRecord]] = {
             succeeded=2,
             condition="Complete",
             reason="CompletionsReached",
-            completed_at="2026-01-02T00:00:00Z",
+            completed_at=unix_seconds("2026-01-02T00:00:00Z"),
         ),
     ),
 }

@@ -17,6 +17,7 @@ from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Parsed, field_errors, h
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.labels import ignored_queue
 from tjworker.api.model import InvalidJob, Role, TrainingJob
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import GroupResource, Json, mapping
 
 PLURAL = "aitrainingjobs"
@@ -54,7 +55,7 @@ def parse(raw: Json) -> Parsed:
         roles=roles,
         labels=own_labels,
         annotations=strings(metadata.get("annotations")),
-        created_at=text(metadata.get("creationTimestamp")),
+        created_at=unix_seconds(text(metadata.get("creationTimestamp"))),
         framework=spec.framework_type or "",
         fault_tolerant=spec.fault_tolerant,
         priority=spec.priority or "",

@@ -34,6 +34,7 @@ from tjworker.api.kinds.guests.spec import AsWritten, ElasticBounds, ReplicaSpec
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.labels import ignored_queue
 from tjworker.api.model import BatchSize, FieldError, GangPolicy, InvalidJob, RestartPolicy, Role, TrainingJob
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import Json, mapping, with_article
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
@@ -193,7 +194,7 @@ def _job(read: ReadSpec[S], raw: Json, head: Header, templates: Mapping[str, Jso
         roles=roles,
         labels=strings(metadata.get("labels")),
         annotations=annotations,
-        created_at=text(metadata.get("creationTimestamp")),
+        created_at=unix_seconds(text(metadata.get("creationTimestamp"))),
         framework=kind.framework,
         active_deadline_seconds=run.active_deadline_seconds,
         ttl_seconds_after_finished=run.ttl_seconds_after_finished,

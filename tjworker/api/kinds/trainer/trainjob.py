@@ -78,6 +78,7 @@ from tjworker.api.model import (
 )
 from tjworker.api.podgroups import QUEUE_ANNOTATION
 from tjworker.api.status import JobStatus
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import GroupResource, Json, mapping
 
 KIND, PLURAL = "TrainJob", "trainjobs"
@@ -253,8 +254,8 @@ def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
     """A job without its runtime. One that was refused says why, for those who do not read the runtime again."""
     runtime, status = RUNTIMES[ref.kind], head["status"]
     missing = Reference(runtime.resource, ref.kind, ref.name, "spec.runtimeRef.name")
-    path, _, why = (status.message if status.refused else "").partition(": ")
-    return InvalidJob(**head, errors=(FieldError(path, why) if why else missing.absent,), missing=missing)
+    error = FieldError("", status.message) if status.refused and status.message else missing.absent
+    return InvalidJob(**head, errors=(error,), missing=missing)
 
 
 def _errors(read: _ReadTrainJob) -> Iterator[FieldError]:
@@ -377,7 +378,7 @@ def _job(read: _ReadTrainJob) -> Parsed:
         roles=roles,
         labels=strings(metadata.get("labels")),
         annotations=annotations,
-        created_at=text(metadata.get("creationTimestamp")),
+        created_at=unix_seconds(text(metadata.get("creationTimestamp"))),
         # Of an elastic job torchrun's rendezvous differs by pod. All else stands in the templates.
         framework="pytorch" if read.bounds is not None else "any",
         rendezvous=(role_name(NODE, 0),) if read.bounds is not None else (),

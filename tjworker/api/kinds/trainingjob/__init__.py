@@ -22,6 +22,7 @@ from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, TemplateContext, tem
 from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
 from tjworker.api.labels import ignored_queue
 from tjworker.api.model import BatchSize, CleanPodPolicy, FieldError, InvalidJob, Role, TrainingJob
+from tjworker.api.timefmt import unix_seconds
 from tjworker.base import GroupResource, Json, mapping
 
 PLURAL = "trainingjobs"
@@ -81,7 +82,7 @@ def parse(raw: Json) -> Parsed:
         roles=roles,
         labels=strings(metadata.get("labels")),
         annotations=annotations,
-        created_at=text(metadata.get("creationTimestamp")),
+        created_at=unix_seconds(text(metadata.get("creationTimestamp"))),
         fault_tolerant=spec.fault_tolerant,
         priority=spec.annotations.priority or "",
         scheduler_name=spec.annotations.scheduler or spec.scheduler_name or "",

@@ -121,26 +121,27 @@ def test_a_pod_without_an_ordinal_replaces_one_only_if_it_was_made_since_the_job
     """The pass that was to give it an ordinal was cut off; or its controller was faster than our pass."""
     job = running(tolerant(2), made_pod("t0", 0), made_pod("t1"))
     assert job.status.phase == "Running"
-    fresh = replace(made_pod("t1"), created_at=to_rfc3339(NOW + made_seconds_later))
+    fresh = replace(made_pod("t1"), created_at=int(NOW + made_seconds_later))
     plan = decide(job, observed_of(job, [made_pod("t0", 0), fresh]), now=NOW + 90)
     assert causes(plan.status or job.status) == want
 
 
 def _asked_to_go(index: int, seconds_ago: float) -> PodRecord:
-    at = to_rfc3339(NOW - seconds_ago)
+    at = int(NOW - seconds_ago)
     return replace(made_pod(f"t{index}", index), deleted_at=at, deletion_asked_at=at)
 
 
 def _made(name: str, seconds_ago: float) -> PodRecord:
-    return replace(made_pod(name), created_at=to_rfc3339(NOW - seconds_ago))
+    return replace(made_pod(name), created_at=int(NOW - seconds_ago))
 
 
 GOING = {
     "one of three is deleted, and its replacement is there": ([_made("new", 9)], 3, {"user": 1}),
+    "its replacement was made in the second in which it was asked to go": ([_made("new", 10)], 3, {"user": 1}),
     "three others lived when it was asked to go: one was too many": ([_made("new", 11)], 3, {}),
     "the Job has not been told yet that three are wanted": ([], 2, {}),
     "the third other is on a lost node": ([replace(_made("new", 11), lost="its node is gone")], 3, {"user": 1}),
-    "the third other is asked to go, too": ([replace(_made("new", 11), deleted_at=to_rfc3339(NOW))], 3, {"user": 1}),
+    "the third other is asked to go, too": ([replace(_made("new", 11), deleted_at=int(NOW))], 3, {"user": 1}),
     "the third other has ended": ([replace(_made("new", 11), phase="Succeeded")], 3, {"user": 1}),
     "the third other belongs to another owner": ([replace(_made("new", 11), owner_uid="another")], 3, {"user": 1}),
 }

@@ -24,7 +24,7 @@ WAITED = {
     "it got its node a moment ago: left alone, however long it waited for one": Waited(ago(2), "", False),
     "it got its node as long ago as it may be creating: made again": Waited(ago(900), "", True),
     "the clock of its node is behind: when it got its node decides": Waited(ago(2), ago(5000), False),
-    "a record of an older watcher does not say when: the kubelet's word counts": Waited("", ago(2), False),
+    "no scheduler says when it got its node: the kubelet's word counts": Waited("", ago(2), False),
 }
 
 

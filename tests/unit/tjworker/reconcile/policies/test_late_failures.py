@@ -12,7 +12,6 @@ from tests.unit.tjworker.reconcile.passes import NOW, after, decide, status_of
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import PodRecord
 from tjworker.api.status import Attempts, JobStatus, RoleAttempts
-from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.plan import Plan
 from tjworker.reconcile.policies.late_failures import LOOK_SECONDS
 
@@ -118,11 +117,7 @@ def test_a_complete_batch_job_whose_pods_are_behind_it_ends_nothing_yet(name: st
     plan = decide(
         job,
         observed_of(
-            job,
-            case.pods,
-            condition="Complete",
-            succeeded=case.succeeded,
-            completed_at=to_rfc3339(NOW - case.ago_seconds),
+            job, case.pods, condition="Complete", succeeded=case.succeeded, completed_at=int(NOW - case.ago_seconds)
         ),
     )
     if case.want_end:

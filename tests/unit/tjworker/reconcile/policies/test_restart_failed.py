@@ -11,7 +11,6 @@ import pytest
 from tests.support.builders import make_job, make_pod
 from tests.unit.tjworker.reconcile.passes import World, created, decide, everything, status_of
 from tjworker.api.observed import ContainerRecord
-from tjworker.api.timefmt import to_rfc3339
 
 
 def test_one_permanent_exit_code_among_retryable_ones_is_permanent() -> None:
@@ -31,7 +30,7 @@ def test_one_permanent_exit_code_among_retryable_ones_is_permanent() -> None:
 def test_the_pod_that_failed_first_is_named_as_the_cause_whichever_its_index(order: tuple[int, ...]) -> None:
     world = World(make_job().role("trainer", 3, restart="Never").build()).settle().all("running").settle()
     for index, after in enumerate(order):
-        ended = to_rfc3339(world.now + 10 * after)
+        ended = int(world.now + 10 * after)
         name = f"digits-trainer-{index}"
         world.set(name, "failed", exit_code=1)
         ends = tuple(replace(c, finished_at=ended) for c in world.record(name).containers)
@@ -237,7 +236,7 @@ def test_of_two_containers_that_failed_the_one_that_ended_first_is_why() -> None
     """What ends last is most often what was waiting for the first."""
     job = make_job().role("trainer", 1, restart="OnFailure", scope="Pod", containers=("aitj-a", "aitj-b")).build()
     pod = make_pod(job, "trainer", 0).failed(exit_code=1)
-    ends = {"aitj-a": (1, "2026-01-01T00:10:05Z"), "aitj-b": (137, "2026-01-01T00:10:00Z")}
+    ends = {"aitj-a": (1, 1767226205), "aitj-b": (137, 1767226200)}
     both = pod.but(
         containers=tuple(
             replace(c, exit_code=ends[c.name][0], finished_at=ends[c.name][1]) for c in pod.build().containers

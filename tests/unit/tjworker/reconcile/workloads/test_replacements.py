@@ -12,7 +12,6 @@ from tests.unit.tjworker.reconcile.passes import NOW, after, created, decide
 from tjworker.api.model import TrainingJob
 from tjworker.api.observed import Observed, PodRecord
 from tjworker.api.status import Attempts, JobStatus, RoleAttempts
-from tjworker.api.timefmt import to_rfc3339
 from tjworker.reconcile.plan import Create
 
 COUNTED_SINCE = "elasticdeeplearning.ai/counted-since"
@@ -28,8 +27,8 @@ def failed(index: int, attempt: int = 0, *, ended_seconds_ago: float = 0.0, ran_
     """A trainer that has exited with 3."""
     pod = made_pod(f"t{index}-{attempt}", index, attempt, state="failed")
     ended = NOW - ended_seconds_ago
-    began = to_rfc3339(ended - ran_seconds)
-    main = replace(pod.containers[0], finished_at=to_rfc3339(ended), started_at=began)
+    began = int(ended - ran_seconds)
+    main = replace(pod.containers[0], finished_at=int(ended), started_at=began)
     return replace(pod, created_at=began, started_at=began, containers=(main,))
 
 
@@ -57,7 +56,7 @@ class Case:
 
 TWO = [made_pod("t0", 0), made_pod("t2", 2)]
 FIRST, SECOND = "digits-trainer-1-1", "digits-trainer-1-2"
-LONG_AGO = to_rfc3339(NOW - 3600)
+LONG_AGO = int(NOW - 3600)
 CASES: dict[str, Case] = {
     "a trainer that was lost is made at once": Case(TWO, [FIRST]),
     "one that is being deleted holds no place": Case(
@@ -114,7 +113,7 @@ CASES: dict[str, Case] = {
         TWO, [FIRST[:-1] + "0"], status=JobStatus(phase="Scaling"), owner={"succeeded": 1}
     ),
     "while it makes pods, it is left to": Case(
-        [TWO[0], replace(TWO[1], created_at=to_rfc3339(NOW - 1))],
+        [TWO[0], replace(TWO[1], created_at=int(NOW - 1))],
         [],
         status=JobStatus(phase="Scaling"),
         owner={"failed": 1},
@@ -128,7 +127,7 @@ CASES: dict[str, Case] = {
         want_wait=7,
     ),
     "pods of ours are not its work, whichever slot they have": Case(
-        [TWO[0], replace(TWO[1], name="digits-trainer-7-0", created_at=to_rfc3339(NOW - 1))],
+        [TWO[0], replace(TWO[1], name="digits-trainer-7-0", created_at=int(NOW - 1))],
         [FIRST[:-1] + "0"],
         status=JobStatus(phase="Scaling"),
         owner={"failed": 1},
@@ -193,7 +192,7 @@ GOING: dict[str, Going] = {
     "it is asked to go": Going(held("deleting"), True),
     "it was, and has exited with 0": Going(held("stopped"), True),
     "and its attempt is over": Going(replace(held("stopped"), labels=made_pod("t1", 1).labels), True),
-    "it had succeeded before": Going(held("succeeded", deleted_at=LONG_AGO, deletion_asked_at=to_rfc3339(NOW)), False),
+    "it had succeeded before": Going(held("succeeded", deleted_at=LONG_AGO, deletion_asked_at=int(NOW)), False),
     "it runs": Going(held("running"), False),
     "it has failed": Going(held("failed"), False),
     "its Job has counted it, or another finalizer holds it, too": Going(held("deleting", uncounted=False), False),
