@@ -61,7 +61,7 @@ def replace_stuck_creating(p: Pass) -> Pass:
             draft.raise_pod(replica)
             decisions.append(f"replace {pod.name}: {_describe_cause(pod, stuck)} for {tried_seconds:.0f} s")
         elif rules.enable_creating_failed:
-            p = p.end_unless_failed("Failed", stuck.reason, f"{_describe_cause(pod, stuck)}, tried since {first}")
+            p = p.end_unless_failed(stuck.reason, f"{_describe_cause(pod, stuck)}, tried since {first}")
     status = draft.status()
     if since != before:
         status = status.model_copy(update={"creating_since": _written(since)})
