@@ -39,10 +39,18 @@ RECORDS_PER_TASK = 500
 for a big one in its task."""
 
 
+def backoff_seconds(waits_before: int, first_seconds: float, longest_seconds: float) -> float:
+    """The wait after one more failure in a row: `first_seconds` after the first, doubled with each further one, at most
+    `longest_seconds`. `waits_before`: how many waits there were before. Callers that may all fail at the same moment
+    add a jitter of their own."""
+    # Bounded: the power of a count of months would overflow.
+    return min(longest_seconds, first_seconds * 2.0 ** min(waits_before, 40))
+
+
 def death_wait_seconds(deaths: int) -> int:
     """How long a key waits after this number of deaths in a row. `scripts/common.lua` computes the same."""
     # The first death is forgiven: it is usually a deploy or a lost node.
-    return 0 if deaths < 2 else min(DEATH_RETRY_MOST_SECONDS, DEATH_RETRY_SECONDS * 2 ** min(deaths - 2, 40))
+    return 0 if deaths < 2 else int(backoff_seconds(deaths - 2, DEATH_RETRY_SECONDS, DEATH_RETRY_MOST_SECONDS))
 
 
 _KEY = re.compile(

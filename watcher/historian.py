@@ -21,7 +21,7 @@ from tjworker.api.observed import ENDED_PHASES
 from tjworker.api.resources import PODS
 from tjworker.api.status import END_PHASES
 from tjworker.api.timefmt import from_rfc3339, to_rfc3339
-from tjworker.base import GroupResource, Json, OperatorError
+from tjworker.base import GroupResource, Json, OperatorError, backoff_seconds
 from tjworker.history.records import (
     MOST_WORDS_CHARS,
     Entry,
@@ -308,7 +308,7 @@ class Historian:
         self._store.close()
 
     def _pause_seconds(self) -> float:
-        return min(RETRY_MOST_SECONDS, WRITE_SECONDS * 2.0 ** min(self._failures, 10))
+        return backoff_seconds(self._failures, WRITE_SECONDS, RETRY_MOST_SECONDS)
 
     def write(self) -> None:
         """Write what waits. Never raises. What cannot be written waits for the next call."""

@@ -13,9 +13,18 @@ It differs from the original in three ways:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from tjworker.autoscale.jobs import ElasticJob, elastic, need_gpu, sorted_jobs
 from tjworker.autoscale.resources import ClusterResource
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    resource: Literal["memory", "cpu", "gpu"]
+    left: int
+    """MB, milli-CPUs or GPUs; below 0 if pods request more than there is."""
 
 
 def search_assignable_node(resource: ClusterResource, job: ElasticJob) -> str:
@@ -73,15 +82,24 @@ def _helps(resource: ClusterResource, job: ElasticJob, max_load_desired: float) 
     )
 
 
+def find_shortage(resource: ClusterResource, job: ElasticJob, max_load_desired: float) -> Shortage | None:
+    """The first resource of which the whole cluster has too little left for one more replica; None if there is none,
+    but maybe no single node has the room."""
+    memory_left = resource.memory_total_mega - resource.memory_request_mega
+    if memory_left < job.memory_request_mega:
+        return Shortage("memory", memory_left)
+    cpu_left = cpu_reach(resource, max_load_desired) - resource.cpu_request_milli
+    if cpu_left < job.cpu_request_milli:
+        return Shortage("cpu", cpu_left)
+    gpu_left = resource.gpu_total - resource.gpu_limit
+    if need_gpu(job) and gpu_left < job.gpu_limit:
+        return Shortage("gpu", gpu_left)
+    return None
+
+
 def _room(resource: ClusterResource, job: ElasticJob, planned: int, max_load_desired: float) -> str:
     """The node for one more replica; '' if the job may not grow or there is no room."""
-    if planned >= job.highest:
-        return ""
-    if resource.memory_total_mega - resource.memory_request_mega < job.memory_request_mega:
-        return ""
-    if cpu_reach(resource, max_load_desired) - resource.cpu_request_milli < job.cpu_request_milli:
-        return ""
-    if need_gpu(job) and resource.gpu_total - resource.gpu_limit < job.gpu_limit:
+    if planned >= job.highest or find_shortage(resource, job, max_load_desired):
         return ""
     return search_assignable_node(resource, job)
 

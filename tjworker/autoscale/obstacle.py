@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tjworker.autoscale.dryrun import cpu_reach, search_assignable_node
+from tjworker.autoscale.dryrun import Shortage, find_shortage, search_assignable_node
 from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.problem import ElasticRole, Problem
 from tjworker.autoscale.resources import ClusterResource
@@ -11,26 +11,28 @@ from tjworker.autoscale.resources import ClusterResource
 def why_no_room(problem: Problem, role: ElasticRole) -> str:
     """A clause such as `one more asks for 1 CPU, ...`. Meaningless for a role that has its maximum."""
     job, resource = role.elastic, problem.resource
-    cpu_left = cpu_reach(resource, problem.max_load_desired) - resource.cpu_request_milli
-    if cpu_left < job.cpu_request_milli:
-        full = f"{_cpu(max(0, cpu_left))} of {_cpu(resource.cpu_total_milli)}"
-        return (
-            f"one more asks for {_cpu(job.cpu_request_milli)} CPU, and {full} are left to it: the autoscaler fills "
-            f"{problem.max_load_desired:.0%} of the CPUs"
-        )
-    memory_left = resource.memory_total_mega - resource.memory_request_mega
-    if memory_left < job.memory_request_mega:
-        return (
-            f"one more asks for {_gb(job.memory_request_mega)} of memory, and {_gb(max(0, memory_left))} of"
-            f" {_gb(resource.memory_total_mega)} are left"
-        )
-    gpu_left = resource.gpu_total - resource.gpu_limit
-    if job.gpu_limit and gpu_left < job.gpu_limit:
-        return f"one more asks for {job.gpu_limit} GPU, and {max(0, gpu_left)} of {resource.gpu_total} are left"
+    if shortage := find_shortage(resource, job, problem.max_load_desired):
+        return _describe_shortage(shortage, problem, job)
     if not search_assignable_node(resource, job):
         emptiest = _describe_emptiest(resource, _allowed_nodes(job, resource))
         return f"no single node has room for one more ({_describe_needs(job)}): {emptiest}"
     return "there is room for one more, which the autoscaler's next run takes"
+
+
+def _describe_shortage(shortage: Shortage, problem: Problem, job: ElasticJob) -> str:
+    resource, left = problem.resource, max(0, shortage.left)
+    match shortage.resource:
+        case "memory":
+            asked, total = _gb(job.memory_request_mega), _gb(resource.memory_total_mega)
+            return f"one more asks for {asked} of memory, and {_gb(left)} of {total} are left"
+        case "cpu":
+            asked, total = _cpu(job.cpu_request_milli), _cpu(resource.cpu_total_milli)
+            return (
+                f"one more asks for {asked} CPU, and {_cpu(left)} of {total} are left to it: the autoscaler fills "
+                f"{problem.max_load_desired:.0%} of the CPUs"
+            )
+        case "gpu":
+            return f"one more asks for {job.gpu_limit} GPU, and {left} of {resource.gpu_total} are left"
 
 
 def _allowed_nodes(job: ElasticJob, resource: ClusterResource) -> list[str]:

@@ -15,7 +15,7 @@ from typing import assert_never
 import structlog
 from celery.exceptions import SoftTimeLimitExceeded
 
-from tjworker.base import JobKey, Transient
+from tjworker.base import JobKey, Transient, backoff_seconds
 from tjworker.controllers.pass_end import (
     AwaitWatch,
     Done,
@@ -112,7 +112,7 @@ class Releases:
                 return WithBackoff(seconds)
             case AwaitWatch(own_write=own_write):
                 passes = self._count_stale_pass(key)
-                wait = min(STALE_LONGEST_SECONDS, STALE_RETRY_SECONDS * 2.0 ** min(passes - 1, 16))
+                wait = backoff_seconds(passes - 1, STALE_RETRY_SECONDS, STALE_LONGEST_SECONDS)
                 return OnOwnWrite(wait) if own_write and passes <= STALE_PASSES_ON_EVENT else OnNews(wait)
             case _:
                 assert_never(end)

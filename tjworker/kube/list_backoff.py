@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import random
 
+from tjworker.base import backoff_seconds
+
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 30.0
 
@@ -36,7 +38,7 @@ class ListBackoff:
         """Seconds to wait after one more failure: half to all of 1, 2, 4 ... s. `missing`: the kind is not
         installed."""
         limit = self._longest_seconds * (2 if missing else 1)
-        full = min(limit, self._first_seconds * float(1 << min(self._failures, 16)))
+        full = backoff_seconds(self._failures, self._first_seconds, limit)
         self._failures += 1
         # The jitter keeps all reflectors, which failed together, from returning together.
         return max(self._first_seconds, full * self._rng.uniform(0.5, 1.0))

@@ -148,9 +148,9 @@ class Pass(NamedTuple):
         """The job ends. No later step runs."""
         return self._replace(end=self._end(phase, reason, message))
 
-    def end_unless_failed(self, phase: EndPhase, reason: str, message: str) -> Pass:
-        """The job ends with this reason, unless a later step finds a failed role, which is the better reason."""
-        return self._replace(proposed=self.proposed or self._end(phase, reason, message))
+    def end_unless_failed(self, reason: str, message: str) -> Pass:
+        """The job fails with this reason, unless a later step finds a failed role, which is the better reason."""
+        return self._replace(proposed=self.proposed or self._end("Failed", reason, message))
 
     def _end(self, phase: EndPhase, reason: str, message: str) -> Ending:
         return Ending(phase=phase, reason=reason, message=message[:1024], time=self.at)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tjworker.api.observed import PodRecord
+from tjworker.base import backoff_seconds
 from tjworker.reconcile.failures import ended_at
 
 CRASHED_SECONDS = 10.0
@@ -13,7 +14,7 @@ FORGIVEN_AFTER_SECONDS = 600.0
 
 def rest_seconds(times: int, first_seconds: float = TURNED_AWAY_SECONDS) -> float:
     """Seconds of the next rest. `times`: how many rests there were before."""
-    return min(LONGEST_SECONDS, first_seconds * 2.0 ** min(times, 10))
+    return backoff_seconds(times, first_seconds, LONGEST_SECONDS)
 
 
 def ran_long(pod: PodRecord, main: str | None = None) -> bool:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import structlog
 
@@ -62,6 +63,10 @@ LOCK_SECONDS = 2.0
 _STILL = Placement(replicas=1, nodes=1, settled=False)
 """A placement that counts no speeds. They are counted at the write, which reads the job's pods."""
 _WRITTEN = (*REPORTED, "conditions")
+
+
+WriteResult = Literal["written", "failed", "unchanged", "dropped"]
+"""The result of a write, as PROGRESS_WRITES explains it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,41 +275,43 @@ class Desk:
         # Also if the write fails: the next try comes after WRITE_SECONDS, and an API server that is away is not asked
         # each second for each job.
         book.written_at = self._monotonic()
+        result = self._try_to_write(name, book)
+        PROGRESS_WRITES.inc(result=result)
+        if result != "failed":
+            book.waiting, book.refusal = [], None
+
+    def _try_to_write(self, name: JobName, book: _Book) -> WriteResult:
         for _ in range(TRIES):
             try:
-                self._patch(name, book)
+                return self._patch(name, book)
             except Conflict as error:
                 if error.reason == NOT_FOUND:
-                    break
+                    return "dropped"
                 # Another process wrote the status first: read it again.
-                continue
             except OperatorError as error:
                 log.warning("progress cannot be written", job=name.key, error=error.message)
-                PROGRESS_WRITES.inc(result="failed")
-                return
-            PROGRESS_WRITES.inc(result="written")
-            break
-        else:
-            return
-        book.waiting, book.refusal = [], None
+                return "failed"
+        return "failed"
 
-    def _patch(self, name: JobName, book: _Book) -> None:
+    def _patch(self, name: JobName, book: _Book) -> WriteResult:
         raw = self._kube.get(name.resource, name.namespace, name.name)
         job = _readable(parse(name.resource, raw)) if raw is not None else None
         if raw is None or job is None or job.uid != book.uid:
-            return
+            return "dropped"
         _see_attempts(book, job)
         status = self._with_reports(job, book) if book.waiting else job.status
         # An ended job gets its last progress, but no condition any more.
         if not status.ended:
             status = self._with_refusal(job, status, book.refusal)
         changed = status_patch(raw, name, status)
-        if changed:
-            # The API server applies a patch without a resourceVersion to whatever object has the name: to a successor
-            # of the job, or over a status that a worker has written since.
-            meta = {"uid": Uid(job.uid), "resourceVersion": str(job.resource_version)}
-            body = {"metadata": meta, "status": changed}
-            self._kube.merge_patch(name.resource, name.namespace, name.name, body, subresource="status")
+        if not changed:
+            return "unchanged"
+        # The API server applies a patch without a resourceVersion to whatever object has the name: to a successor of
+        # the job, or over a status that a worker has written since.
+        meta = {"uid": Uid(job.uid), "resourceVersion": str(job.resource_version)}
+        body = {"metadata": meta, "status": changed}
+        self._kube.merge_patch(name.resource, name.namespace, name.name, body, subresource="status")
+        return "written"
 
     def _with_refusal(self, job: TrainingJob, status: JobStatus, refusal: Refusal | None) -> JobStatus:
         now, generation = to_rfc3339(self._now()), job.generation

@@ -178,7 +178,7 @@ def _philly(row: Row, line: int, gpus: int) -> SimulatedJob:
         1,
         max(1, min(2 * replicas, gpus)),
         replicas,
-        _positive(row, "duration") * replicas,
+        _duration(row) * replicas,
         rescale_seconds=RESCALE_SECONDS,
         gang=True,
         rigid=Rigid(replicas, LINEAR),
@@ -203,7 +203,7 @@ def _own(row: Row) -> SimulatedJob:
         least,
         most,
         replicas,
-        _positive(row, "duration") * replicas,
+        _duration(row) * replicas,
         rescale_seconds=_number(row, "rescale") if row.get("rescale") else RESCALE_SECONDS,
         gang=True,
         rigid=Rigid(replicas, LINEAR),
@@ -221,10 +221,10 @@ def _number(row: Row, column: str) -> float:
     return value
 
 
-def _positive(row: Row, column: str) -> float:
-    value = _number(row, column)
+def _duration(row: Row) -> float:
+    value = _number(row, "duration")
     if value <= 0:
-        raise _RefusedRow(f"{column} is {row[column]!r}, and has to be above 0")
+        raise _RefusedRow(f"duration is {row['duration']!r}, and has to be above 0")
     return value
 
 

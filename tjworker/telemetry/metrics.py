@@ -138,9 +138,12 @@ PROGRESS_REPORTS = Counter(
 PROGRESS_WRITES = Counter(
     "tj_progress_writes_total",
     "writes of reported progress into the status of a job, at most one in ten seconds for each job",
-    {"result": "`written`, or `failed`: tried again with the next one"},
+    {
+        "result": "`written`; `failed`: tried again with the next one; `unchanged`: the status had it already;"
+        " `dropped`: the job is gone, or its spec cannot be read"
+    },
     ("reporter",),
-    known={"result": ("written", "failed")},
+    known={"result": ("written", "failed", "unchanged", "dropped")},
 )
 HISTORY_ENTRIES = Counter(
     "tj_history_entries_total",

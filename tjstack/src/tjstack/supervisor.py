@@ -24,6 +24,7 @@ from typing import IO
 from tjstack import logfile, processes
 from tjstack.paths import StatePaths, project_root
 from tjstack.services import Service
+from tjworker.base import backoff_seconds
 from tjworker.cli.errors import EXIT_INTERRUPTED, UserError
 
 FIRST_WAIT_SECONDS = 0.2
@@ -151,7 +152,7 @@ class Supervisor:
             if not self._ready[name].is_set() and deaths >= START_ATTEMPTS:
                 self._settle(self._cannot_start(service, f"{describe_exit(code)}, {deaths} times in a row"))
                 return
-            wait_seconds = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0 ** min(deaths - 1, 20))
+            wait_seconds = backoff_seconds(deaths - 1, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
             died = f"{name} {describe_exit(code)} after {lived_seconds:.0f} s"
             self._say(f"{died}; starts again in {wait_seconds:g} s")
             await asyncio.sleep(wait_seconds)

@@ -211,7 +211,7 @@ def _propose_end(p: Pass, managed: Iterable[RoleView]) -> Pass:
                 f"pod {pod.name} on node {pod.node}: container {worst.name} has been restarted {worst.restarts} "
                 f"times; the limit of role {view.role.name} is {limit}"
             )
-            return p.end_unless_failed("Failed", RESTART_LIMIT_REACHED, message)
+            return p.end_unless_failed(RESTART_LIMIT_REACHED, message)
     return p
 
 

@@ -62,7 +62,7 @@ def replace_stuck_creating(p: Pass) -> Pass:
             decisions.append(f"replace {pod.name}: {_describe_cause(pod, stuck)} for {tried_seconds:.0f} s")
         elif rules.enable_creating_failed:
             message = f"{_describe_cause(pod, stuck)}, tried since {to_rfc3339(first)}"
-            p = p.end_unless_failed("Failed", stuck.reason, message)
+            p = p.end_unless_failed(stuck.reason, message)
     status = draft.status()
     if since != before:
         status = status.model_copy(update={"creating_since": _written(since)})

@@ -139,7 +139,7 @@ def _judge_failures(p: Pass, failed: Sequence[FailedReplica], draft: Draft) -> P
         p = p._replace(final=final_failure(failure.diagnosis, refusal.why, refusal.reason))
     for failure, refusal in final:
         if p.job.backoff_ends and refusal.reason == BACKOFF_LIMIT_EXCEEDED:
-            p = p.end_unless_failed("Failed", refusal.reason, f"{describe(failure.diagnosis.failure)}; {refusal.why}")
+            p = p.end_unless_failed(refusal.reason, f"{describe(failure.diagnosis.failure)}; {refusal.why}")
     kept = [f"{describe(failure.diagnosis.failure)}; it stays failed: {refusal.why}" for failure, refusal in final]
     return p.with_new_attempts(draft.status()).log_decisions(*kept, *restarted).log_restarts(restarted)
 

@@ -53,6 +53,11 @@ CASES: dict[str, Case] = {
         "one more asks for 60 GB of memory, and 4 GB of 64 GB are left",
         {"a": NodeRequests(memory_bytes=60 * 10**9)},
     ),
+    "memory and CPUs are full: the first that the plan asks for": Case(
+        running(GREEDY, 1),
+        "one more asks for 60 GB of memory, and 4 GB of 64 GB are left",
+        {"a": NodeRequests(cpu_milli=8000, memory_bytes=60 * 10**9)},
+    ),
     "the GPUs are taken": Case(
         running(OF_GPUS),
         "one more asks for 2 GPU, and 1 of 4 are left",

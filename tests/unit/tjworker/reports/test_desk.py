@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from threading import Thread
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -19,7 +19,17 @@ from tjworker.api.resources import PODS
 from tjworker.base import Conflict, GroupResource, JobName, Transient
 from tjworker.kube.errors import NOT_FOUND
 from tjworker.reports import desk as module
-from tjworker.reports.desk import FORGET_SECONDS, REPORT_SECONDS, TRIES, WRITE_SECONDS, Desk, Verdict, _merge_patch
+from tjworker.reports.desk import (
+    FORGET_SECONDS,
+    REPORT_SECONDS,
+    TRIES,
+    WRITE_SECONDS,
+    Desk,
+    Verdict,
+    WriteResult,
+    _merge_patch,
+)
+from tjworker.telemetry.metrics import REGISTRY
 
 Json = dict[str, Any]
 NAME = JobName(AITRAININGJOBS, "default", "digits")
@@ -197,6 +207,46 @@ def test_what_waits_of_a_deleted_job_is_dropped() -> None:
     cluster.report(0, progressPercentage=1)
     assert cluster.looks(3 * WRITE_SECONDS) == []
     assert not cluster.refuses
+
+
+def _end_without_reports(cluster: Cluster) -> None:
+    assert cluster.job is not None
+    cluster.job["status"] |= {"phase": "Succeed", "endTime": "2026-01-01T00:00:00Z"}
+    cluster.desk._books[NAME].waiting.clear()
+
+
+COUNTS: dict[str, tuple[Callable[[Cluster], object], str]] = {
+    "It is written.": (lambda cluster: None, "written"),
+    "The API server is away.": (lambda cluster: cluster.refuses.append(Transient("away")), "failed"),
+    "Others write the status at each try.": (
+        lambda cluster: cluster.refuses.extend([Conflict("changed")] * TRIES),
+        "failed",
+    ),
+    "The job is deleted before the write.": (lambda cluster: setattr(cluster, "job", None), "dropped"),
+    "The job is deleted during the write.": (
+        lambda cluster: cluster.refuses.append(Conflict("gone", reason=NOT_FOUND)),
+        "dropped",
+    ),
+    "Only a refusal waits, and the job has ended.": (_end_without_reports, "unchanged"),
+}
+
+
+@pytest.mark.parametrize("sentence", COUNTS)
+def test_a_write_counts_as_what_became_of_it(sentence: str) -> None:
+    happen, want = COUNTS[sentence]
+    cluster = Cluster()
+    cluster.report(0, progressPercentage=1)
+    cluster.report(REPORT_SECONDS, progressPercentage=2)
+    cluster.report(REPORT_SECONDS + 0.1, progressPercentage=3)
+    happen(cluster)
+    before = _counted_writes()
+    cluster.looks(WRITE_SECONDS)
+    assert {k: n - before[k] for k, n in _counted_writes().items() if n > before[k]} == {want: 1}
+
+
+def _counted_writes() -> dict[str, float]:
+    results = get_args(WriteResult)
+    return {each: REGISTRY.get_sample_value("tj_progress_writes_total", {"result": each}) or 0.0 for each in results}
 
 
 @pytest.mark.parametrize("first", ["the write", "a report of the new attempt"])
