@@ -68,16 +68,28 @@ def scenario(case: int, *, elastic: bool) -> Scenario:
 
 
 def figures(case: int, outcome: SimulationOutcome) -> tuple[float, ...]:
-    missing = [outcome.missing_at(step + 30) / pods for step, pods in SERVICE_STEPS[-2:]] if case == 2 else [0.0]
+    missing = [missing_at(outcome, step + 30) / pods for step, pods in SERVICE_STEPS[-2:]] if case == 2 else [0.0]
+    # A job without a replica counts as pending until the end.
+    ends = outcome.ended_at
+    pending = [
+        (job.submitted_at, ends if job.first_replica_at is None else job.first_replica_at)
+        for job in outcome.jobs
+        if job.submitted_at <= ends
+    ]
     return (
-        mean(outcome.first_replica_seconds()),
+        mean(until - since for since, until in pending),
         100 * outcome.utilisation(0, 550),
         100 * outcome.utilisation(350, 550),
         100 * outcome.utilisation(300, 370),
         outcome.jain(410),
-        outcome.without_replica_at(300),
+        sum(since <= 300 < until for since, until in pending),
         100 * mean(missing),
     )
+
+
+def missing_at(outcome: SimulationOutcome, second: float) -> int:
+    """The number of pods that services lacked at that second."""
+    return [sample.missing for sample in outcome.samples if sample.at <= second][-1]
 
 
 def play(case: int, policy: str) -> SimulationOutcome:

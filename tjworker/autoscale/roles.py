@@ -5,7 +5,7 @@ which pods stay and go. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tjworker.api.model import Role
 from tjworker.api.node_requests import NodeRequests, pod_requests
@@ -64,6 +64,12 @@ class AutoRole:
     def waiting(self) -> tuple[PodRecord, ...]:
         """The staying pods without a node."""
         return tuple(pod for pod in self.staying if not pod.node)
+
+    def requests_of(self, pod: PodRecord) -> NodeRequests:
+        """What one of its pods takes of its node: less or more than a new replica, if the template was edited."""
+        if not pod.requests or pod.requests == self.amounts:
+            return self.replica
+        return _to_requests(pod.requests)
 
     @property
     def newest_record(self) -> ScaleRecord | None:
@@ -177,21 +183,20 @@ def _merge_requests(template: NodeRequests, pods: Sequence[PodRecord]) -> NodeRe
         most = {name: max(most.get(name, 0), last.get(name, 0)) for name in {*most, *last}}
     if most == given:
         return template
-    extended = tuple(sorted((name, min(MOST, n)) for name, n in most.items() if name not in ("cpu", "memory")))
-    return NodeRequests(
-        min(MOST, most.get("cpu", 0)),
-        min(MOST, most.get("memory", 0)),
-        template.cpu_limit_milli,
-        template.memory_limit_bytes,
-        1,
-        extended,
-    )
+    requests = _to_requests({name: min(MOST, n) for name, n in most.items()})
+    return replace(requests, cpu_limit_milli=template.cpu_limit_milli, memory_limit_bytes=template.memory_limit_bytes)
 
 
 def _to_amounts(requests: NodeRequests) -> dict[str, int]:
     """The requests in the form of `PodRecord.requests`, without zeros."""
     named = {"cpu": requests.cpu_milli, "memory": requests.memory_bytes, **dict(requests.extended)}
     return {name: amount for name, amount in named.items() if amount}
+
+
+def _to_requests(amounts: Mapping[str, int]) -> NodeRequests:
+    """The inverse of `_to_amounts`, for one pod."""
+    extended = tuple(sorted((name, n) for name, n in amounts.items() if name not in ("cpu", "memory")))
+    return NodeRequests(amounts.get("cpu", 0), amounts.get("memory", 0), pods=1, extended=extended)
 
 
 # -- refused replicas --------------------------------------------------------------------------------

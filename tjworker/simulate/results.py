@@ -62,22 +62,12 @@ class SimulationOutcome:
     def waiting_seconds(self) -> list[float]:
         """For each submitted job, the time from submission to start; to the simulation's end if it never started."""
         # Without the jobs that never started, a policy that starves jobs would look good.
-        return [(self.ended_at if j.started_at is None else j.started_at) - j.submitted_at for j in self._submitted()]
-
-    def first_replica_seconds(self) -> list[float]:
-        """For each submitted job, the time from submission to its first running replica; to the simulation's end if
-        none ever ran."""
-        ends = self.ended_at
-        return [
-            (ends if j.first_replica_at is None else j.first_replica_at) - j.submitted_at for j in self._submitted()
-        ]
+        submitted = (j for j in self.jobs if j.submitted_at <= self.ended_at)
+        return [(self.ended_at if j.started_at is None else j.started_at) - j.submitted_at for j in submitted]
 
     def completion_seconds(self) -> list[float]:
         """For each job that has ended, the time from submission to end."""
         return [j.ended_at - j.submitted_at for j in self.jobs if j.ended_at is not None]
-
-    def _submitted(self) -> list[JobOutcome]:
-        return [j for j in self.jobs if j.submitted_at <= self.ended_at]
 
     def utilisation(self, begin: float = 0.0, end: float | None = None) -> float:
         """The mean fraction of the cluster's GPUs that pods requested from `begin` to `end`; of its CPUs if it has no
@@ -111,17 +101,6 @@ class SimulationOutcome:
             if alive > 1 and span > 0:
                 area, seconds = area + span * self.jain(begin), seconds + span
         return area / seconds if seconds else 1.0
-
-    def without_replica_at(self, second: float) -> int:
-        """How many jobs had been submitted by then without ever having had a running replica."""
-        return sum(
-            j.submitted_at <= second and (j.first_replica_at is None or j.first_replica_at > second) for j in self.jobs
-        )
-
-    def missing_at(self, second: float) -> int:
-        """The number of pods that services lacked at that second."""
-        i = bisect_right(self.samples, second, key=lambda sample: sample.at)
-        return self.samples[i - 1].missing if i else 0
 
     def to_json(self) -> dict[str, Any]:
         jobs = [

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tjworker.api.quantity import milli, whole
+from tjworker.simulate.cluster import room_for
 from tjworker.simulate.pollux import Application, PolluxSpeed
-from tjworker.simulate.scenario import Amounts, Rigid, ScenarioError, SimulatedJob, SimulatedNode, room_for
+from tjworker.simulate.scenario import Amounts, Rigid, ScenarioError, SimulatedJob, SimulatedNode
 from tjworker.simulate.speed import LINEAR
 
 Row = Mapping[str, str]
