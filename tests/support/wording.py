@@ -105,7 +105,6 @@ ROOMS = (
     "tjworker/base.py",
     "tjworker/cli/__init__.py",
     "tjworker/cli/__main__.py",
-    "tjworker/cli/alive.py",
     "tjworker/cli/chart.py",
     "tjworker/cli/chartsvg.py",
     "tjworker/cli/charttext.py",

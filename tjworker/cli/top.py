@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -31,28 +30,17 @@ def top(output: str) -> int:
 
     Queue and workers are read from the operator's Redis: set TJ_REDIS_URL, except with a local stack.
     """
-    from tjworker.cli.cluster import choose_kubeconfig, missing_settings, user_cluster
+    from tjworker.cli.cluster import settings_here, user_cluster
 
-    os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
+    settings = settings_here()
     with user_cluster() as cluster:
         found, jobs = _cluster(cluster)
-    settings = _settings()
     stats, workers, why = operator(settings)
     if output != "table":
         dump(_as_object(found, jobs, stats, workers, why), output)
     else:
         _print(found, jobs, settings, stats, workers, why)
     return 0
-
-
-def _settings() -> Settings:
-    from tjworker.cli.errors import UserError
-    from tjworker.settings import settings_or_exit
-
-    try:
-        return settings_or_exit()
-    except SystemExit as refusal:
-        raise UserError(str(refusal)) from None
 
 
 def _cluster(cluster: Cluster) -> tuple[Room, dict[str, JobProgress]]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from tjworker.api.resources import LEASES
 from tjworker.base import JobKey, OperatorError
-from tjworker.cli.alive import Consumed, idlers
 from tjworker.cli.checks.check import Check, Subject
 from tjworker.cli.jobs import list_all
 from tjworker.cli.rows import parse_time, queue_line
@@ -23,6 +22,8 @@ from tjworker.store.keys import BY_NAME
 from tjworker.store.projection import Projection
 from tjworker.store.work_queue import QueueStats
 
+Consumed = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Worker -> the queues that it consumes, as Celery's `inspect active_queues` answers."""
 SUBJECT = Subject("operator")
 OLD_SECONDS = 60.0
 """A key that has waited for longer than two resyncs is waiting for a worker that is not there."""
@@ -149,7 +150,8 @@ def workers(ask: Callable[[], Consumed], queue: str) -> Check:
             "none answers",
             "start `celery -A tjworker.app worker` with the same TJ_REDIS_URL and TJ_KEY_PREFIX",
         )
-    if idle := idlers(consumed, queue):
+    # A worker that has stopped to consume still answers a ping. Its own /healthz checks the same, see `telemetry`.
+    if idle := [name for name in names if queue not in {q.get("name") for q in consumed[name] or ()}]:
         return SUBJECT.failed(
             "workers",
             f"{_some(idle)} answer{'s' if len(idle) == 1 else ''} and take{'s' if len(idle) == 1 else ''} no task: "

@@ -15,8 +15,9 @@ from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.api import labels
 from tjworker.api.resources import PODS
-from tjworker.cli import jobs, logs
+from tjworker.cli import jobs
 from tjworker.cli.main import COMMANDS, tj
+from tjworker.cli.options import DURATION
 from tjworker.kube.port import HttpResponse
 
 DIGITS = make_job("digits").workers(2, least=1, most=5).status(phase="Running")
@@ -83,13 +84,13 @@ NONE = ("", "5", "5d", "m", "1s1m", "-5s", "5 m", "1.5h", "0h0m", "٣s")
 
 @pytest.mark.parametrize(("text", "want"), DURATIONS.items())
 def test_a_duration_is_read_as_kubectl_reads_it(text: str, want: int) -> None:
-    assert logs.seconds_of(text) == want
+    assert DURATION.convert(text, None, None) == want
 
 
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        logs.seconds_of(text)
+        DURATION.convert(text, None, None)
 
 
 # -- pods ------------------------------------------------------------------------------------------
