@@ -47,7 +47,7 @@ def describe(job: str, namespace: str | None) -> int:
         seen = job_events(cluster.api, found)
         (model, errors), now = readable(with_named(cluster.api, found)), rows.utc_now()
         around = _around(cluster, model, now)
-        sections = narrative.describe(found.raw, model, pods, seen, now, around=around, errors=errors)
+        sections = narrative.describe(model, pods, seen, now, around=around, errors=errors)
         if (waits := untaken(found, cluster.operator)) not in ("", narrative.UNTAKEN):
             sections.append(narrative.Section("Switched off", (waits,)))
     _print(sections)

@@ -56,24 +56,16 @@ def doctor(output: str) -> int:
 
 def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[Check], Settings | None]:
     """(every check, the settings; None if they are invalid)."""
-    from pydantic import ValidationError
+    from tjworker.api.kinds import served
+    from tjworker.settings import settings_or_exit
 
     os.environ.update(of_stack)  # everything that reads settings in this process must read the same
-    refusal = ""
     try:
-        from tjworker.api.kinds import served
-        from tjworker.settings import load_settings, settings_or_exit
-
-        settings = load_settings()
+        settings = settings_or_exit()
         served(settings.kind_list)
-    except OperatorError as error:
-        wrong = Check(_HERE, "settings", "failed", error.message, "correct or unset it; docs/settings.md lists all")
-        return [_versions(), wrong], None
-    except ValidationError:
-        try:
-            settings_or_exit()
-        except SystemExit as error:  # its message names each wrong variable and hides passwords
-            refusal = str(error).partition(". Correct")[0]
+    except (OperatorError, SystemExit) as error:
+        # The message of `settings_or_exit` names each wrong variable and hides passwords.
+        refusal = error.message if isinstance(error, OperatorError) else str(error).partition(". Correct")[0]
         wrong = Check(_HERE, "settings", "failed", refusal, "correct or unset it; docs/settings.md lists all")
         return [_versions(), wrong], None
     return [_versions(), _names(), *look(settings, kubeconfig)], settings

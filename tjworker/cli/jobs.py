@@ -20,7 +20,7 @@ from tjworker.cli import happenings
 from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
 from tjworker.cli.kinds import installed_kinds, operator_kinds, switched_off
-from tjworker.cli.rows import WAITING, job_phase
+from tjworker.cli.rows import WAITING, job_phase, replica_of
 from tjworker.kube.errors import NO_PERMISSION
 
 if TYPE_CHECKING:
@@ -47,6 +47,11 @@ class FoundJob:
     @property
     def namespace(self) -> str:
         return str(self.raw["metadata"]["namespace"])
+
+    @property
+    def place(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -401,6 +406,4 @@ def job_pods(api: KubeClient, job: FoundJob) -> list[JsonDict]:
 
 def pod_order(pod: JsonDict) -> tuple[str, int, str]:
     """Role, then index, then name."""
-    marks = pod["metadata"].get("labels") or {}
-    index = str(marks.get(labels.REPLICA_INDEX, ""))
-    return str(marks.get(labels.REPLICA_NAME, "")), int(index) if index.isdigit() else -1, pod["metadata"]["name"]
+    return (*replica_of(pod), str(pod["metadata"]["name"]))

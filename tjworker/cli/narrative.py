@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tjworker.api import labels
 from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import FieldError, Role, TrainingJob
 from tjworker.api.observed import ENDED_PHASES
@@ -61,7 +60,6 @@ class Around:
 
 
 def describe(
-    raw: Json,
     job: TrainingJob,
     pods: Sequence[Json],
     seen: Sequence[Happening],
@@ -89,7 +87,7 @@ def describe(
         Section("Restarts", tuple(_restarts(job))),
         Section("Autoscaler" if job.autoscaled else "Scaling", tuple(_autoscaler(job, now, around.obstacles))),
         Section("Time", tuple(_times(job, now))),
-        Section("Newest failures", tuple(rows.failure_lines(raw, now))),
+        Section("Newest failures", tuple(rows.failure_lines(job.status.failures, now))),
         Section("Newest warnings", tuple(_warnings(seen, now, said))),
     ]
     return [section for section in found if section.lines]
@@ -395,7 +393,7 @@ def _warnings(seen: Iterable[Happening], now: datetime, said: str) -> Iterator[s
 
 
 def _of_role(pods: Iterable[Json], role: Role) -> list[Json]:
-    return [p for p in pods if (p["metadata"].get("labels") or {}).get(labels.REPLICA_NAME) == role.name]
+    return [pod for pod in pods if rows.replica_of(pod)[0] == role.name]
 
 
 def _name(pod: Json) -> str:

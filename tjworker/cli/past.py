@@ -54,9 +54,7 @@ class Past:
         said = self._heading()
         if self.job is None:
             return [narrative.Section("", (*said, *filter(None, [printable(self.summary.message)])))]
-        first, *others = narrative.describe(
-            self.raw, self.job, self._there(), self.seen, self.at, notes=self.missing_pods()
-        )
+        first, *others = narrative.describe(self.job, self._there(), self.seen, self.at, notes=self.missing_pods())
         return [narrative.Section("", (*said, *first.lines)), *others]
 
     def missing_pods(self) -> Iterator[str]:

@@ -51,7 +51,7 @@ def _cluster(cluster: Cluster) -> tuple[Room, dict[str, JobProgress]]:
 
     jobs = list_jobs(cluster.api, "")
     found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
-    return found, {f"{job.namespace}/{job.name}": job_progress(job.status) for job in jobs}
+    return found, {job.place: job_progress(job.status) for job in jobs}
 
 
 def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:

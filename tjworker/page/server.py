@@ -158,11 +158,11 @@ class JobPage(PageView):
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         found = find_job(viewer, *path)
-        raw, now = found.raw, self.site.now()
+        now = self.site.now()
         pods = job_pods(viewer.api, found)
         seen = _events(viewer, found)
         job, errors = readable(with_named(viewer.api, found))
-        sections = narrative.describe(raw, job, pods, seen, now, errors=errors)
+        sections = narrative.describe(job, pods, seen, now, errors=errors)
         trainer_status = found.status.get("trainerStatus") or {}
         resource, namespace, name = path
         return self.html(

@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 from tjworker.api.kinds.base import text
 from tjworker.api.model import TrainingJob
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
-from tjworker.api.quantity import milli, whole
 from tjworker.api.status import END_PHASES
+from tjworker.autoscale.cluster import has, usable_nodes
 from tjworker.base import Json, mapping, printable
 from tjworker.cli import rows
 from tjworker.cli.happenings import Happening
@@ -280,16 +280,16 @@ def node_rows(board: Board, may_list: Iterable[tuple[str, str]], gpu_resources: 
         asked = board.requests.get(name, NOTHING)
         state = "Cordoned" if node.unschedulable else "Ready" if node.ready == "True" else "Not ready"
         gpus = sum(asked.amount(gpu) for gpu in gpu_resources)
-        has_gpus = sum(_has(node.allocatable, gpu) for gpu in gpu_resources)
+        has_gpus = sum(has(node, gpu) for gpu in gpu_resources)
         found.append(
             {
                 "name": shown(name, _LIST_CHARS),
                 "state": state,
                 "tone": tone(state),
-                "cpu": _share(asked.cpu_milli / 1000, _has(node.allocatable, "cpu") / 1000),
-                "memory": _share(asked.memory_bytes / GIGA, _has(node.allocatable, "memory") / GIGA),
+                "cpu": _share(asked.cpu_milli / 1000, has(node, "cpu") / 1000),
+                "memory": _share(asked.memory_bytes / GIGA, has(node, "memory") / GIGA),
                 "gpu": _share(gpus, has_gpus) if has_gpus else None,
-                "pods": f"{asked.pods} of {_has(node.allocatable, 'pods')}",
+                "pods": f"{asked.pods} of {has(node, 'pods')}",
                 "jobs": [
                     {"name": shown(job, _LIST_CHARS), "link": link, "pods": count}
                     for (job, link), count in sorted(on_node.get(name, Counter()).items())
@@ -317,16 +317,8 @@ def waiting(board: Board) -> NodeRequests:
     return board.requests.get(WAITING, NOTHING)
 
 
-def _has(allocatable: Mapping[str, str], resource: str) -> int:
-    try:
-        amount = allocatable.get(resource, "0")
-        return milli(amount) if resource == "cpu" else whole(amount)
-    except (ValueError, ArithmeticError):
-        return 0
-
-
-def _share(asked: float, has: float) -> dict[str, Any]:
-    return {"words": f"{asked:.3g} of {has:.3g}", "percent": min(100, round(100 * asked / has)) if has else 0}
+def _share(asked: float, there: float) -> dict[str, Any]:
+    return {"words": f"{asked:.3g} of {there:.3g}", "percent": min(100, round(100 * asked / there)) if there else 0}
 
 
 def queue_figures(board: Board) -> list[tuple[str, str]]:
@@ -344,7 +336,7 @@ def queue_figures(board: Board) -> list[tuple[str, str]]:
 
 
 def figures(board: Board) -> list[tuple[str, str]]:
-    usable = sum(node.ready == "True" and not node.unschedulable for node in board.nodes.values())
+    usable = len(usable_nodes(board.nodes))
     asked = waiting(board)
     pods = f"{asked.pods}, for {asked.cpu_milli / 1000:g} CPUs" if asked.pods else "0"
     return [

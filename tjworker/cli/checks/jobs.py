@@ -52,18 +52,13 @@ def check(api: KubeClient, scope: Scope, kinds: Collection[GroupResource] = tupl
         yield SUBJECT.ok("waiting", f"{len(living)} live, {len(waiting)} of them not running whole; none is blocked")
 
 
-def _name(job: FoundJob) -> str:
-    return f"{job.namespace}/{job.name}"
-
-
 def _troubled(job: FoundJob) -> Check | None:
     """What the operator itself says that it cannot get on with."""
     for condition in seen_status(job.raw).get("conditions") or ():
         stalled = condition.get("type") == "Stalled" and condition.get("status") == "True"
         if stalled or condition.get("reason") in _TROUBLES:
-            name = job.raw["metadata"]["name"]
             said = f"{condition.get('reason')}: {condition.get('message') or ''}".strip()
-            return SUBJECT.warning(_name(job), said, f"`tj describe {name}` and `tj events {name}` say more")
+            return SUBJECT.warning(job.place, said, f"`tj describe {job.name}` and `tj events {job.name}` say more")
     return None
 
 
@@ -112,7 +107,7 @@ def _taken(resource: GroupResource, held: JsonDict, job: FoundJob) -> Check | No
     whose = f"is controlled by {owner.get('kind')} {owner.get('name')}" if owner else "has no controller"
     if owner is not None and (owner.get("kind"), owner.get("name")) == (kind.kind, name):
         whose = f"is of an earlier {kind.kind} {name}"
-    return SUBJECT.failed(_name(job), f"{what} has a name that the job needs, and {whose}", _advice(held, kind, name))
+    return SUBJECT.failed(job.place, f"{what} has a name that the job needs, and {whose}", _advice(held, kind, name))
 
 
 def _advice(held: JsonDict, kind: JobKind, job: str) -> str:
