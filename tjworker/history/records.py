@@ -121,7 +121,7 @@ def summary_of(resource: GroupResource, raw: Json, *, deleted_at: str = "") -> S
 
 def read_summary(data: bytes) -> Summary | None:
     """The inverse of `Summary.to_json`; None for anything else, as other software may have written the store."""
-    fields_ = _object(data)
+    fields_ = read_object(data)
     known: dict[str, Any] = {name: fields_[name] for name in _SUMMARY_TYPES if name in fields_}
     if not all(isinstance(value, _SUMMARY_TYPES[name]) for name, value in known.items()):
         return None
@@ -133,10 +133,6 @@ _SUMMARY_TYPES: Mapping[str, type] = {f.name: int if f.name == "restarts" else s
 
 def read_object(data: bytes) -> Json:
     """A kept job or pod; {} for data that is not a JSON object."""
-    return _object(data)
-
-
-def _object(data: bytes) -> dict[str, Any]:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -96,18 +96,8 @@ class EventRecorder:
     """Records events. Thread-safe. `background=False` sends each event at once, for tests and simulation. It ignores
     errors, too."""
 
-    def __init__(
-        self,
-        api: EventApi,
-        *,
-        component: str = COMPONENT,
-        instance: str = "",
-        clock: Callable[[], float] = time.time,
-        background: bool = True,
-    ) -> None:
+    def __init__(self, api: EventApi, *, clock: Callable[[], float] = time.time, background: bool = True) -> None:
         self._api = api
-        self._component = component
-        self._instance = instance or component
         self._clock = clock
         self._background = background
         self._correlator = Correlator()
@@ -222,7 +212,7 @@ class EventRecorder:
             "lastTimestamp": stamp,
             # `source` is the field of core/v1, which `kubectl describe` shows as FROM; the other two are those of
             # events.k8s.io.
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
-            "reportingInstance": self._instance,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": COMPONENT,
         }
