@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
     from tjworker.kube.client import KubeClient
 
-# The page of kubectl (`DefaultChunkSize`): the API server reads and encodes a page at a time, not 50,000 jobs.
-PAGE_SIZE = 500
 _AN_END_IS_FINAL = "an end is final; to run the job again, delete it and apply it again"
 _MEND = "it starts once its spec is mended; `tj describe {name}` names the field"
 
@@ -67,13 +65,6 @@ class Scaling:
     subresource: str
 
 
-def list_all(
-    api: KubeClient, resource: GroupResource, namespace: str, *, label_selector: str = ""
-) -> Iterator[JsonDict]:
-    """Every object, page by page; `namespace` '' means all."""
-    return api.list_all(resource, namespace, label_selector=label_selector, page_size=PAGE_SIZE)
-
-
 def list_jobs(api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()) -> list[FoundJob]:
     """The jobs, by namespace and name. `kinds`: only of these kinds. Raises OperatorError if the user may not list
     them."""
@@ -89,7 +80,7 @@ def look(
     found, refused, asked = [], [], list(kinds)
     for resource in asked or installed_kinds(api):
         try:
-            found += [FoundJob(resource, raw) for raw in list_all(api, resource, namespace)]
+            found += [FoundJob(resource, raw) for raw in api.list_all(resource, namespace)]
         except OperatorError as error:
             if error.status in NO_PERMISSION and not asked and resource not in KINDS:
                 refused.append(resource)
@@ -241,7 +232,7 @@ def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
 def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
     """What was said of it and of what it owns; see `happenings.of_job`."""
     # All Events of the namespace: a field selector takes a single object, and a job owns hundreds, some of them gone.
-    found = list_all(api, EVENTS, job.namespace)
+    found = api.list_all(EVENTS, job.namespace)
     return happenings.of_job(found, job.raw, role_names(job))
 
 
@@ -399,7 +390,7 @@ def job_pods(api: KubeClient, job: FoundJob) -> list[JsonDict]:
     """Its pods that are there now, by role and index; none of an earlier job of that name."""
     metadata = job.raw["metadata"]
     # The selector has only the name, so it finds pods of an earlier job in their grace period, too. Their UID differs.
-    found = list_all(api, PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
+    found = api.list_all(PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
     ours = (None, "", metadata["uid"])
     return sorted((p for p in found if (p["metadata"].get("labels") or {}).get(labels.JOB_UID) in ours), key=pod_order)
 

@@ -53,7 +53,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
         wanted = Wanted(role, index)
         if follow:
             with printer(fold=not excerpt.timestamps) as emit:
-                Follower(cluster, where, found, wanted, excerpt, emit).run()
+                Follower(cluster, found, wanted, excerpt, emit).run()
             return 0
         main = main_container(found)
         chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted, main)]

@@ -15,7 +15,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import JsonDict, OperatorError, Transient
 from tjworker.cli.errors import report_outage
 from tjworker.cli.informer import Informer
-from tjworker.cli.jobs import FoundJob, list_all, main_container, pods_selector, role_names
+from tjworker.cli.jobs import FoundJob, main_container, pods_selector, role_names
 from tjworker.cli.rows import replica_of
 
 if TYPE_CHECKING:
@@ -180,7 +180,6 @@ class Follower:
     def __init__(
         self,
         cluster: Cluster,
-        namespace: str,
         job: FoundJob,
         wanted: Wanted,
         excerpt: Excerpt,
@@ -197,7 +196,7 @@ class Follower:
         self._left_out: set[str] = set()
         """Labels. The second set is empty without `most`."""
         self._tells_outage = tells_outage
-        self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
+        self._cluster, self._job, self._wanted = cluster, job, wanted
         self._main = main_container(job)
         self._excerpt, self._emit = excerpt, emit
         self._lock = threading.Lock()
@@ -215,11 +214,11 @@ class Follower:
         """Returns when the job has ended (or is gone, or `stop` is set) and every log has been read to its end. Raises
         BrokenPipeError when the reader of stdout has gone (`tj logs -f | head`)."""
         stop = stop or threading.Event()
-        name, uid = self._job.raw["metadata"]["name"], self._job.raw["metadata"]["uid"]
+        name, uid = self._job.name, self._job.raw["metadata"]["uid"]
         with Informer(
             self._cluster.api,
             PODS,
-            self._namespace,
+            self._job.namespace,
             # The API server cannot select by owner, and the owner of a TrainingJob's pods is a ReplicaSet or a batch
             # Job.
             label_selector=pods_selector(name),
@@ -264,7 +263,7 @@ class Follower:
 
     def _ended(self, name: str, uid: str) -> bool:
         try:
-            now = self._cluster.api.get(self._job.resource, self._namespace, name)
+            now = self._cluster.api.get(self._job.resource, self._job.namespace, name)
         except OperatorError:
             return False
         # Our own status, wherever its kind has it.
@@ -275,7 +274,7 @@ class Follower:
         running: their logs may have no end."""
         runs_on = set()
         with contextlib.suppress(OperatorError):
-            pods = list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name))
+            pods = self._cluster.api.list_all(PODS, self._job.namespace, label_selector=pods_selector(name))
             for pod in sorted(pods, key=_by_index):
                 self._on_pod("ADDED", pod)
                 # A pod that is being deleted has an end, that of its grace period.
@@ -324,7 +323,7 @@ class Follower:
         if replaced and not self._print(target.label, f"--- replaced: what follows is of a new pod {target.pod} ---"):
             return
         for line in read_log(
-            self._cluster.transport, self._namespace, target, self._excerpt, follow=True, on_open=self._opened
+            self._cluster.transport, self._job.namespace, target, self._excerpt, follow=True, on_open=self._opened
         ):
             reader.emitting = True
             if not self._print(target.label, line):

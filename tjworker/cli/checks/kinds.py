@@ -12,11 +12,11 @@ from tjworker.api.kinds.base import MEMORY, JobKind
 from tjworker.base import GroupResource, OperatorError, mapping
 from tjworker.cli.checks.check import Check
 from tjworker.cli.checks.cluster import SUBJECT
-from tjworker.cli.jobs import PAGE_SIZE
 from tjworker.cli.kinds import how_to_switch_on, installed_kinds, names_by_group
 from tjworker.kube.client import KubeClient
 
 NAME = "job kinds"
+LOOKED_AT = 500
 Kinds = Mapping[GroupResource, JobKind]
 
 
@@ -64,9 +64,9 @@ def _switched_on(served: Kinds, installed: Collection[GroupResource]) -> Check:
 
 
 def _jobs(api: KubeClient, kind: JobKind) -> Sequence[Mapping[str, Any]]:
-    """One page is enough for a number that says that something is wrong; none where the user may not look."""
+    """The first LOOKED_AT jobs: enough for a number that says that something is wrong; none where the user may not look."""
     try:
-        return api.list_page(kind.resource, limit=PAGE_SIZE).items
+        return api.list_page(kind.resource, limit=LOOKED_AT).items
     except OperatorError:
         return ()
 
