@@ -166,11 +166,8 @@ class _Sharing:
             nodes.remove(node)
         return NOWHERE
 
-    def per_node(self, i: int) -> int:
-        return self.per_node_of.get(id(self.trial.sizes[i]), 1)
-
     @cached_property
-    def per_node_of(self) -> dict[int, int]:
+    def per_node(self) -> dict[int, int]:
         return replicas_per_node(self.trial)
 
     # -- the plan ----------------------------------------------------------------------------------
@@ -382,7 +379,7 @@ class _Sharing:
                 self._add(i, node)
                 continue
             # Compact: replicas go to a new node together, as many as one node can hold.
-            chunk = min(to - now, self.per_node(i))
+            chunk = min(to - now, self.per_node[id(size)])
             node = trial.fleet.first(trial.fleet.block(size, chunk))
             if node < 0:
                 return False

@@ -94,7 +94,7 @@ def read_trace(path: Path, nodes: list[SimulatedNode], models: Path | None) -> T
     ordered = sorted(jobs.values(), key=lambda job: job.submitted_at)
     # Philly's timestamps are dates: the first job defines second 0.
     first = ordered[0].submitted_at if "timestamp" in columns else 0.0
-    return Trace(tuple(_shifted(job, first) for job in ordered), tuple(complaints))
+    return Trace(tuple(replace(job, submitted_at=job.submitted_at - first) for job in ordered), tuple(complaints))
 
 
 def _lines(path: Path, file: BinaryIO, complaints: list[str]) -> Iterator[str]:
@@ -241,7 +241,3 @@ def _quantity(row: Row, column: str, read: Callable[[object], int]) -> int:
         return read(row[column])
     except ValueError as error:
         raise _RefusedRow(f"{column}: {error}") from None
-
-
-def _shifted(job: SimulatedJob, first: float) -> SimulatedJob:
-    return replace(job, submitted_at=job.submitted_at - first) if first else job

@@ -5,7 +5,7 @@ its arguments.
 It shares out free room. It takes replicas of a job only if waiting pods request their room. So the first of many jobs
 may keep most of the cluster.
 
-The plan is the same as that of the loop `dryrun.scale_one_by_one`, step for step, in a fraction of its time:
+The plan is the same as that of a loop over `dryrun.scale_dry_run`, step for step, in a fraction of its time:
 
 - Steps up only take room (see `fleet`). If no node has room for a size, all jobs of that size are done.
 - Steps down happen only while more is requested than the cluster has. After that only steps up are left.
