@@ -109,12 +109,14 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
     found, refused = [], []
     for resource in kinds:
         try:
-            raw = _get(api, resource, namespace, name)
+            raw = api.get(resource, namespace, name)
         except OperatorError as error:
             # The cluster may have a guest kind for other users: a refusal counts only if the user has named the kind.
-            if error.status not in NO_PERMISSION or slash or resource in KINDS:
+            if error.status in NO_PERMISSION and not slash and resource not in KINDS:
+                refused.append(resource)
+            # A CRD may be deleted between the discovery and this.
+            elif error.status != 404:
                 raise
-            refused.append(resource)
         else:
             found += [FoundJob(resource, raw)] if raw is not None else []
     if len(found) == 1:
@@ -124,7 +126,8 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
             f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use one of:"
             f" {', '.join(f'{one.resource}/{name}' for one in found)}"
         )
-    raise NoSuchJob(f"no job {name} in namespace {namespace}{_but(refused)}; {_elsewhere(api, namespace, name)}")
+    but = f" that you may read ({', '.join(refused)} you may not)" if refused else ""
+    raise NoSuchJob(f"no job {name} in namespace {namespace}{but}; {_elsewhere(api, namespace, name)}")
 
 
 @contextmanager
@@ -143,19 +146,6 @@ def _elsewhere(api: KubeClient, namespace: str, name: str) -> str:
     if known := [job.name for job in list_jobs(api, namespace)][:10]:
         return f"there are: {', '.join(known)}"
     return "it has none; -n names another namespace, `tj get -A` shows all"
-
-
-def _but(refused: Sequence[GroupResource]) -> str:
-    return f" that you may read ({', '.join(refused)} you may not)" if refused else ""
-
-
-def _get(api: KubeClient, resource: GroupResource, namespace: str, name: str) -> JsonDict | None:
-    try:
-        return api.get(resource, namespace, name)
-    except OperatorError as error:
-        if error.status == 404:
-            return None
-        raise
 
 
 def parsed(job: FoundJob) -> TrainingJob:

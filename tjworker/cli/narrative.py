@@ -322,20 +322,16 @@ def _restarts(job: TrainingJob) -> Iterator[str]:
         causes = [f"{n} {why}" for cause, why in CAUSES.items() if (n := getattr(counts, cause, 0))]
         if not causes:
             continue
-        limit = ""
+        limit, endless = "", job.backoff_limit is None or not job.counts_for_backoff(role.name)
         if role.restart_limit is not None:
             limit = f" (restartLimit {role.restart_limit} for failures of the program)"
         # Only a job whose restarts never end gets the warning.
-        elif counts is not None and counts.application and not job.status.ended and not _counts_for_backoff(job, role):
+        elif endless and counts is not None and counts.application and not job.status.ended:
             limit = " (no restartLimit: a program that fails is restarted for ever)"
         yield f"{role.name}: {', '.join(causes)}{limit}"
     used = sum(c.application for role, c in job.status.restart_counts.items() if job.counts_for_backoff(role))
     if job.backoff_limit is not None and used:
         yield f"backoffLimit: {used} of {job.backoff_limit} used"
-
-
-def _counts_for_backoff(job: TrainingJob, role: Role) -> bool:
-    return job.backoff_limit is not None and job.counts_for_backoff(role.name)
 
 
 def _autoscaler(job: TrainingJob, now: datetime, obstacles: Mapping[str, str]) -> Iterator[str]:

@@ -275,8 +275,10 @@ _STATE = ("startedAt", "finishedAt", "exitCode", "reason", "signal")
 
 def by_creation(pods: Sequence[Json]) -> tuple[Json, ...]:
     """The pods in the order of their creation, then of their names."""
-    return tuple(sorted(pods, key=lambda pod: (_created(pod), text(mapping(pod.get("metadata")).get("name")))))
 
+    def key(pod: Json) -> tuple[str, str]:
+        meta = mapping(pod.get("metadata"))
+        # RFC 3339 in UTC sorts as text.
+        return text(meta.get("creationTimestamp")), text(meta.get("name"))
 
-def _created(pod: Json) -> float:
-    return from_rfc3339(text(mapping(pod.get("metadata")).get("creationTimestamp"))) or 0.0
+    return tuple(sorted(pods, key=key))

@@ -64,7 +64,7 @@ def _switched_on(served: Kinds, installed: Collection[GroupResource]) -> Check:
 
 
 def _jobs(api: KubeClient, kind: JobKind) -> Sequence[Mapping[str, Any]]:
-    """The first LOOKED_AT jobs: enough for a number that says that something is wrong; none where the user may not look."""
+    """The first LOOKED_AT jobs, as the number only says that something is wrong; none where the user may not look."""
     try:
         return api.list_page(kind.resource, limit=LOOKED_AT).items
     except OperatorError:
