@@ -52,7 +52,7 @@ def simulate(policies: tuple[str, ...], no_progress: bool, plot: str | None, out
     from tjworker.simulate import ScenarioError
     from tjworker.simulate.movers import mover
 
-    asked = _Source(**source)
+    asked = _SimulationSource(**source)
     asked.check_usage()
     if no_progress and asked.from_cluster:
         raise click.UsageError("--no-progress belongs to SCENARIO or --trace; live jobs report what they report")
@@ -95,7 +95,7 @@ def _check_plot(path: Path) -> None:
 
 # -- input ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _SimulationSource:
     """The options that say where nodes and jobs come from, as click has read them."""
 
     scenario: str | None
