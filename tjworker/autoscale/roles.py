@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tjworker.api.model import Role
 from tjworker.api.node_requests import NodeRequests, pod_requests
@@ -105,25 +106,14 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
     replica = _merge_requests(_template_requests(role), pods)
     kept = [pod for pod in pods if not pod.deleted_at]
     finished = state.finished_replicas(role)
-    needed = max(0, role.replicas - finished)
-    unscheduled = _count_unscheduled(kept[:needed], now, rules)
-    unmade = max(0, needed - len(kept))
-    # Missing pods are normal for some seconds after each decision: the next pass creates them.
-    if unmade and not _creation_is_refused(state, role, now, rules):
-        unmade = 0
-    least = role.min_replicas or 0
-    # Refused replicas are not taken back below the minimum.
-    back = min(unscheduled + unmade, max(0, role.replicas - least))
-    # The highest ordinals go, and the refused replicas may be others. The rest has a cool-down to find its place.
-    if back and _taken_back_recently(state, role, now, rules):
-        back = 0
-    replicas = role.replicas - back
+    refused = _find_refused(state, role, kept, max(0, role.replicas - finished), now, rules)
+    replicas = role.replicas - refused.back
     needed = max(0, replicas - finished)
     staying = tuple(kept[:needed])
     amounts = _to_amounts(replica)
     elastic = ElasticJob(
         name=f"{state.job.key}/{role.name}",
-        min_instance=least,
+        min_instance=role.min_replicas or 0,
         max_instance=role.max_replicas or 0,
         parallelism=replicas,
         cpu_request_milli=replica.cpu_milli,
@@ -146,9 +136,9 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
         leaving=(*kept[needed:], *(pod for pod in pods if pod.deleted_at)),
         # No room is reserved for replicas whose pods the API server has refused for the whole cool-down, even if the
         # minimum keeps them in the target.
-        missing=0 if unmade else max(0, needed - len(staying)),
-        refused=back,
-        refused_because=_describe_refusal(unscheduled, unmade, back, rules) if back else "",
+        missing=0 if refused.unmade else max(0, needed - len(staying)),
+        refused=refused.back,
+        refused_because=refused.because,
     )
 
 
@@ -200,6 +190,31 @@ def _to_requests(amounts: Mapping[str, int]) -> NodeRequests:
 
 
 # -- refused replicas --------------------------------------------------------------------------------
+class _Refused(NamedTuple):
+    back: int
+    """Replicas that are taken back."""
+    unmade: int
+    """Replicas whose pods the API server has refused for the whole cool-down."""
+    because: str
+
+
+def _find_refused(
+    state: JobState, role: Role, kept: Sequence[PodRecord], needed: int, now: float, rules: AutoscaleRules
+) -> _Refused:
+    """`kept`: the pods that are not being deleted. `needed`: replicas that need a pod."""
+    unscheduled = _count_unscheduled(kept[:needed], now, rules)
+    unmade = max(0, needed - len(kept))
+    # Missing pods are normal for some seconds after each decision: the next pass creates them.
+    if unmade and not _creation_is_refused(state, role, now, rules):
+        unmade = 0
+    # Refused replicas are not taken back below the minimum.
+    back = min(unscheduled + unmade, max(0, role.replicas - (role.min_replicas or 0)))
+    # The highest ordinals go, and the refused replicas may be others. The rest has a cool-down to find its place.
+    if not back or _taken_back_recently(state, role, now, rules):
+        return _Refused(0, unmade, "")
+    return _Refused(back, unmade, _describe_refusal(unscheduled, unmade, back, rules))
+
+
 def _count_unscheduled(pods: Iterable[PodRecord], now: float, rules: AutoscaleRules) -> int:
     """How many of the pods the scheduler has refused for the whole cool-down."""
     created = (from_rfc3339(pod.created_at) for pod in pods if pod.unschedulable)
