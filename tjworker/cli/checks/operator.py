@@ -149,7 +149,7 @@ def workers(ask: Callable[[], Consumed], queue: str) -> Check:
             "none answers",
             "start `celery -A tjworker.app worker` with the same TJ_REDIS_URL and TJ_KEY_PREFIX",
         )
-    # A worker that has stopped to consume still answers a ping. Its own /healthz checks the same, see `telemetry`.
+    # A worker that has stopped consuming still answers a ping. Its own /healthz checks the same, see `telemetry`.
     if idle := [name for name in names if queue not in {q.get("name") for q in consumed[name] or ()}]:
         return SUBJECT.failed(
             "workers",
