@@ -325,7 +325,6 @@ ROOMS = (
     "tjworker/simulate/movers.py",
     "tjworker/simulate/pollux.py",
     "tjworker/simulate/results.py",
-    "tjworker/simulate/run.py",
     "tjworker/simulate/scenario.py",
     "tjworker/simulate/scenariofile.py",
     "tjworker/simulate/speed.py",
