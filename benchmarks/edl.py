@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
@@ -68,38 +67,29 @@ def scenario(case: int, *, elastic: bool) -> Scenario:
     )
 
 
-def first_replica_seconds(outcome: SimulationOutcome) -> list[float]:
-    """For each submitted job, the time from submission to its first running replica; to the simulation's end if none
-    ever ran."""
+def figures(case: int, outcome: SimulationOutcome) -> tuple[float, ...]:
+    missing = [missing_at(outcome, step + 30) / pods for step, pods in SERVICE_STEPS[-2:]] if case == 2 else [0.0]
+    # A job without a replica counts as pending until the end.
     ends = outcome.ended_at
-    submitted = [j for j in outcome.jobs if j.submitted_at <= ends]
-    return [(ends if j.first_replica_at is None else j.first_replica_at) - j.submitted_at for j in submitted]
-
-
-def without_replica_at(outcome: SimulationOutcome, second: float) -> int:
-    """How many jobs had been submitted by then without ever having had a running replica."""
-    return sum(
-        j.submitted_at <= second and (j.first_replica_at is None or j.first_replica_at > second) for j in outcome.jobs
+    pending = [
+        (job.submitted_at, ends if job.first_replica_at is None else job.first_replica_at)
+        for job in outcome.jobs
+        if job.submitted_at <= ends
+    ]
+    return (
+        mean(until - since for since, until in pending),
+        100 * outcome.utilisation(0, 550),
+        100 * outcome.utilisation(350, 550),
+        100 * outcome.utilisation(300, 370),
+        outcome.jain(410),
+        sum(since <= 300 < until for since, until in pending),
+        100 * mean(missing),
     )
 
 
 def missing_at(outcome: SimulationOutcome, second: float) -> int:
     """The number of pods that services lacked at that second."""
-    i = bisect_right(outcome.samples, second, key=lambda sample: sample.at)
-    return outcome.samples[i - 1].missing if i else 0
-
-
-def figures(case: int, outcome: SimulationOutcome) -> tuple[float, ...]:
-    missing = [missing_at(outcome, step + 30) / pods for step, pods in SERVICE_STEPS[-2:]] if case == 2 else [0.0]
-    return (
-        mean(first_replica_seconds(outcome)),
-        100 * outcome.utilisation(0, 550),
-        100 * outcome.utilisation(350, 550),
-        100 * outcome.utilisation(300, 370),
-        outcome.jain(410),
-        without_replica_at(outcome, 300),
-        100 * mean(missing),
-    )
+    return [sample.missing for sample in outcome.samples if sample.at <= second][-1]
 
 
 def play(case: int, policy: str) -> SimulationOutcome:

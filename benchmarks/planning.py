@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from tests.support.autoscaling import scale_one_by_one
 from tjworker.api.progress import Progress, SpeedSample
 from tjworker.autoscale import POLICIES, ClusterResource, ElasticJob, Nodes, scale_all_jobs_dry_run
-from tjworker.autoscale.dryrun import scale_one_by_one
 from tjworker.autoscale.problem import ElasticRole, Owner, Problem, RoleId
 from tjworker.base import JobKey
 

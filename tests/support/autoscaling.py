@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tjworker.autoscale import ClusterResource, ElasticJob, Nodes
+from tjworker.autoscale import ClusterResource, ElasticJob, Nodes, elastic, scale_dry_run, sorted_jobs
 from tjworker.autoscale.problem import ElasticRole, Owner, Problem, RoleId, ScalePlan
 from tjworker.base import JobKey
 
@@ -98,3 +98,24 @@ def _take(resource: ClusterResource, job: ElasticJob, node: str, replicas: int) 
     nodes.gpu_free[node] -= replicas * job.gpu_limit
     for kind, amount in job.others:
         nodes.others_free[kind][node] -= replicas * amount
+
+
+def scale_one_by_one(jobs: Sequence[ElasticJob], resource: ClusterResource, max_load_desired: float) -> dict[str, int]:
+    """Name of each elastic job -> how many replicas more (or fewer, below 0) it should have. In each round every job
+    makes one step up, the least fulfilled first, then one step down, the most fulfilled first. Ends with the first
+    round that changes nothing."""
+    # It terminates: the excess of requests over the cluster only falls. Without an excess there are only steps up, at
+    # most to the maxima.
+    left = resource.copy()
+    # Sorted once: a dry run leaves the numbers by which it sorts.
+    ordered = sorted_jobs(jobs, elastic)
+    diff = {job.name: 0 for job in ordered}
+    changed = True
+    while changed:
+        changed = False
+        for scale_down in (False, True):
+            for job in reversed(ordered) if scale_down else ordered:
+                step = scale_dry_run(left, job, diff[job.name], max_load_desired, scale_down)
+                diff[job.name] += step
+                changed = changed or step != 0
+    return diff

@@ -1,6 +1,6 @@
-"""The planner of PaddlePaddle EDL, one replica per step: easy to read and to check, but slow in a big cluster. The
-policy `fulfillment` gives the same answer; a property test compares the two. Pure, except that `scale_dry_run` changes
-`resource`, as the original does, and so do its helpers `account` and `take`.
+"""One step of the planner of PaddlePaddle EDL, easy to read and to check. The policy `fulfillment` plans as a loop of
+such steps would; a property test compares the two. Pure, except that `scale_dry_run` changes `resource`, as the
+original does, and so do its helpers `account` and `take`.
 
 It differs from the original in three ways:
 
@@ -12,11 +12,10 @@ It differs from the original in three ways:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tjworker.autoscale.jobs import ElasticJob, elastic, need_gpu, sorted_jobs
+from tjworker.autoscale.jobs import ElasticJob, need_gpu
 from tjworker.autoscale.resources import ClusterResource
 
 
@@ -122,24 +121,3 @@ def take(resource: ClusterResource, job: ElasticJob, node: str, replicas: int) -
     for free, amount in taken:
         if amount:
             free[node] = free.get(node, 0) - replicas * amount
-
-
-def scale_one_by_one(jobs: Sequence[ElasticJob], resource: ClusterResource, max_load_desired: float) -> dict[str, int]:
-    """Name of each elastic job -> how many replicas more (or fewer, below 0) it should have. In each round every job
-    makes one step up, the least fulfilled first, then one step down, the most fulfilled first. Ends with the first
-    round that changes nothing."""
-    # It terminates: the excess of requests over the cluster only falls. Without an excess there are only steps up, at
-    # most to the maxima.
-    left = resource.copy()
-    # Sorted once: a dry run leaves the numbers by which it sorts.
-    ordered = sorted_jobs(jobs, elastic)
-    diff = {job.name: 0 for job in ordered}
-    changed = True
-    while changed:
-        changed = False
-        for scale_down in (False, True):
-            for job in reversed(ordered) if scale_down else ordered:
-                step = scale_dry_run(left, job, diff[job.name], max_load_desired, scale_down)
-                diff[job.name] += step
-                changed = changed or step != 0
-    return diff

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 
 from tjworker.autoscale.dryrun import cpu_reach
 from tjworker.autoscale.fleet import Fleet, ReplicaSize
@@ -60,28 +61,17 @@ def _beyond_the_sums(problem: Problem, plan: ScalePlan) -> list[str]:
     """A fault for each resource of which the plan requests too much."""
     resource, changed = problem.resource, _changed(problem, plan)
     found = []
-    for what, asked, limit, amount in (
-        ("milli-CPUs", resource.cpu_request_milli, cpu_reach(resource, problem.max_load_desired), _cpu),
-        ("MB of memory", resource.memory_request_mega, resource.memory_total_mega, _memory),
-        ("GPUs", resource.gpu_limit, resource.gpu_total, _gpu),
+    for what, asked, limit, field in (
+        ("milli-CPUs", resource.cpu_request_milli, cpu_reach(resource, problem.max_load_desired), "cpu_request_milli"),
+        ("MB of memory", resource.memory_request_mega, resource.memory_total_mega, "memory_request_mega"),
+        ("GPUs", resource.gpu_limit, resource.gpu_total, "gpu_limit"),
     ):
+        amount = attrgetter(field)
         after = asked + sum(step * amount(role.elastic) for role, step in changed)
         # An excess that exists already may remain, because jobs keep their minimum. The plan may not add to it.
         if after > limit and any(step > 0 and amount(role.elastic) for role, step in changed):
             found.append(f"{after} {what} would be requested of {limit}")
     return found
-
-
-def _cpu(job: ElasticJob) -> int:
-    return job.cpu_request_milli
-
-
-def _memory(job: ElasticJob) -> int:
-    return job.memory_request_mega
-
-
-def _gpu(job: ElasticJob) -> int:
-    return job.gpu_limit
 
 
 def _without_a_node(problem: Problem, plan: ScalePlan) -> Iterator[str]:

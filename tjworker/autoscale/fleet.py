@@ -127,17 +127,16 @@ class Fleet:
         self.over_memory -= replicas * size.memory
         self.over_gpu -= replicas * size.gpu
         for place in job.placed[max(0, was - replicas) : was]:
-            node = self.index.get(place)
-            if node is None:
-                continue
-            self.cpu[node] += size.cpu
-            self.memory[node] += size.memory
-            for free, amount in size.more:
-                free[node] += amount
-            block = node // BLOCK
-            for free, most in ((self.cpu, self.most_cpu), (self.memory, self.most_memory), *(m[:2] for m in size.most)):
-                most[block] = max(most[block], free[node])
-            self.freed.append(node)
+            if (node := self.index.get(place)) is not None:
+                self.give_back(size, node)
+
+    def give_back(self, size: ReplicaSize, node: int) -> None:
+        """Give the room of one replica back to its node. The sums of the cluster stay as they are."""
+        self.take_many(size, node, -1)
+        block = node // BLOCK
+        for free, most in ((self.cpu, self.most_cpu), (self.memory, self.most_memory), *(m[:2] for m in size.most)):
+            most[block] = max(most[block], free[node])
+        self.freed.append(node)
 
     def room(self, size: ReplicaSize) -> int:
         """The node for one more replica; -1 if there is none, or if the sums of the cluster do not allow it."""

@@ -22,6 +22,7 @@ from tjworker.api.placement import may_go_to
 from tjworker.api.quantity import mega
 from tjworker.api.waiting_pods import WaitingPods
 from tjworker.autoscale.cluster import MOST, PODS, cluster_resource, has, usable_nodes
+from tjworker.autoscale.dryrun import account
 from tjworker.autoscale.fleet import reserve
 from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.problem import Demand, RoleId
@@ -84,7 +85,7 @@ def look_ahead(
         if possible:
             # A replica without a pod is no pending pod: it waits for its controller, not for room.
             pending = pending or bool(auto.waiting)
-            _add_requests(resource, auto.elastic, possible)
+            account(resource, auto.elastic, possible)
             to_place.append((auto.elastic, possible))
             demand.append(_make_demand(_name_example(auto), possible, auto.replica, auto.priority, rules, auto.id))
     # Replicas that are expected hold their room: otherwise the plan would give it to another role.
@@ -220,7 +221,7 @@ class _Reach:
                 # A pod that takes less than a new replica has no entry in `placed`: it gives back what it takes.
                 smaller = [pod for pod, node in zip(auto.staying[least:], spare, strict=True) if pod.node and not node]
                 for pod in (*smaller, *auto.leaving):
-                    back[pod.node] += _by_name(_requests_of(auto, pod)).get(kind, 0)
+                    back[pod.node] += _by_name(auto.requests_of(pod)).get(kind, 0)
             self._rooms[kind] = [
                 has(node, kind) - _by_name(self._requests.get(name, NOTHING)).get(kind, 0) + back[name]
                 for name, node in self._usable.items()
@@ -282,7 +283,7 @@ def _find_unlisted(
             for pod in (*auto.staying, *auto.leaving):
                 # A pod that is being deleted before it got a node requests nothing any more.
                 if not pod.node and pod.deleted_at is None:
-                    left = left.plus(_requests_of(auto, pod), -1)
+                    left = left.plus(auto.requests_of(pod), -1)
     # The projection may show a pod's record and the sums at different moments, so a difference may be below 0.
     return NodeRequests(
         max(0, left.cpu_milli),
@@ -292,13 +293,6 @@ def _find_unlisted(
         max(0, left.pods),
         tuple((name, n) for name, n in left.extended if n > 0),
     )
-
-
-def _requests_of(auto: AutoRole, pod: PodRecord) -> NodeRequests:
-    if not pod.requests or pod.requests == auto.amounts:
-        return auto.replica
-    extended = tuple(sorted((name, n) for name, n in pod.requests.items() if name not in ("cpu", "memory")))
-    return NodeRequests(pod.requests.get("cpu", 0), pod.requests.get("memory", 0), pods=1, extended=extended)
 
 
 def _make_demand(
@@ -323,7 +317,7 @@ def _free_room(resource: ClusterResource, auto: AutoRole, pod: PodRecord, rules:
     # An unusable node does not count, and neither do its pods.
     if pod.node not in nodes.cpu_idle_milli:
         return
-    released = _requests_of(auto, pod)
+    released = auto.requests_of(pod)
     memory, gpus = mega(released.memory_bytes), sum(released.amount(gpu) for gpu in rules.gpu_resources)
     resource.cpu_request_milli -= released.cpu_milli
     resource.memory_request_mega -= memory
@@ -335,11 +329,3 @@ def _free_room(resource: ClusterResource, auto: AutoRole, pod: PodRecord, rules:
     for kind, free in nodes.others_free.items():
         if amount := _by_name(released).get(kind, 0):
             free[pod.node] += amount
-
-
-def _add_requests(resource: ClusterResource, job: ElasticJob, replicas: int) -> None:
-    """Add the requests of replicas without a node to the sums."""
-    resource.cpu_request_milli += replicas * job.cpu_request_milli
-    resource.memory_request_mega += replicas * job.memory_request_mega
-    resource.gpu_request += replicas * job.gpu_limit
-    resource.gpu_limit += replicas * job.gpu_limit

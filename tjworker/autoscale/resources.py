@@ -6,7 +6,7 @@ from PaddlePaddle EDL (`ClusterResource`, `Nodes`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(slots=True)
@@ -43,16 +43,4 @@ class ClusterResource:
     nodes: Nodes = field(default_factory=Nodes)
 
     def copy(self) -> ClusterResource:
-        return ClusterResource(
-            self.node_count,
-            self.gpu_request,
-            self.gpu_limit,
-            self.gpu_total,
-            self.cpu_request_milli,
-            self.cpu_limit_milli,
-            self.cpu_total_milli,
-            self.memory_request_mega,
-            self.memory_limit_mega,
-            self.memory_total_mega,
-            self.nodes.copy(),
-        )
+        return replace(self, nodes=self.nodes.copy())

@@ -5,7 +5,8 @@ which pods stay and go. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tjworker.api.model import Role
 from tjworker.api.node_requests import NodeRequests, pod_requests
@@ -65,6 +66,12 @@ class AutoRole:
         """The staying pods without a node."""
         return tuple(pod for pod in self.staying if not pod.node)
 
+    def requests_of(self, pod: PodRecord) -> NodeRequests:
+        """What one of its pods takes of its node: less or more than a new replica, if the template was edited."""
+        if not pod.requests or pod.requests == self.amounts:
+            return self.replica
+        return _to_requests(pod.requests)
+
     @property
     def newest_record(self) -> ScaleRecord | None:
         return newest_record(self.state, self.role)
@@ -99,25 +106,14 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
     replica = _merge_requests(_template_requests(role), pods)
     kept = [pod for pod in pods if pod.deleted_at is None]
     finished = state.finished_replicas(role)
-    needed = max(0, role.replicas - finished)
-    unscheduled = _count_unscheduled(kept[:needed], now, rules)
-    unmade = max(0, needed - len(kept))
-    # Missing pods are normal for some seconds after each decision: the next pass creates them.
-    if unmade and not _creation_is_refused(state, role, now, rules):
-        unmade = 0
-    least = role.min_replicas or 0
-    # Refused replicas are not taken back below the minimum.
-    back = min(unscheduled + unmade, max(0, role.replicas - least))
-    # The highest ordinals go, and the refused replicas may be others. The rest has a cool-down to find its place.
-    if back and _taken_back_recently(state, role, now, rules):
-        back = 0
-    replicas = role.replicas - back
+    refused = _find_refused(state, role, kept, max(0, role.replicas - finished), now, rules)
+    replicas = role.replicas - refused.back
     needed = max(0, replicas - finished)
     staying = tuple(kept[:needed])
     amounts = _to_amounts(replica)
     elastic = ElasticJob(
         name=f"{state.job.key}/{role.name}",
-        min_instance=least,
+        min_instance=role.min_replicas or 0,
         max_instance=role.max_replicas or 0,
         parallelism=replicas,
         cpu_request_milli=replica.cpu_milli,
@@ -140,9 +136,9 @@ def _auto_role(state: JobState, role: Role, now: float, rules: AutoscaleRules) -
         leaving=(*kept[needed:], *(pod for pod in pods if pod.deleted_at is not None)),
         # No room is reserved for replicas whose pods the API server has refused for the whole cool-down, even if the
         # minimum keeps them in the target.
-        missing=0 if unmade else max(0, needed - len(staying)),
-        refused=back,
-        refused_because=_describe_refusal(unscheduled, unmade, back, rules) if back else "",
+        missing=0 if refused.unmade else max(0, needed - len(staying)),
+        refused=refused.back,
+        refused_because=refused.because,
     )
 
 
@@ -177,15 +173,8 @@ def _merge_requests(template: NodeRequests, pods: Sequence[PodRecord]) -> NodeRe
         most = {name: max(most.get(name, 0), last.get(name, 0)) for name in {*most, *last}}
     if most == given:
         return template
-    extended = tuple(sorted((name, min(MOST, n)) for name, n in most.items() if name not in ("cpu", "memory")))
-    return NodeRequests(
-        min(MOST, most.get("cpu", 0)),
-        min(MOST, most.get("memory", 0)),
-        template.cpu_limit_milli,
-        template.memory_limit_bytes,
-        1,
-        extended,
-    )
+    requests = _to_requests({name: min(MOST, n) for name, n in most.items()})
+    return replace(requests, cpu_limit_milli=template.cpu_limit_milli, memory_limit_bytes=template.memory_limit_bytes)
 
 
 def _to_amounts(requests: NodeRequests) -> dict[str, int]:
@@ -194,7 +183,38 @@ def _to_amounts(requests: NodeRequests) -> dict[str, int]:
     return {name: amount for name, amount in named.items() if amount}
 
 
+def _to_requests(amounts: Mapping[str, int]) -> NodeRequests:
+    """The inverse of `_to_amounts`, for one pod."""
+    extended = tuple(sorted((name, n) for name, n in amounts.items() if name not in ("cpu", "memory")))
+    return NodeRequests(amounts.get("cpu", 0), amounts.get("memory", 0), pods=1, extended=extended)
+
+
 # -- refused replicas --------------------------------------------------------------------------------
+class _Refused(NamedTuple):
+    back: int
+    """Replicas that are taken back."""
+    unmade: int
+    """Replicas whose pods the API server has refused for the whole cool-down."""
+    because: str
+
+
+def _find_refused(
+    state: JobState, role: Role, kept: Sequence[PodRecord], needed: int, now: float, rules: AutoscaleRules
+) -> _Refused:
+    """`kept`: the pods that are not being deleted. `needed`: replicas that need a pod."""
+    unscheduled = _count_unscheduled(kept[:needed], now, rules)
+    unmade = max(0, needed - len(kept))
+    # Missing pods are normal for some seconds after each decision: the next pass creates them.
+    if unmade and not _creation_is_refused(state, role, now, rules):
+        unmade = 0
+    # Refused replicas are not taken back below the minimum.
+    back = min(unscheduled + unmade, max(0, role.replicas - (role.min_replicas or 0)))
+    # The highest ordinals go, and the refused replicas may be others. The rest has a cool-down to find its place.
+    if not back or _taken_back_recently(state, role, now, rules):
+        return _Refused(0, unmade, "")
+    return _Refused(back, unmade, _describe_refusal(unscheduled, unmade, back, rules))
+
+
 def _count_unscheduled(pods: Iterable[PodRecord], now: float, rules: AutoscaleRules) -> int:
     """How many of the pods the scheduler has refused for the whole cool-down."""
     created = (pod.created_at for pod in pods if pod.unschedulable)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Protocol
 
@@ -165,16 +166,9 @@ class _Sharing:
             nodes.remove(node)
         return NOWHERE
 
-    def per_node(self, i: int) -> int:
-        return self.per_node_of.get(id(self.trial.sizes[i]), 1)
-
-    @property
-    def per_node_of(self) -> dict[int, int]:
-        if self._per_node is None:
-            self._per_node = replicas_per_node(self.trial)
-        return self._per_node
-
-    _per_node: dict[int, int] | None = None
+    @cached_property
+    def per_node(self) -> dict[int, int]:
+        return replicas_per_node(self.trial)
 
     # -- the plan ----------------------------------------------------------------------------------
     def settle(self) -> None:
@@ -385,7 +379,7 @@ class _Sharing:
                 self._add(i, node)
                 continue
             # Compact: replicas go to a new node together, as many as one node can hold.
-            chunk = min(to - now, self.per_node(i))
+            chunk = min(to - now, self.per_node[id(size)])
             node = trial.fleet.first(trial.fleet.block(size, chunk))
             if node < 0:
                 return False
@@ -440,24 +434,19 @@ class _Sharing:
 def replicas_per_node(trial: Trial) -> dict[int, int]:
     """id of each size -> how many replicas of that size the best node would hold if all elastic replicas were gone; at
     least 1."""
-    fleet = trial.fleet
-    cpu, memory = list(fleet.cpu), list(fleet.memory)
-    taken = {id(amounts): amounts for size in trial.sizes for amounts, _ in size.more}
+    taken = {id(amounts): amounts for size in trial.sizes for amounts, _ in size.needs}
     free = {key: list(amounts) for key, amounts in taken.items()}
     for size, nodes in zip(trial.sizes, trial.nodes, strict=True):
         for node in nodes:
             if node >= 0:
-                cpu[node] += size.cpu
-                memory[node] += size.memory
-                for amounts, amount in size.more:
+                for amounts, amount in size.needs:
                     free[id(amounts)][node] += amount
     found: dict[int, int] = {}
     for size in trial.sizes:
         if id(size) not in found:
             # Nodes with equal room count once: large clusters have few kinds of nodes.
-            needs = [(cpu, size.cpu), (memory, size.memory), *((free[id(f)], n) for f, n in size.more)]
-            kinds = set(zip(*(amounts for amounts, need in needs if need), strict=True))
-            asked = [need for _, need in needs if need]
+            kinds = set(zip(*(free[id(amounts)] for amounts, _ in size.needs), strict=True))
+            asked = [need for _, need in size.needs]
             most = max((min(h // n for h, n in zip(has, asked, strict=True)) for has in kinds), default=1)
             found[id(size)] = max(1, most)
     return found

@@ -8,13 +8,12 @@ nothing until the job has been observed at a larger size.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tjworker.api.model import BatchSize
 from tjworker.api.progress import MAX_RATE, MAX_REPLICAS, Progress, SpeedSample
-from tjworker.autoscale.step_time import MOST_NOISE, StepTime, learn_step_time
+from tjworker.autoscale.step_time import MOST_NOISE, StepTime, interpolate, learn_step_time
 
 LEAST_RATE = 1e-9
 """Samples per second: one sample in thirty years. Slower reports are ignored."""
@@ -45,9 +44,7 @@ class SpeedCurve:
             if self.known_to is not None:
                 return speed
             return speed + self._last_slope() * (min(replicas, TRUSTED_TIMES * last) - last)
-        high = bisect_left(self.points, (replicas, -1.0))
-        (n0, s0), (n1, s1) = self.points[high - 1], self.points[high]
-        return s0 + (s1 - s0) * (replicas - n0) / (n1 - n0)
+        return interpolate(self.points, replicas)
 
     def _last_slope(self) -> float:
         (n0, s0), (n1, s1) = ((0, 0.0), *self.points)[-2:]

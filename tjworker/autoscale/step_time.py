@@ -66,29 +66,29 @@ class StepTime:
 
     def _seconds(self, replicas: int, batch_size: float) -> float:
         parts = _micro_batches(self.batch, replicas, batch_size)
-        return parts * self.fixed + self.per_sample * batch_size / replicas + self._sync_seconds(replicas)
+        return parts * self.fixed + self.per_sample * batch_size / replicas + interpolate(self.sync, replicas)
 
     def _candidates(self, replicas: int, at_once: int, noise: float) -> Sequence[float]:
         """Batch sizes, one of which is the best. `at_once`: the largest batch that needs no second micro-batch."""
         # B / (c + b B) * 1 / (noise + B / initial) is greatest at B = sqrt(c / b * noise * initial). This is solved
         # once for batches up to `at_once`, and once for larger batches, where whole multiples of `at_once` are best.
-        sync, each = self._sync_seconds(replicas), self.per_sample / replicas
+        sync, each = interpolate(self.sync, replicas), self.per_sample / replicas
         scale = noise * self.batch.initial
         once = min(at_once, math.sqrt((self.fixed + sync) / each * scale)) if each else at_once
         each += self.fixed / at_once
         parts = math.sqrt(sync / each * scale) // at_once if each else 1.0
         return (once, max(1.0, parts) * at_once, (parts + 1.0) * at_once)
 
-    def _sync_seconds(self, replicas: int) -> float:
-        """Interpolated between the observed sizes; outside them as at the nearest."""
-        points = self.sync
-        if replicas <= points[0][0]:
-            return points[0][1]
-        if replicas >= points[-1][0]:
-            return points[-1][1]
-        high = bisect_left(points, (replicas, -1.0))
-        (n0, s0), (n1, s1) = points[high - 1], points[high]
-        return s0 + (s1 - s0) * (replicas - n0) / (n1 - n0)
+
+def interpolate(points: Sequence[tuple[float, float]], at: float) -> float:
+    """Linear between the points, which ascend; outside them as at the nearest. At least one point."""
+    if at <= points[0][0]:
+        return points[0][1]
+    if at >= points[-1][0]:
+        return points[-1][1]
+    high = bisect_left(points, (at, float("-inf")))
+    (x0, y0), (x1, y1) = points[high - 1], points[high]
+    return y0 + (y1 - y0) * (at - x0) / (x1 - x0)
 
 
 def efficiency(batch_size: float, initial: int, noise: float) -> float:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tjworker.autoscale.dryrun import cpu_reach
-from tjworker.autoscale.fleet import BLOCK, Fleet, ReplicaSize
+from tjworker.autoscale.fleet import Fleet, ReplicaSize
 from tjworker.autoscale.jobs import ElasticJob
 from tjworker.autoscale.problem import Demand, ElasticRole, Problem, RoleId, ScalePlan
 
@@ -128,17 +128,12 @@ class Trial:
         fleet.over_cpu += step * size.cpu
         fleet.over_memory += step * size.memory
         fleet.over_gpu += step * size.gpu
-        if node >= 0:
+        if node < 0:
+            return
+        if step < 0:
+            fleet.give_back(size, node)
+        else:
             fleet.take_many(size, node, step)
-            if step < 0:
-                self._freed(size, node)
-
-    def _freed(self, size: ReplicaSize, node: int) -> None:
-        """Record the room that came back on the node, for `Fleet.first`."""
-        fleet, block = self.fleet, node // BLOCK
-        for free, most in ((fleet.cpu, fleet.most_cpu), (fleet.memory, fleet.most_memory), *(m[:2] for m in size.most)):
-            most[block] = max(most[block], free[node])
-        fleet.freed.append(node)
 
     def plan(self) -> ScalePlan:
         """The targets after all steps, and the nodes that the new replicas have in the trial."""

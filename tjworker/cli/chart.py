@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Literal
 
-from tjworker.api import labels, naming
+from tjworker.api import naming
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import END_PHASES, Failure
 from tjworker.base import Json
 from tjworker.cli.happenings import Happening
-from tjworker.cli.rows import WAITING, job_phase, parse_time
+from tjworker.cli.rows import WAITING, job_phase, parse_time, replica_of
 from tjworker.history.records import GONE_AT, was_killed
 
 State = Literal["phase", "waits", "starts", "runs"]
@@ -200,8 +200,7 @@ def _lives(job: TrainingJob, pods: Sequence[Json], seen: Sequence[Happening], en
 
 def _of_pod(pod: Json, end: datetime) -> _Life:
     metadata, status = pod["metadata"], pod.get("status") or {}
-    marks = metadata.get("labels") or {}
-    role, index = str(marks.get(labels.REPLICA_NAME, "")), str(marks.get(labels.REPLICA_INDEX, ""))
+    role, index = replica_of(pod)
     states = [c.get("state") or {} for c in status.get("containerStatuses") or ()]
     begun = [(s.get("running") or s.get("terminated") or {}).get("startedAt") for s in states]
     over = [s["terminated"].get("finishedAt") for s in states if s.get("terminated")]
@@ -214,8 +213,8 @@ def _of_pod(pod: Json, end: datetime) -> _Life:
         f"exit code {s['terminated'].get('exitCode')}" for s in states if (s.get("terminated") or {}).get("exitCode")
     )
     return _Life(
-        lane=f"{role}-{index}" if role and index else metadata["name"],
-        order=(role, int(index) if index.isdigit() else -1, metadata["name"]),
+        lane=f"{role}-{index}" if role and index >= 0 else metadata["name"],
+        order=(role, index, metadata["name"]),
         pod=metadata["name"],
         made=made,
         placed=parse_time(placed.get("lastTransitionTime")) if placed.get("status") == "True" else None,

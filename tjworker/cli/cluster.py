@@ -20,6 +20,7 @@ from tjworker.cli.errors import UserError
 if TYPE_CHECKING:
     from tjworker.kube.client import KubeClient
     from tjworker.kube.port import Transport
+    from tjworker.settings import Settings
 
 DEFAULT_STATE_DIR = ".tj"
 """The folder of a local stack, in the current folder."""
@@ -70,6 +71,19 @@ def missing_settings(kubeconfig: Path | None) -> Mapping[str, str]:
     """The settings of the local stack that this environment does not set, for code that reads settings here."""
     found = stack_settings(kubeconfig or Path(os.environ.get("KUBECONFIG") or "kubeconfig"))
     return {name: value for name, value in found.items() if name not in os.environ}
+
+
+def settings_here() -> Settings:
+    """The settings of this environment, completed from those of a local stack: only these know the address of its
+    Redis. Raises UserError if one is wrong."""
+    from tjworker.settings import settings_or_exit
+
+    # Everything that reads settings in this process must read the same.
+    os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
+    try:
+        return settings_or_exit()
+    except SystemExit as refusal:
+        raise UserError(str(refusal)) from None
 
 
 def operator_settings(kubeconfig: Path | None) -> Mapping[str, str] | None:

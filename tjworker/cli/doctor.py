@@ -58,11 +58,11 @@ def examine(kubeconfig: Path | None, of_stack: Mapping[str, str]) -> tuple[list[
     """(every check, the settings; None if they are invalid)."""
     from pydantic import ValidationError
 
+    from tjworker.api.kinds import served
+    from tjworker.settings import describe_wrong_settings, load_settings
+
     os.environ.update(of_stack)  # everything that reads settings in this process must read the same
     try:
-        from tjworker.api.kinds import served
-        from tjworker.settings import describe_wrong_settings, load_settings
-
         settings = load_settings()
         served(settings.kind_list)
     except OperatorError as error:

@@ -14,7 +14,6 @@ from tjworker.cli.output import dump, typed_name
 if TYPE_CHECKING:
     from tjworker.base import GroupResource
     from tjworker.cli.cluster import Cluster
-    from tjworker.cli.jobs import FoundJob
 
 
 @click.command(short_help="Show jobs, or one job and its pods.")
@@ -85,7 +84,8 @@ def _show_all(cluster: Cluster, namespace: str, output: str, kinds: list[GroupRe
 
 def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
     from tjworker.cli import rows
-    from tjworker.cli.jobs import find_job, job_pods, untaken
+    from tjworker.cli.jobs import find_job, job_pods, readable, untaken
+    from tjworker.cli.narrative import doubts
 
     found = find_job(cluster.api, namespace, name)
     if output in ("json", "yaml"):
@@ -100,25 +100,14 @@ def _show_one(cluster: Cluster, name: str, namespace: str, output: str) -> int:
         echo("\n" + "\n".join(wrapped(message)))
     if waits := untaken(found, cluster.operator):
         echo("\n" + "\n".join(wrapped(waits[:1].upper() + waits[1:])))
-    pods = job_pods(cluster.api, found)
-    for doubt in _doubts(found, pods):
+    (model, _), pods = readable(found), job_pods(cluster.api, found)
+    for doubt in doubts(model, pods, now):
         echo("\n".join(wrapped(doubt)))
     if pods:
         echo("\n" + "\n".join(rows.align([rows.POD_HEADER, *(rows.pod_row(p, now) for p in pods)])), paint=rows.paint)
-    if failures := rows.failure_lines(found.raw, now):
+    if failures := rows.failure_lines(model.status.failures, now):
         echo("\nNEWEST FAILURES\n" + "\n".join(part for line in failures for part in wrapped(line)))
     return 0
-
-
-def _doubts(job: FoundJob, pods: list[dict[str, Any]]) -> list[str]:
-    """Warnings that the status is older than the state of the pods."""
-    from tjworker.api.kinds import parse
-    from tjworker.api.model import TrainingJob
-    from tjworker.cli import rows
-    from tjworker.cli.narrative import doubts
-
-    model = parse(job.resource, job.raw)
-    return list(doubts(model, pods, rows.utc_now())) if isinstance(model, TrainingJob) else []
 
 
 def _watch(cluster: Cluster, name: str | None, namespace: str, *, wide: bool) -> int:

@@ -11,16 +11,17 @@ import dataclasses
 import click
 
 from tjworker.cli.console import echo
+from tjworker.cli.options import DURATION
 from tjworker.cli.output import dump
 
 
 @click.command(short_help="List jobs that have ended or were deleted.")
 @click.option("-n", "--namespace", metavar="NAME", help="Only of this namespace.")
 @click.option("--kind", metavar="KIND", help="Only of this kind: AITrainingJob, aitj, pytorchjobs ...")
-@click.option("--since", metavar="DURATION", help="Ended or deleted within that time, such as 15m or 72h.")
+@click.option("--since", "within", type=DURATION, help="Ended or deleted within that time, such as 15m or 72h.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Most jobs to show.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", help="How to print.")
-def history(namespace: str | None, kind: str | None, since: str | None, limit: int, output: str) -> int:
+def history(namespace: str | None, kind: str | None, within: int | None, limit: int, output: str) -> int:
     """List the jobs that have ended or were deleted, the newest first. `tj describe` and `tj timeline` show one of
     them.
 
@@ -32,14 +33,12 @@ def history(namespace: str | None, kind: str | None, since: str | None, limit: i
     from tjworker.api.kinds import called
     from tjworker.cli import past, rows
     from tjworker.cli.errors import UserError
-    from tjworker.cli.logs import seconds_of
     from tjworker.history.store import ended
 
     kinds = None if kind is None else {str(one.resource) for one in called(kind)}
     if kinds == set():
         raise UserError(f"{kind!r} is not a job kind; AITrainingJob, TrainingJob and PyTorchJob are, for example")
     now = rows.utc_now()
-    within = None if since is None else seconds_of(since)
     with past.open_store() as store:
         found = ended(store.summaries())
     shown = [

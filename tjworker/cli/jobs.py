@@ -21,7 +21,7 @@ from tjworker.cli import happenings
 from tjworker.cli.errors import NoSuchJob, UserError
 from tjworker.cli.happenings import Happening
 from tjworker.cli.kinds import installed_kinds, operator_kinds, switched_off
-from tjworker.cli.rows import WAITING, job_phase
+from tjworker.cli.rows import WAITING, job_phase, replica_of
 from tjworker.kube.errors import NO_PERMISSION
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
     from tjworker.kube.client import KubeClient
 
-# The page of kubectl (`DefaultChunkSize`): the API server reads and encodes a page at a time, not 50,000 jobs.
-PAGE_SIZE = 500
 _AN_END_IS_FINAL = "an end is final; to run the job again, delete it and apply it again"
 _MEND = "it starts once its spec is mended; `tj describe {name}` names the field"
 
@@ -50,6 +48,11 @@ class FoundJob:
         return str(self.raw["metadata"]["namespace"])
 
     @property
+    def place(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
     def status(self) -> Mapping[str, Any]:
         """The operator's own status, which each kind keeps in its place."""
         return seen_status(self.raw)
@@ -61,13 +64,6 @@ class Scaling:
     before: int
     patch: JsonDict
     subresource: str
-
-
-def list_all(
-    api: KubeClient, resource: GroupResource, namespace: str, *, label_selector: str = ""
-) -> Iterator[JsonDict]:
-    """Every object, page by page; `namespace` '' means all."""
-    return api.list_all(resource, namespace, label_selector=label_selector, page_size=PAGE_SIZE)
 
 
 def list_jobs(api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()) -> list[FoundJob]:
@@ -85,7 +81,7 @@ def look(
     found, refused, asked = [], [], list(kinds)
     for resource in asked or installed_kinds(api):
         try:
-            found += [FoundJob(resource, raw) for raw in list_all(api, resource, namespace)]
+            found += [FoundJob(resource, raw) for raw in api.list_all(resource, namespace)]
         except OperatorError as error:
             if error.status in NO_PERMISSION and not asked and resource not in KINDS:
                 refused.append(resource)
@@ -114,12 +110,14 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
     found, refused = [], []
     for resource in kinds:
         try:
-            raw = _get(api, resource, namespace, name)
+            raw = api.get(resource, namespace, name)
         except OperatorError as error:
             # The cluster may have a guest kind for other users: a refusal counts only if the user has named the kind.
-            if error.status not in NO_PERMISSION or slash or resource in KINDS:
+            if error.status in NO_PERMISSION and not slash and resource not in KINDS:
+                refused.append(resource)
+            # A CRD may be deleted between the discovery and this.
+            elif error.status != 404:
                 raise
-            refused.append(resource)
         else:
             found += [FoundJob(resource, raw)] if raw is not None else []
     if len(found) == 1:
@@ -129,7 +127,8 @@ def find_job(api: KubeClient, namespace: str, wanted: str) -> FoundJob:
             f"{name} is the name of jobs of {len(found)} kinds in namespace {namespace}; use one of:"
             f" {', '.join(f'{one.resource}/{name}' for one in found)}"
         )
-    raise NoSuchJob(f"no job {name} in namespace {namespace}{_but(refused)}; {_elsewhere(api, namespace, name)}")
+    but = f" that you may read ({', '.join(refused)} you may not)" if refused else ""
+    raise NoSuchJob(f"no job {name} in namespace {namespace}{but}; {_elsewhere(api, namespace, name)}")
 
 
 @contextmanager
@@ -148,19 +147,6 @@ def _elsewhere(api: KubeClient, namespace: str, name: str) -> str:
     if known := [job.name for job in list_jobs(api, namespace)][:10]:
         return f"there are: {', '.join(known)}"
     return "it has none; -n names another namespace, `tj get -A` shows all"
-
-
-def _but(refused: Sequence[GroupResource]) -> str:
-    return f" that you may read ({', '.join(refused)} you may not)" if refused else ""
-
-
-def _get(api: KubeClient, resource: GroupResource, namespace: str, name: str) -> JsonDict | None:
-    try:
-        return api.get(resource, namespace, name)
-    except OperatorError as error:
-        if error.status == 404:
-            return None
-        raise
 
 
 def parsed(job: FoundJob) -> TrainingJob:
@@ -237,7 +223,7 @@ def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
 def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
     """What was said of it and of what it owns; see `happenings.of_job`."""
     # All Events of the namespace: a field selector takes a single object, and a job owns hundreds, some of them gone.
-    found = list_all(api, EVENTS, job.namespace)
+    found = api.list_all(EVENTS, job.namespace)
     return happenings.of_job(found, job.raw, role_names(job))
 
 
@@ -395,13 +381,11 @@ def job_pods(api: KubeClient, job: FoundJob) -> list[JsonDict]:
     """Its pods that are there now, by role and index; none of an earlier job of that name."""
     metadata = job.raw["metadata"]
     # The selector has only the name, so it finds pods of an earlier job in their grace period, too. Their UID differs.
-    found = list_all(api, PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
+    found = api.list_all(PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
     ours = (None, "", metadata["uid"])
     return sorted((p for p in found if (p["metadata"].get("labels") or {}).get(labels.JOB_UID) in ours), key=pod_order)
 
 
 def pod_order(pod: JsonDict) -> tuple[str, int, str]:
     """Role, then index, then name."""
-    marks = pod["metadata"].get("labels") or {}
-    index = str(marks.get(labels.REPLICA_INDEX, ""))
-    return str(marks.get(labels.REPLICA_NAME, "")), int(index) if index.isdigit() else -1, pod["metadata"]["name"]
+    return (*replica_of(pod), str(pod["metadata"]["name"]))

@@ -96,8 +96,12 @@ def switched_off(kinds: Collection[JobKind], of_operator: Kinds | None = None) -
 def known_words() -> str:
     """All kinds that the operator knows, for messages."""
     own = " and ".join(f"{kind.kind} ({kind.api_versions[0]})" for kind in KINDS.values())
-    of_groups: dict[str, list[str]] = {}
-    for kind in GUEST_KINDS:
-        of_groups.setdefault(kind.group, []).append(kind.kind)
-    guests = "; ".join(f"{', '.join(names)} ({group})" for group, names in of_groups.items())
-    return f"{own}; where they are switched on, {guests}"
+    return f"{own}; where they are switched on, {names_by_group(GUEST_KINDS)}"
+
+
+def names_by_group(kinds: Iterable[JobKind]) -> str:
+    """`TFJob, JAXJob (kubeflow.org); MarsJob (training.kubedl.io)`."""
+    groups: dict[str, list[str]] = {}
+    for kind in kinds:
+        groups.setdefault(kind.group, []).append(kind.kind)
+    return "; ".join(f"{', '.join(names)} ({group})" for group, names in groups.items())

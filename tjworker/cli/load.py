@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 
 from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
 from tjworker.api.observed import NodeRecord
-from tjworker.api.quantity import milli, whole
+from tjworker.autoscale.cluster import has, usable_nodes
 from tjworker.base import Json
 from tjworker.cli.room import OTHERS, Room
 from tjworker.cli.rows import align, duration, job_phase
@@ -57,8 +57,8 @@ def _task(task: Json) -> str:
 def cluster_lines(found: Room, gpu_resources: Sequence[str]) -> list[str]:
     """A sentence about the cluster, and a row for each node, the fullest first."""
     nodes = sorted(found.nodes.values(), key=lambda n: (-_part(n, found.requests.get(n.name, NOTHING)), n.name))
-    usable = [node for node in nodes if node.ready == "True" and not node.unschedulable]
-    has_gpu = any(_has(node, gpu) for node in nodes for gpu in gpu_resources)
+    usable = usable_nodes(found.nodes)
+    has_gpu = any(has(node, gpu) for node in nodes for gpu in gpu_resources)
     header = ("NODE", "STATE", "CPU", "MEMORY (GB)", *(("GPU",) if has_gpu else ()), "PODS")
     table = [
         _node_row(node, found.requests.get(node.name, NOTHING), gpu_resources if has_gpu else ()) for node in nodes
@@ -74,34 +74,25 @@ def cluster_lines(found: Room, gpu_resources: Sequence[str]) -> list[str]:
 
 
 def _part(node: NodeRecord, asked: NodeRequests) -> float:
-    return asked.cpu_milli / (_has(node, "cpu") or 1)
-
-
-def _has(node: NodeRecord, resource: str) -> int:
-    """0 for a quantity that cannot be read."""
-    try:
-        amount = node.allocatable.get(resource, "0")
-        return milli(amount) if resource == "cpu" else whole(amount)
-    except (ValueError, ArithmeticError):
-        return 0
+    return asked.cpu_milli / (has(node, "cpu") or 1)
 
 
 def _node_row(node: NodeRecord, asked: NodeRequests, gpu_resources: Sequence[str]) -> tuple[str, ...]:
     state = "ready" if node.ready == "True" else "not ready"
-    gpus = [(asked.amount(gpu), _has(node, gpu)) for gpu in gpu_resources]
+    gpus = [(asked.amount(gpu), has(node, gpu)) for gpu in gpu_resources]
     return (
         node.name,
         f"{state}, cordoned" if node.unschedulable else state,
-        _of(asked.cpu_milli / 1000, _has(node, "cpu") / 1000),
-        _of(asked.memory_bytes / GIGA, _has(node, "memory") / GIGA),
+        _of(asked.cpu_milli / 1000, has(node, "cpu") / 1000),
+        _of(asked.memory_bytes / GIGA, has(node, "memory") / GIGA),
         *((_of(sum(a for a, _ in gpus), sum(h for _, h in gpus)),) if gpus else ()),
-        f"{asked.pods} of {_has(node, 'pods')}",
+        f"{asked.pods} of {has(node, 'pods')}",
     )
 
 
-def _of(asked: float, has: float) -> str:
-    share = f" ({asked / has:.0%})" if has else ""
-    return f"{asked:.3g} of {has:.3g}{share}"
+def _of(asked: float, there: float) -> str:
+    share = f" ({asked / there:.0%})" if there else ""
+    return f"{asked:.3g} of {there:.3g}{share}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ has been read to its end.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ import click
 from tjworker.base import printable
 from tjworker.cli.console import echo
 from tjworker.cli.fold import Fold
-from tjworker.cli.options import in_namespace, role_names, which_job
+from tjworker.cli.options import DURATION, in_namespace, role_names, which_job
 
 if TYPE_CHECKING:
     from tjworker.cli.jobs import FoundJob
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--role", shell_complete=role_names, help="Only this role.")
 @click.option("--index", type=click.IntRange(min=0), help="Only this replica of the role.")
 @click.option("--tail", type=click.IntRange(min=0), help="Only the last N lines of each.")
-@click.option("--since", metavar="DURATION", help="Only lines that are younger, such as 30s, 5m or 2h.")
+@click.option("--since", "since_seconds", type=DURATION, help="Only lines that are younger, such as 30s, 5m or 2h.")
 @click.option("--timestamps", is_flag=True, help="Begin each line with its time.")
 @click.option("-p", "--previous", is_flag=True, help="Logs of the previous run of restarted containers.")
 @in_namespace
@@ -43,9 +42,9 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
     tj logs digits --since 5m --timestamps
     """
     from tjworker.cli.jobs import check_replica, job_pods, main_container, opened_job, with_named
-    from tjworker.cli.logstream import Follower, Wanted, read_log, targets
+    from tjworker.cli.logstream import Excerpt, Follower, Wanted, read_log, targets
 
-    excerpt = _excerpt(**which)
+    excerpt = Excerpt(**which)
     if follow and excerpt.previous:
         raise click.UsageError("--follow and --previous exclude each other: a run that is over has no more lines")
     with opened_job(job, namespace) as (cluster, named):
@@ -54,7 +53,7 @@ def logs(job: str, follow: bool, role: str | None, index: int | None, namespace:
         wanted = Wanted(role, index)
         if follow:
             with printer(fold=not excerpt.timestamps) as emit:
-                Follower(cluster, where, found, wanted, excerpt, emit).run()
+                Follower(cluster, found, wanted, excerpt, emit).run()
             return 0
         main = main_container(found)
         chosen = [t for pod in job_pods(cluster.api, found) for t in targets(pod, wanted, main)]
@@ -105,23 +104,6 @@ def _print_last_words(job: FoundJob, wanted: Wanted) -> None:
     with printer(fold=True) as emit:
         for label, line in found:
             emit(label, line)
-
-
-def _excerpt(tail: int | None, since: str | None, timestamps: bool, previous: bool) -> Excerpt:
-    from tjworker.cli.logstream import Excerpt
-
-    return Excerpt(tail, None if since is None else seconds_of(since), timestamps, previous)
-
-
-def seconds_of(duration: str) -> int:
-    """The seconds of a duration as kubectl reads it: 90s, 5m, 1h30m. Raises click.BadParameter."""
-    match = re.fullmatch(r"(?=.)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", duration, re.ASCII)
-    if match is None:
-        raise click.BadParameter(f"{duration!r} is not a duration such as 30s, 5m or 1h30m", param_hint="--since")
-    hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    if not (total := hours * 3600 + minutes * 60 + seconds):
-        raise click.BadParameter(f"{duration!r} is not above 0", param_hint="--since")
-    return total
 
 
 @contextmanager

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from tjworker.api import labels, naming
+from tjworker.api import naming
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import PODS
 from tjworker.base import JsonDict, OperatorError, Transient
 from tjworker.cli.errors import report_outage
 from tjworker.cli.informer import Informer
-from tjworker.cli.jobs import FoundJob, list_all, main_container, pods_selector, role_names
+from tjworker.cli.jobs import FoundJob, main_container, pods_selector, role_names
+from tjworker.cli.rows import replica_of
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -36,10 +37,8 @@ class Wanted:
     pod: str | None = None
     """Its name."""
 
-    def takes(self, role: str, index: str, pod: str) -> bool:
-        return (
-            self.role in (None, role) and (self.index is None or str(self.index) == index) and self.pod in (None, pod)
-        )
+    def takes(self, role: str, index: int, pod: str) -> bool:
+        return self.role in (None, role) and self.index in (None, index) and self.pod in (None, pod)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +86,12 @@ class Target:
 def targets(pod: JsonDict, wanted: Wanted, main: str | None = None) -> list[Target]:
     """The counted containers of a pod, [] when the pod is not wanted. `main`: as in `naming.counted_names`."""
     metadata = pod["metadata"]
-    marks = metadata.get("labels") or {}
-    role, index = str(marks.get(labels.REPLICA_NAME, "")), str(marks.get(labels.REPLICA_INDEX, ""))
+    role, index = replica_of(pod)
     if not wanted.takes(role, index, str(metadata["name"])):
         return []
     names = naming.counted_names([str(c.get("name")) for c in (pod.get("spec") or {}).get("containers") or []], main)
     states = {c.get("name"): c for c in (pod.get("status") or {}).get("containerStatuses") or []}
-    label = f"{role}-{index}" if role and index else metadata["name"]
+    label = f"{role}-{index}" if role and index >= 0 else metadata["name"]
     found = []
     for name in names:
         status = states.get(name) or {}
@@ -107,10 +105,8 @@ def targets(pod: JsonDict, wanted: Wanted, main: str | None = None) -> list[Targ
 
 def _by_index(pod: JsonDict) -> tuple[int, str]:
     """Puts pods without an index last."""
-    index = str((pod["metadata"].get("labels") or {}).get(labels.REPLICA_INDEX, ""))
-    return int(index) if index.isascii() and index.isdigit() and len(index) < 10 else 1 << 31, str(
-        pod["metadata"]["name"]
-    )
+    _, index = replica_of(pod)
+    return index if index >= 0 else 1 << 31, str(pod["metadata"]["name"])
 
 
 def last_words(job: FoundJob, wanted: Wanted) -> Iterator[tuple[str, str]]:
@@ -126,7 +122,7 @@ def last_words(job: FoundJob, wanted: Wanted) -> Iterator[tuple[str, str]]:
             ),
             ("", -1),
         )
-        if not wanted.takes(role, str(index), pod):
+        if not wanted.takes(role, index, pod):
             continue
         for line in str(failure.get("logTail") or "").splitlines():
             yield f"{role}-{index}" if role else pod, line
@@ -184,7 +180,6 @@ class Follower:
     def __init__(
         self,
         cluster: Cluster,
-        namespace: str,
         job: FoundJob,
         wanted: Wanted,
         excerpt: Excerpt,
@@ -201,7 +196,7 @@ class Follower:
         self._left_out: set[str] = set()
         """Labels. The second set is empty without `most`."""
         self._tells_outage = tells_outage
-        self._cluster, self._namespace, self._job, self._wanted = cluster, namespace, job, wanted
+        self._cluster, self._job, self._wanted = cluster, job, wanted
         self._main = main_container(job)
         self._excerpt, self._emit = excerpt, emit
         self._lock = threading.Lock()
@@ -219,11 +214,11 @@ class Follower:
         """Returns when the job has ended (or is gone, or `stop` is set) and every log has been read to its end. Raises
         BrokenPipeError when the reader of stdout has gone (`tj logs -f | head`)."""
         stop = stop or threading.Event()
-        name, uid = self._job.raw["metadata"]["name"], self._job.raw["metadata"]["uid"]
+        name, uid = self._job.name, self._job.raw["metadata"]["uid"]
         with Informer(
             self._cluster.api,
             PODS,
-            self._namespace,
+            self._job.namespace,
             # The API server cannot select by owner, and the owner of a TrainingJob's pods is a ReplicaSet or a batch
             # Job.
             label_selector=pods_selector(name),
@@ -268,7 +263,7 @@ class Follower:
 
     def _ended(self, name: str, uid: str) -> bool:
         try:
-            now = self._cluster.api.get(self._job.resource, self._namespace, name)
+            now = self._cluster.api.get(self._job.resource, self._job.namespace, name)
         except OperatorError:
             return False
         # Our own status, wherever its kind has it.
@@ -279,7 +274,7 @@ class Follower:
         running: their logs may have no end."""
         runs_on = set()
         with contextlib.suppress(OperatorError):
-            pods = list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name))
+            pods = self._cluster.api.list_all(PODS, self._job.namespace, label_selector=pods_selector(name))
             for pod in sorted(pods, key=_by_index):
                 self._on_pod("ADDED", pod)
                 # A pod that is being deleted has an end, that of its grace period.
@@ -328,7 +323,7 @@ class Follower:
         if replaced and not self._print(target.label, f"--- replaced: what follows is of a new pod {target.pod} ---"):
             return
         for line in read_log(
-            self._cluster.transport, self._namespace, target, self._excerpt, follow=True, on_open=self._opened
+            self._cluster.transport, self._job.namespace, target, self._excerpt, follow=True, on_open=self._opened
         ):
             reader.emitting = True
             if not self._print(target.label, line):

@@ -18,20 +18,8 @@ from tjworker.cli.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 
 COMMANDS = (
     *("up", "demo", "submit", "run", "get", "describe", "events", "timeline", "logs", "history"),
-    *(
-        "scale",
-        "suspend",
-        "resume",
-        "preempt",
-        "fail",
-        "delete",
-        "validate",
-        "convert",
-        "simulate",
-        "top",
-        "doctor",
-        "completion",
-    ),
+    *("scale", "suspend", "resume", "preempt", "fail", "delete", "validate", "convert", "simulate"),
+    *("top", "doctor", "completion"),
 )
 """The commands, in the order of `tj --help`. Each is in the module of its name, or in the one that MODULES names."""
 MODULES = {

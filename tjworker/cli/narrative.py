@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from tjworker.api import labels
 from tjworker.api.indices import MAX_INDEX, parse_indices
 from tjworker.api.model import FieldError, Role, TrainingJob
 from tjworker.api.observed import ENDED_PHASES
@@ -60,7 +59,6 @@ class Around:
 
 
 def describe(
-    raw: Json,
     job: TrainingJob,
     pods: Sequence[Json],
     seen: Sequence[Happening],
@@ -88,7 +86,7 @@ def describe(
         Section("Restarts", tuple(_restarts(job))),
         Section("Autoscaler" if job.autoscaled else "Scaling", tuple(_autoscaler(job, now, around.obstacles))),
         Section("Time", tuple(_times(job, now))),
-        Section("Newest failures", tuple(rows.failure_lines(raw, now))),
+        Section("Newest failures", tuple(rows.failure_lines(job.status.failures, now))),
         Section("Newest warnings", tuple(_warnings(seen, now, said))),
     ]
     return [section for section in found if section.lines]
@@ -336,20 +334,16 @@ def _restarts(job: TrainingJob) -> Iterator[str]:
         causes = [f"{n} {why}" for cause, why in CAUSES.items() if (n := getattr(counts, cause, 0))]
         if not causes:
             continue
-        limit = ""
+        limit, endless = "", job.backoff_limit is None or not job.counts_for_backoff(role.name)
         if role.restart_limit is not None:
             limit = f" (restartLimit {role.restart_limit} for failures of the program)"
         # Only a job whose restarts never end gets the warning.
-        elif counts is not None and counts.application and not job.status.ended and not _counts_for_backoff(job, role):
+        elif endless and counts is not None and counts.application and not job.status.ended:
             limit = " (no restartLimit: a program that fails is restarted for ever)"
         yield f"{role.name}: {', '.join(causes)}{limit}"
     used = sum(c.application for role, c in job.status.restart_counts.items() if job.counts_for_backoff(role))
     if job.backoff_limit is not None and used:
         yield f"backoffLimit: {used} of {job.backoff_limit} used"
-
-
-def _counts_for_backoff(job: TrainingJob, role: Role) -> bool:
-    return job.backoff_limit is not None and job.counts_for_backoff(role.name)
 
 
 def _autoscaler(job: TrainingJob, now: datetime, obstacles: Mapping[str, str]) -> Iterator[str]:
@@ -407,7 +401,7 @@ def _warnings(seen: Iterable[Happening], now: datetime, said: str) -> Iterator[s
 
 
 def _of_role(pods: Iterable[Json], role: Role) -> list[Json]:
-    return [p for p in pods if (p["metadata"].get("labels") or {}).get(labels.REPLICA_NAME) == role.name]
+    return [pod for pod in pods if rows.replica_of(pod)[0] == role.name]
 
 
 def _name(pod: Json) -> str:

@@ -4,7 +4,6 @@ for `open_store` and what uses it.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -55,9 +54,7 @@ class Past:
         said = self._heading()
         if self.job is None:
             return [narrative.Section("", (*said, *filter(None, [printable(self.summary.message)])))]
-        first, *others = narrative.describe(
-            self.raw, self.job, self._there(), self.seen, self.at, notes=self.missing_pods()
-        )
+        first, *others = narrative.describe(self.job, self._there(), self.seen, self.at, notes=self.missing_pods())
         return [narrative.Section("", (*said, *first.lines)), *others]
 
     def missing_pods(self) -> Iterator[str]:
@@ -194,17 +191,10 @@ def row(one: Summary, now: datetime) -> tuple[str, ...]:
 @contextmanager
 def open_store() -> Iterator[HistoryStore]:
     """The history of the cluster that the user means. Raises UserError where it is off."""
-    from tjworker.cli.cluster import choose_kubeconfig, missing_settings
+    from tjworker.cli.cluster import settings_here
     from tjworker.history.open import open_history
-    from tjworker.settings import settings_or_exit
 
-    # Only the settings of a local stack know the address of its Redis. Where the environment has a value, that counts.
-    os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
-    try:
-        settings = settings_or_exit()
-    except SystemExit as refusal:
-        raise UserError(str(refusal)) from None
-    store = open_history(settings)
+    store = open_history(settings_here())
     if store is None:
         raise UserError("the history is off (TJ_HISTORY_JOBS=0): of jobs that are gone nothing is known")
     try:

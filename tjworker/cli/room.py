@@ -64,7 +64,8 @@ def room(nodes: Iterable[Json], pods: Iterable[Json]) -> Room:
     waiting: dict[str, WaitingPods] = {}
     for pod in pods:
         metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
-        name = of_object(metadata).get(labels.JOB_NAME) if _is_ours(metadata) else None
+        marks = of_object(metadata)
+        name = marks.get(labels.JOB_NAME) if labels.JOB_UID in marks else None
         holder = f"{metadata['namespace']}/{name}" if name else OTHERS
         if name:
             by_job[holder].append(pod)
@@ -83,10 +84,6 @@ def room(nodes: Iterable[Json], pods: Iterable[Json]) -> Room:
             waiting[waiting_name(one)] = replace(alike, pods=alike.pods + (alike is not one))
     records = {n["metadata"]["name"]: node_record(n) for n in nodes}
     return Room(records, dict(requests), dict(holders), dict(placed), dict(by_job), tuple(waiting.values()))
-
-
-def _is_ours(metadata: Json) -> bool:
-    return labels.JOB_UID in of_object(metadata)
 
 
 def _waits_for_no_node(metadata: Json, spec: Json) -> bool:

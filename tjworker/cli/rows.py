@@ -14,6 +14,7 @@ import click
 
 from tjworker.api import labels
 from tjworker.api.kinds.base import seen_status
+from tjworker.api.status import Failure
 from tjworker.base import printable
 from tjworker.store.work_queue import QueueStats
 
@@ -95,27 +96,26 @@ def job_message(raw: Mapping[str, Any]) -> str:
     return printable(str(last.get("message", ""))) if last else ""
 
 
-def failure_lines(raw: Mapping[str, Any], now: datetime) -> list[str]:
+def failure_lines(failures: Sequence[Failure], now: datetime) -> list[str]:
     """The newest failures of a job: which pod, where, when, how it ended and the last words of its log. Empty without
     any."""
     lines: list[str] = []
     shown: dict[str, str] = {}
     said: dict[str, str] = {}
-    for failure in (seen_status(raw).get("failures") or [])[:SHOWN_FAILURES]:
-        where = f" on {failure['node']}" if failure.get("node") else ""
-        message, pod = str(failure.get("message") or ""), str(failure.get("pod"))
+    for failure in failures[:SHOWN_FAILURES]:
+        where = f" on {failure.node}" if failure.node else ""
+        message = failure.message
         if len(message) > LONG_MESSAGE and message in said:
             message = f"as {said[message]} above"
-        said.setdefault(message, pod)
-        code = f"exit code {failure['exitCode']}" if failure.get("exitCode") is not None else ""
-        how = ", ".join(part for part in (code, str(failure.get("reason") or ""), message) if part)
-        lines.append(f"{failure.get('pod')}{where}, {age(failure.get('time'), now)} ago: {printable(how) or 'failed'}")
-        tail = str(failure.get("logTail") or "")
-        first = shown.setdefault(tail, str(failure.get("pod")))
-        if tail and first != failure.get("pod"):
+        said.setdefault(message, failure.pod)
+        code = f"exit code {failure.exit_code}" if failure.exit_code is not None else ""
+        how = ", ".join(part for part in (code, failure.reason, message) if part)
+        lines.append(f"{failure.pod}{where}, {age(failure.time, now)} ago: {printable(how) or 'failed'}")
+        first = shown.setdefault(failure.log_tail, failure.pod)
+        if failure.log_tail and first != failure.pod:
             lines.append(f"    | the same last lines as of {first}")
         else:
-            lines += [f"    | {printable(line)}" for line in tail.splitlines()[-SHOWN_LOG_LINES:]]
+            lines += [f"    | {printable(line)}" for line in failure.log_tail.splitlines()[-SHOWN_LOG_LINES:]]
     return lines
 
 
@@ -150,6 +150,15 @@ def pod_phase(pod: Mapping[str, Any]) -> str:
             return f"{ended.get('reason') or 'Error'} ({ended['exitCode']})"
     # The kubelet puts `Evicted` into the reason of the pod, and into no container.
     return str(status.get("reason") or status.get("phase") or "Pending")
+
+
+def replica_of(pod: Mapping[str, Any]) -> tuple[str, int]:
+    """(role, index) of a pod; -1 for a pod without an index."""
+    marks = pod["metadata"].get("labels") or {}
+    index = str(marks.get(labels.REPLICA_INDEX, ""))
+    # Anybody who may edit the pod may edit its labels.
+    number = int(index) if index.isascii() and index.isdigit() and len(index) < 10 else -1
+    return str(marks.get(labels.REPLICA_NAME, "")), number
 
 
 def pod_row(pod: Mapping[str, Any], now: datetime) -> tuple[str, ...]:

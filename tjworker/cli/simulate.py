@@ -4,6 +4,7 @@ nothing."""
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,22 +40,7 @@ SHOWN_COMPLAINTS = 10
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw the result: FILE.svg or FILE.png.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", help="How to print the result.")
 @in_namespace
-def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
-    scenario: str | None,
-    trace: str | None,
-    models: str | None,
-    nodes: int | None,
-    gpus: int | None,
-    jobs: int | None,
-    period: float | None,
-    policies: tuple[str, ...],
-    from_cluster: bool,
-    until: float | None,
-    no_progress: bool,
-    plot: str | None,
-    output: str,
-    namespace: str | None,
-) -> int:
+def simulate(policies: tuple[str, ...], no_progress: bool, plot: str | None, output: str, **source: Any) -> int:
     """Play the jobs of SCENARIO (YAML) or of a trace under one or more policies, and compare them. The policies decide
     with the code that runs in production. The same input gives the same result.
 
@@ -63,26 +49,18 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
     tj simulate --trace jobs.csv --nodes 16 --gpus 4 -o json
     tj simulate --from-cluster
     """
-    from dataclasses import replace
-
     from tjworker.simulate import ScenarioError
     from tjworker.simulate.movers import mover
 
-    of_trace = (models, nodes, gpus, jobs) != (None, None, None, None)
-    _check_usage(scenario, trace, from_cluster, plot, of_trace, until)
-    if no_progress and from_cluster:
+    asked = _SimulationSource(**source)
+    asked.check_usage()
+    if no_progress and asked.from_cluster:
         raise click.UsageError("--no-progress belongs to SCENARIO or --trace; live jobs report what they report")
     chosen = tuple(dict.fromkeys(policies)) or ("fulfillment",)
     if plot is not None:
-        _need_plots()
-    now: dict[str, list[Json]] = {}
+        _check_plot(Path(plot))
     try:
-        if from_cluster:
-            played, now = _of_cluster(chosen, until, namespace)
-        elif trace is not None:
-            played = _of_trace(Path(trace), models, nodes or 16, gpus or 4, jobs, period or 60.0)
-        else:
-            played = _of_file(Path(scenario or ""), period)
+        played, now = asked.read(chosen)
         played = replace(played, reports_progress=not no_progress)
         for policy in chosen:
             mover(policy, played)  # report a wrong name before minutes of simulation
@@ -90,7 +68,7 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
     except ScenarioError as error:
         raise UserError(str(error)) from None
     if output == "json":
-        results = {o.policy: o.to_json() | ({"now": now[o.policy]} if from_cluster else {}) for o in outcomes}
+        results = {o.policy: o.to_json() | ({"now": now[o.policy]} if asked.from_cluster else {}) for o in outcomes}
         echo(json.dumps({"policies": results}, indent=2))
     else:
         _next_moves(now)
@@ -103,37 +81,64 @@ def simulate(  # noqa: PLR0913, PLR0917  each option is a parameter of click's
     return 0
 
 
-def _check_usage(
-    scenario: str | None, trace: str | None, from_cluster: bool, plot: str | None, of_trace: bool, until: float | None
-) -> None:
-    """`of_trace`: an option that belongs to --trace is given."""
-    if (scenario is not None) + (trace is not None) + from_cluster != 1:
-        raise click.UsageError("name one of SCENARIO, --trace FILE and --from-cluster")
-    if of_trace and trace is None:
-        raise click.UsageError("--models, --nodes, --gpus and --jobs belong to --trace")
-    if plot is not None and Path(plot).suffix not in (".svg", ".png"):
-        raise click.UsageError(f"--plot {plot}: the name has to end with .svg or .png")
-    if plot is not None and not Path(plot).absolute().parent.is_dir():
-        raise click.UsageError(f"--plot {plot}: there is no folder {Path(plot).parent}")
-    if until is not None and not from_cluster:
-        raise click.UsageError("--until belongs to --from-cluster; a scenario has its own `until`")
+def _check_plot(path: Path) -> None:
+    """Before minutes of simulation, not after them."""
+    import importlib.util
+
+    if path.suffix not in (".svg", ".png"):
+        raise click.UsageError(f"--plot {path}: the name has to end with .svg or .png")
+    if not path.absolute().parent.is_dir():
+        raise click.UsageError(f"--plot {path}: there is no folder {path.parent}")
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UserError("--plot needs matplotlib, which is not installed: pip install 'trainingjob-operator[plots]'")
 
 
 # -- input ---------------------------------------------------------------------------------------------
-def _of_trace(path: Path, models: str | None, nodes: int, gpus: int, most: int | None, period: float) -> Scenario:
-    from tjworker.simulate.scenario import Amounts, Scenario, SimulatedNode
-    from tjworker.simulate.traces import read_trace
+@dataclass(frozen=True, slots=True)
+class _SimulationSource:
+    """The options that say where nodes and jobs come from, as click has read them."""
 
-    cluster = [SimulatedNode(f"node-{i}", Amounts(64_000, 1 << 38, gpus)) for i in range(nodes)]
-    found = read_trace(path, cluster, None if models is None else Path(models))
-    _complain(found.complaints)
-    # As in Pollux' simulation: pods start and stop at once, and a job's `rescale` is all the time that a change takes.
-    return Scenario(cluster, found.jobs[:most], tick_seconds=period, start_seconds=0, stop_seconds=0, placement="pack")
+    scenario: str | None
+    trace: str | None
+    models: str | None
+    nodes: int | None
+    gpus: int | None
+    jobs: int | None
+    period: float | None
+    from_cluster: bool
+    until: float | None
+    namespace: str | None
+
+    def check_usage(self) -> None:
+        if (self.scenario is not None) + (self.trace is not None) + self.from_cluster != 1:
+            raise click.UsageError("name one of SCENARIO, --trace FILE and --from-cluster")
+        if self.trace is None and (self.models, self.nodes, self.gpus, self.jobs) != (None, None, None, None):
+            raise click.UsageError("--models, --nodes, --gpus and --jobs belong to --trace")
+        if self.until is not None and not self.from_cluster:
+            raise click.UsageError("--until belongs to --from-cluster; a scenario has its own `until`")
+
+    def read(self, policies: Sequence[str]) -> tuple[Scenario, dict[str, list[Json]]]:
+        """The scenario; of a live cluster also what each policy would do in its next run."""
+        if self.from_cluster:
+            return _of_cluster(policies, self.until, self.namespace)
+        if self.trace is not None:
+            return self._of_trace(self.trace), {}
+        return _of_file(Path(self.scenario or ""), self.period), {}
+
+    def _of_trace(self, path: str) -> Scenario:
+        from tjworker.simulate.scenario import Amounts, Scenario, SimulatedNode
+        from tjworker.simulate.traces import read_trace
+
+        room = Amounts(64_000, 1 << 38, self.gpus or 4)
+        cluster = [SimulatedNode(f"node-{i}", room) for i in range(self.nodes or 16)]
+        found = read_trace(Path(path), cluster, None if self.models is None else Path(self.models))
+        _complain(found.complaints)
+        jobs, period = found.jobs[: self.jobs], self.period or 60.0
+        # As in Pollux' simulation: pods start and stop at once, and a job's `rescale` is all the time of a change.
+        return Scenario(cluster, jobs, tick_seconds=period, start_seconds=0, stop_seconds=0, placement="pack")
 
 
 def _of_file(path: Path, period: float | None) -> Scenario:
-    from dataclasses import replace
-
     from tjworker.cli.strictyaml import NotYaml, read_documents
     from tjworker.simulate import ScenarioError
     from tjworker.simulate.scenariofile import read_scenario
@@ -208,14 +213,6 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f} s"
 
 
-def _need_plots() -> None:
-    """Before minutes of simulation, not after them."""
-    import importlib.util
-
-    if importlib.util.find_spec("matplotlib") is None:
-        raise UserError("--plot needs matplotlib, which is not installed: pip install 'trainingjob-operator[plots]'")
-
-
 # -- the live cluster ----------------------------------------------------------------------------------
 def _of_cluster(
     policies: Sequence[str], until: float | None, namespace: str | None
@@ -252,12 +249,12 @@ def _observe() -> LiveCluster:
     from tjworker.api.model import TrainingJob
     from tjworker.api.resources import NODES, PODS
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import list_all, list_jobs
+    from tjworker.cli.jobs import list_jobs
     from tjworker.cli.room import room, state_of
     from tjworker.simulate.live import LiveCluster
 
     with user_cluster() as cluster:
-        found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
+        found = room(cluster.api.list_all(NODES), cluster.api.list_all(PODS))
         models = [parse(one.resource, one.raw) for one in list_jobs(cluster.api, "")]
     states = [state_of(job, found) for job in models if isinstance(job, TrainingJob) and job.autoscaled]
     alive = [state for state in states if state.alive]

@@ -158,11 +158,11 @@ def _warn_of_no_room(cluster: Cluster, made: list[FoundJob]) -> None:
     Silent where the user may not look at nodes."""
     from tjworker.api.resources import NODES
     from tjworker.base import OperatorError
-    from tjworker.cli.jobs import list_all, readable
+    from tjworker.cli.jobs import readable
     from tjworker.cli.room import too_large
 
     try:
-        nodes = list(list_all(cluster.api, NODES, ""))
+        nodes = list(cluster.api.list_all(NODES))
     except OperatorError:
         return
     for job in made:
@@ -253,8 +253,7 @@ def _output_of(
 
         threads = {}
         for job in jobs:
-            where = job.namespace
-            follower = Follower(cluster, where, job, Wanted(), WHOLE, emit_of(job), tells_outage=False)
+            follower = Follower(cluster, job, Wanted(), WHOLE, emit_of(job), tells_outage=False)
             thread = threading.Thread(target=read, args=(follower,), name=f"output-{job.name}", daemon=True)
             threads[str(job.raw["metadata"]["uid"])] = thread
             thread.start()

@@ -72,15 +72,8 @@ def _print_text(drawn: Chart) -> None:
 
 
 def _as_object(drawn: Chart) -> dict[str, Any]:
-    import dataclasses
-    from datetime import datetime
+    import orjson
 
-    def plain(value: Any) -> Any:
-        if isinstance(value, datetime):
-            return f"{value:%Y-%m-%dT%H:%M:%SZ}"
-        if isinstance(value, dict):
-            return {name: plain(part) for name, part in value.items()}
-        return [plain(part) for part in value] if isinstance(value, list | tuple) else value
-
-    found: dict[str, Any] = plain(dataclasses.asdict(drawn))
+    # It writes dataclasses and times, whole seconds with `Z` as Kubernetes does.
+    found: dict[str, Any] = orjson.loads(orjson.dumps(drawn, option=orjson.OPT_UTC_Z | orjson.OPT_OMIT_MICROSECONDS))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -31,12 +30,11 @@ def top(output: str) -> int:
 
     Queue and workers are read from the operator's Redis: set TJ_REDIS_URL, except with a local stack.
     """
-    from tjworker.cli.cluster import choose_kubeconfig, missing_settings, user_cluster
+    from tjworker.cli.cluster import settings_here, user_cluster
 
-    os.environ.update(missing_settings(choose_kubeconfig(quiet=True)))
+    settings = settings_here()
     with user_cluster() as cluster:
         found, jobs = _cluster(cluster)
-    settings = _settings()
     stats, workers, why = operator(settings)
     if output != "table":
         dump(_as_object(found, jobs, stats, workers, why), output)
@@ -45,25 +43,15 @@ def top(output: str) -> int:
     return 0
 
 
-def _settings() -> Settings:
-    from tjworker.cli.errors import UserError
-    from tjworker.settings import settings_or_exit
-
-    try:
-        return settings_or_exit()
-    except SystemExit as refusal:
-        raise UserError(str(refusal)) from None
-
-
 def _cluster(cluster: Cluster) -> tuple[Room, dict[str, JobProgress]]:
     from tjworker.api.resources import NODES, PODS
-    from tjworker.cli.jobs import list_all, list_jobs
+    from tjworker.cli.jobs import list_jobs
     from tjworker.cli.load import job_progress
     from tjworker.cli.room import room
 
     jobs = list_jobs(cluster.api, "")
-    found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
-    return found, {f"{job.namespace}/{job.name}": job_progress(job.status) for job in jobs}
+    found = room(cluster.api.list_all(NODES), cluster.api.list_all(PODS))
+    return found, {job.place: job_progress(job.status) for job in jobs}
 
 
 def operator(settings: Settings) -> tuple[QueueStats | None, list[Worker], str]:

@@ -117,20 +117,21 @@ def _field_of_comment(paths: list[Path]) -> Path:
 def _lines(node: yaml.Node) -> dict[int, list[Path]]:
     """The fields that begin on each line, the outer ones first."""
     found: dict[int, list[Path]] = {}
-    for path, line, _ in _walk(node):
-        found.setdefault(line, []).append(path)
+    for path, first, _ in _walk(node):
+        found.setdefault(first.start_mark.line, []).append(path)
     return found
 
 
-def _walk(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yaml.Node]]:
+def _walk(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, yaml.Node, yaml.Node]]:
+    """(path, the node with which it begins: its key or itself, its value) of every field, the outer ones first."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             below = (*path, str(key.value))
-            yield below, key.start_mark.line, value
+            yield below, key, value
             yield from _walk(value, below)
     elif isinstance(node, yaml.SequenceNode):
         for i, value in enumerate(node.value):
-            yield (*path, i), value.start_mark.line, value
+            yield (*path, i), value, value
             yield from _walk(value, (*path, i))
 
 
@@ -154,7 +155,7 @@ def _represent_with_styles(made: Any, source: SourceDocument, origins: Origins) 
     old: dict[Path, yaml.Node] = {path: node for path, _, node in _walk(source.node)}
     flowing = bool(getattr(source.node, "flow_style", False))  # JSON
     root = _PlainRepresenter(sort_keys=False).represent_data(made)
-    for path, _, node in list(_unmarked(root)):
+    for path, _, node in _walk(root):
         before = old.get(source_of(path, origins) or ("",))
         if isinstance(node, yaml.ScalarNode):
             if not node.tag.endswith(":str"):
@@ -171,18 +172,6 @@ def _represent_with_styles(made: Any, source: SourceDocument, origins: Origins) 
     if isinstance(root, yaml.CollectionNode):
         root.flow_style = False
     return root
-
-
-def _unmarked(node: yaml.Node, path: Path = ()) -> Iterator[tuple[Path, int, yaml.Node]]:
-    """Walks like `_walk`, over nodes that were not read from a text and have no lines."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            yield (*path, str(key.value)), 0, value
-            yield from _unmarked(value, (*path, str(key.value)))
-    elif isinstance(node, yaml.SequenceNode):
-        for i, value in enumerate(node.value):
-            yield (*path, i), 0, value
-            yield from _unmarked(value, (*path, i))
 
 
 def _add_comments(text: str, source: SourceDocument, origins: Origins) -> tuple[str, tuple[str, ...]]:

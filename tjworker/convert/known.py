@@ -23,7 +23,7 @@ from tjworker.api.torchrun import TorchSettings
 from tjworker.api.unknown import unknown_fields
 from tjworker.base import GroupResource, Json, mapping, with_article
 from tjworker.convert import write
-from tjworker.convert.report import Converted, Left, Origins, RefusedManifest, at
+from tjworker.convert.report import Converted, Left, Origins, RefusedManifest, at, value_at
 
 INSTEAD: Mapping[str, str] = {
     "elasticPolicy.metrics": "make a HorizontalPodAutoscaler for the job's scale subresource, with spec.replicas in the"
@@ -97,15 +97,8 @@ def _order(raw: Json, job: TrainingJob) -> Iterator[str]:
     """The names of the roles, in the manifest's order."""
     places = {written_path(raw, role.spec_path): role.name for role in job.roles}
     written = {path: name for path, name in places.items() if path is not None}
-    for path in sorted(written, key=lambda path: _place(raw, path)):
+    for path in sorted(written, key=lambda path: list(value_at(raw, path[:-1])).index(path[-1])):
         yield written[path]
-
-
-def _place(raw: Json, path: tuple[str, ...]) -> int:
-    parent: Any = raw
-    for step in path[:-1]:
-        parent = parent[step]
-    return list(parent).index(path[-1])
 
 
 def written_path(raw: Json, spec_path: str) -> tuple[str, ...] | None:
@@ -244,4 +237,4 @@ def managed_by(raw: Json) -> Iterator[Left]:
 
 def plain(raw: Json, job: TrainingJob) -> Extra:
     """The `Special` of kinds that say nothing beyond the internal job."""
-    return Extra(replace(job))
+    return Extra(job)

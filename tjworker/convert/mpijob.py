@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from tjworker.api.kinds.guests.mpipods import SSHD, WORKER
 from tjworker.api.kinds.kubedl.mpijob import ARGUMENTS_LOST
@@ -16,7 +15,7 @@ from tjworker.api.naming import containers
 from tjworker.base import Json, mapping
 from tjworker.convert import kubeflow
 from tjworker.convert.known import Extra, written_path
-from tjworker.convert.report import Left, at
+from tjworker.convert.report import Left, at, value_at
 
 _FIELDS = (
     ("runLauncherAsWorker", "the hostfiles do not list the launcher", "add a worker, or name the launcher to mpirun"),
@@ -73,11 +72,7 @@ def _by_agent(job: TrainingJob) -> bool:
 
 def _own(raw: Json, role: Role, by_agent: bool) -> Json:
     """The template as the user wrote it. A worker of v2beta1 without a command runs sshd."""
-    path = written_path(raw, role.spec_path)
-    here: Any = raw
-    for step in path or ():
-        here = here[step]
-    template: Json = here["template"]
+    template: Json = value_at(raw, written_path(raw, role.spec_path) or ())["template"]
     first, *rest = template["spec"]["containers"]
     # mpi-operator makes sshd the command of such a worker. The entrypoint of the image need not listen for mpirun.
     if by_agent or role.name != WORKER or first.get("command") or first.get("args"):

@@ -58,6 +58,13 @@ def printed(path: Path) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
+def value_at(raw: Any, path: Path) -> Any:
+    """The value at a path that the manifest has."""
+    for step in path:
+        raw = raw[step]
+    return raw
+
+
 def at(raw: Any, path: str) -> Any:
     """The value at a path as kubectl prints it; None if there is none. No step of the path may contain a dot."""
     # `[0]` becomes a step of its own.

@@ -25,7 +25,7 @@ from tjworker.api.model import InvalidJob, TrainingJob
 from tjworker.api.torchrun import variable
 from tjworker.base import Json, mapping
 from tjworker.convert.known import INSTEAD, OWN_NAME, finalizers_left, named, unknown_left, written_path
-from tjworker.convert.report import Converted, Left, Origins, Path, RefusedManifest, at, printed
+from tjworker.convert.report import Converted, Left, Origins, Path, RefusedManifest, at, printed, value_at
 from tjworker.convert.write import own_metadata
 
 RUNTIME = "torch-distributed"
@@ -130,18 +130,12 @@ def convert(raw: Json) -> Converted | RefusedManifest:
 def _source(raw: Json, job: TrainingJob) -> _SourceJob:
     written = {role.name: path for role in job.roles if (path := written_path(raw, role.spec_path)) is not None}
     names = sorted(written, key=lambda name: name != "Master")  # the master is the node of rank 0
-    roles = [_SourceRole(written[name], mapping(_found(raw, written[name]))) for name in names]
+    roles = [_SourceRole(written[name], mapping(value_at(raw, written[name]))) for name in names]
     listed = roles[0].pod.get("containers")
     containers = [mapping(one) for one in listed] if isinstance(listed, list) else []
     # The container whose exit code counts is the one that trains, at any place in the list.
     place = next((i for i, one in enumerate(containers) if one.get("name") == pytorchjob.JOB_KIND.container), 0)
     return _SourceJob(raw, job, roles, containers[place], (*roles[0].pod_path, "containers", place))
-
-
-def _found(raw: Any, path: Path) -> Any:
-    for step in path:
-        raw = raw[step]
-    return raw
 
 
 # -- what carries over -------------------------------------------------------------------------------------------------

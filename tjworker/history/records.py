@@ -121,7 +121,7 @@ def summary_of(resource: GroupResource, raw: Json, *, deleted_at: str = "") -> S
 
 def read_summary(data: bytes) -> Summary | None:
     """The inverse of `Summary.to_json`; None for anything else, as other software may have written the store."""
-    fields_ = _object(data)
+    fields_ = read_object(data)
     known: dict[str, Any] = {name: fields_[name] for name in _SUMMARY_TYPES if name in fields_}
     if not all(isinstance(value, _SUMMARY_TYPES[name]) for name, value in known.items()):
         return None
@@ -133,10 +133,6 @@ _SUMMARY_TYPES: Mapping[str, type] = {f.name: int if f.name == "restarts" else s
 
 def read_object(data: bytes) -> Json:
     """A kept job or pod; {} for data that is not a JSON object."""
-    return _object(data)
-
-
-def _object(data: bytes) -> dict[str, Any]:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -281,8 +277,10 @@ _STATE = ("startedAt", "finishedAt", "exitCode", "reason", "signal")
 
 def by_creation(pods: Sequence[Json]) -> tuple[Json, ...]:
     """The pods in the order of their creation, then of their names."""
-    return tuple(sorted(pods, key=lambda pod: (_created(pod), text(mapping(pod.get("metadata")).get("name")))))
 
+    def key(pod: Json) -> tuple[str, str]:
+        meta = mapping(pod.get("metadata"))
+        # RFC 3339 in UTC sorts as text.
+        return text(meta.get("creationTimestamp")), text(meta.get("name"))
 
-def _created(pod: Json) -> float:
-    return from_rfc3339(text(mapping(pod.get("metadata")).get("creationTimestamp"))) or 0.0
+    return tuple(sorted(pods, key=key))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import orjson
@@ -31,10 +31,7 @@ ENTRIES_A_WRITE = 100
 DROPPED_A_WRITE = 1_000
 """After the bound of jobs was lowered, one statement that drops all of them would exceed its time limit each time."""
 MOST_RESTARTS = (1 << 63) - 1
-_SUMMARY = (
-    *("resource", "namespace", "name", "uid", "kind", "phase"),
-    *("created_at", "ended_at", "deleted_at", "restarts", "message"),
-)
+_SUMMARY = tuple(field.name for field in fields(Summary))
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,44 +186,12 @@ class BoardReader:
         return self._board
 
     def _read(self, seen: Sequence[Any]) -> Board:
-        client, key = self._client, self._redis.key
+        key = self._redis.key
         # `self._seen` was read before the data: a change meanwhile leads to another reading.
-        known = self._redis.members("known")
-        unfinished = set(self._redis.members("unfinished"))
-
-        def shared() -> list[Any]:
-            pipe = client.pipeline(transaction=False)
-            pipe.hgetall(key("nodes"))
-            pipe.hgetall(key("node_requests"))
-            return list(pipe.execute())
-
-        nodes, requests = self._redis.read(shared)
-        rows: dict[JobKey, tuple[int, JobRow]] = {}
-        for part in batches(known, KEYS_A_READ):
-
-            def read(part: Sequence[JobKey] = part) -> list[Any]:
-                # Without MULTI, which would hold up the operator for 500 jobs: a change meanwhile raises `seq`, and
-                # leads to another reading.
-                pipe = client.pipeline(transaction=False)
-                for job in part:
-                    # The pods of a finished job are not shown, so its record is enough.
-                    if job in unfinished:
-                        pipe.hgetall(key("job", job))
-                    else:
-                        pipe.hmget(key("job", job), ["job"])
-                return list(pipe.execute())
-
-            for job, reply in zip(part, self._redis.read(read), strict=True):
-                fields = {b"job": reply[0]} if isinstance(reply, list) else reply
-                mark = hash(tuple(sorted((name, value) for name, value in fields.items() if value)))
-                before = self._rows.get(job)
-                # A job that has not changed keeps its row: a single change leads to a reading of all jobs.
-                row = before[1] if before is not None and before[0] == mark else _job_row(job, fields, mark)
-                if row is not None:
-                    rows[job] = mark, row
-        self._rows = rows
+        self._rows = self._read_rows()
+        nodes, requests = self._ask(lambda pipe: (pipe.hgetall(key("nodes")), pipe.hgetall(key("node_requests"))))
         return Board(
-            jobs=self._with_history(rows),
+            jobs=self._with_history(self._rows),
             nodes=dict(_read_each(nodes, _node)),
             requests=dict(_read_each(requests, _requests)),
             queue=self._queue(),
@@ -233,6 +201,40 @@ class BoardReader:
             revision=self._board.revision + 1,
             read_at=self._now(),
         )
+
+    def _read_rows(self) -> dict[JobKey, tuple[int, JobRow]]:
+        key, known, unfinished = self._redis.key, self._redis.members("known"), set(self._redis.members("unfinished"))
+        rows: dict[JobKey, tuple[int, JobRow]] = {}
+        for part in batches(known, KEYS_A_READ):
+
+            def ask(pipe: Any, part: Sequence[JobKey] = part) -> None:
+                for job in part:
+                    # The pods of a finished job are not shown, so its record is enough.
+                    if job in unfinished:
+                        pipe.hgetall(key("job", job))
+                    else:
+                        pipe.hmget(key("job", job), ["job"])
+
+            for job, reply in zip(part, self._ask(ask), strict=True):
+                fields = {b"job": reply[0]} if isinstance(reply, list) else reply
+                mark = hash(tuple(sorted((name, value) for name, value in fields.items() if value)))
+                before = self._rows.get(job)
+                # A job that has not changed keeps its row: a single change leads to a reading of all jobs.
+                row = before[1] if before is not None and before[0] == mark else _job_row(job, fields, mark)
+                if row is not None:
+                    rows[job] = mark, row
+        return rows
+
+    def _ask(self, commands: Callable[[Any], object]) -> list[Any]:
+        """The answers to the commands that are put into a pipeline, in one round trip."""
+
+        def ask() -> list[Any]:
+            # Without MULTI, which would hold up the operator for 500 jobs.
+            pipe = self._client.pipeline(transaction=False)
+            commands(pipe)
+            return list(pipe.execute())
+
+        return self._redis.read(ask)
 
     def _with_history(self, rows: Mapping[JobKey, tuple[int, JobRow]]) -> dict[JobKey, JobRow]:
         """The rows, completed from the history for ended jobs, of which the projection keeps little."""
@@ -279,15 +281,12 @@ class BoardReader:
         }
 
     def _workers(self) -> tuple[str, ...]:
-        def read() -> list[Any]:
-            pipe = self._client.pipeline(transaction=False)
-            pipe.time()
-            pipe.zrange(self._redis.key("workers"), -MOST_WORKERS, -1, withscores=True)
-            return list(pipe.execute())
-
+        workers = self._redis.key("workers")
         try:
             # Redis' time, by which workers sign in. The clock of this machine may differ.
-            (now, _), signed_in = self._redis.read(read)
+            (now, _), signed_in = self._ask(
+                lambda pipe: (pipe.time(), pipe.zrange(workers, -MOST_WORKERS, -1, withscores=True))
+            )
         except OperatorError:
             return ()
         return tuple(sorted(name_of(name) for name, at in signed_in if now - at <= WORKER_SECONDS))

@@ -24,14 +24,14 @@ from tjworker.base import GroupResource, OperatorError, Transient
 from tjworker.cli import happenings, narrative, rows
 from tjworker.cli.chart import chart
 from tjworker.cli.chartsvg import svg
-from tjworker.cli.jobs import FoundJob, job_pods, list_all, readable, role_names, with_named
+from tjworker.cli.jobs import FoundJob, job_pods, readable, role_names, with_named
 from tjworker.cli.past import past
 from tjworker.history.records import Summary
 from tjworker.history.store import HistoryStore
 from tjworker.page import views
 from tjworker.page.access import FIRST_KIND, NotAllowed, Viewer, find_job
 from tjworker.page.board import Board, EndedJobs
-from tjworker.page.site import HEADERS, Site, check_host
+from tjworker.page.site import HEADERS, Site, SiteHandler
 from tjworker.page.streams import Logs, Watch
 from tjworker.telemetry import metrics
 
@@ -42,7 +42,7 @@ SEGMENT = r"([a-z0-9][-a-z0-9.]{0,252})"
 T = TypeVar("T")
 
 
-class PageView(RequestHandler):
+class PageView(SiteHandler):
     """A view of the page. `answer` runs in a thread."""
 
     here = ""
@@ -52,20 +52,9 @@ class PageView(RequestHandler):
     slow = "the API server"
     """What a view waits for that takes too long."""
 
-    def initialize(self, site: Site) -> None:
-        self.site = site
-
-    def prepare(self) -> None:
-        check_host(self.site, self.request)
-
-    def set_default_headers(self) -> None:
-        for name, value in HEADERS.items():
-            self.set_header(name, value)
-
     async def get(self, *path: str) -> None:
-        given = self.request.headers.get("Authorization", "")
         try:
-            html = await self.in_thread(lambda: self.answer(self.site.viewers.viewer(given), *path))
+            html = await self.in_thread(lambda: self.answer(self.viewer(), *path))
         except NotAllowed as error:
             self.refuse(error.code, error.message)
         except OperatorError as error:
@@ -158,11 +147,11 @@ class JobPage(PageView):
 
     def answer(self, viewer: Viewer, *path: str) -> bytes:
         found = find_job(viewer, *path)
-        raw, now = found.raw, self.site.now()
+        now = self.site.now()
         pods = job_pods(viewer.api, found)
         seen = _events(viewer, found)
         job, errors = readable(with_named(viewer.api, found))
-        sections = narrative.describe(raw, job, pods, seen, now, errors=errors)
+        sections = narrative.describe(job, pods, seen, now, errors=errors)
         trainer_status = found.status.get("trainerStatus") or {}
         resource, namespace, name = path
         return self.html(
@@ -193,9 +182,8 @@ def _parts(job: TrainingJob | None, pods: Sequence[Any], now: datetime, drawn: s
 
 def _events(viewer: Viewer, found: FoundJob) -> list[happenings.Happening]:
     """The job's events; [] if the viewer may not list events."""
-    meta = found.raw["metadata"]
     try:
-        listed = list(list_all(viewer.api, EVENTS, str(meta["namespace"])))
+        listed = list(viewer.api.list_all(EVENTS, found.namespace))
     except OperatorError:
         return []
     return happenings.of_job(listed, found.raw, role_names(found))

@@ -8,8 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
 
-from tornado.httputil import HTTPServerRequest
-from tornado.web import HTTPError
+from tornado.web import HTTPError, RequestHandler
 
 from tjworker.base import GroupResource, OperatorError
 from tjworker.cli import rows
@@ -83,9 +82,22 @@ class Site:
             threads.shutdown(wait=False, cancel_futures=True)
 
 
-def check_host(site: Site, request: HTTPServerRequest) -> None:
-    """Raises HTTPError for a request under a foreign name to a page without login."""
-    # A foreign page whose name points to 127.0.0.1 (DNS rebinding) could read everything. Its requests carry its own
-    # name in `Host`.
-    if site.viewers.names_no_one and request.host_name not in OWN_NAMES:
-        raise HTTPError(403)
+class SiteHandler(RequestHandler):
+    """A request to the page."""
+
+    def initialize(self, site: Site) -> None:
+        self.site = site
+
+    def prepare(self) -> None:
+        # A foreign page whose name points to 127.0.0.1 (DNS rebinding) could read everything. Its requests carry its
+        # own name in `Host`.
+        if self.site.viewers.names_no_one and self.request.host_name not in OWN_NAMES:
+            raise HTTPError(403)
+
+    def set_default_headers(self) -> None:
+        for name, value in HEADERS.items():
+            self.set_header(name, value)
+
+    def viewer(self) -> Viewer:
+        """Raises NotAllowed."""
+        return self.site.viewers.viewer(self.request.headers.get("Authorization", ""))

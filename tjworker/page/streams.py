@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 import orjson
 from tornado.iostream import StreamClosedError
-from tornado.web import RequestHandler
 
 from tjworker.api.kinds import KNOWN_KINDS
 from tjworker.base import Invalid, JobKey, OperatorError, Transient, parse_key, printable
@@ -23,7 +22,7 @@ from tjworker.cli.logstream import Excerpt, Follower, Wanted
 from tjworker.page import views
 from tjworker.page.access import FIRST_KIND, NotAllowed, Viewer, find_job
 from tjworker.page.places import NoPlace, StreamPlaces
-from tjworker.page.site import HEADERS, Site, check_host
+from tjworker.page.site import Site, SiteHandler
 
 # Proxies end a silent connection: nginx after 60 s, by default (`proxy_read_timeout`).
 WATCH_SECONDS, BEAT_SECONDS = 1.0, 15.0
@@ -34,22 +33,18 @@ MOST_FOLLOWED = 16
 T = TypeVar("T")
 
 
-class EventStream(RequestHandler):
+class EventStream(SiteHandler):
     """Server-sent events."""
 
     def initialize(self, site: Site) -> None:
-        self.site = site
+        super().initialize(site)
         self.gone = threading.Event()
         self.outcome = 200
         """The status code that the metrics count. The response has another where the stream itself says what failed: a
         browser shows no body of a stream that was refused."""
 
-    def prepare(self) -> None:
-        check_host(self.site, self.request)
-
     def set_default_headers(self) -> None:
-        for name, value in HEADERS.items():
-            self.set_header(name, value)
+        super().set_default_headers()
         self.set_header("Content-Type", "text/event-stream; charset=utf-8")
         # nginx would otherwise buffer the stream.
         self.set_header("X-Accel-Buffering", "no")
@@ -64,9 +59,6 @@ class EventStream(RequestHandler):
         # JSON has no raw line break, which would end the field.
         self.write(f"event: {event}\ndata: {orjson.dumps(data).decode()}\n\n")
         await self.flush()
-
-    def viewer(self) -> Viewer:
-        return self.site.viewers.viewer(self.request.headers.get("Authorization", ""))
 
     async def in_thread(self, ask: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self.site.threads, ask)
@@ -136,7 +128,7 @@ class Logs(EventStream):
             try:
                 viewer, found = await self.in_thread(lambda: self._find(resource, namespace, name))
                 with self.site.logs.take(viewer.name):
-                    await self._follow(viewer, found, namespace)
+                    await self._follow(viewer, found)
             except NotAllowed as error:
                 await self._end(error.code, error.message)
             except OperatorError as error:
@@ -154,7 +146,7 @@ class Logs(EventStream):
         viewer = self.viewer()
         return viewer, find_job(viewer, resource, namespace, name)
 
-    async def _follow(self, viewer: Viewer, found: FoundJob, namespace: str) -> None:
+    async def _follow(self, viewer: Viewer, found: FoundJob) -> None:
         loop = asyncio.get_running_loop()
         # Bounded: a program writes faster than a browser reads, and 24 streams would fill the memory of the page.
         lines: queue.Queue[tuple[str, str]] = queue.Queue(LOG_WAITING_LINES)
@@ -168,9 +160,7 @@ class Logs(EventStream):
 
         wanted = _wanted(self.get_argument("role", ""), self.get_argument("replica", "").strip())
         excerpt = Excerpt(tail=LOG_TAIL_LINES)
-        follower = Follower(
-            viewer.cluster(), namespace, found, wanted, excerpt, emit, tells_outage=False, most=MOST_FOLLOWED
-        )
+        follower = Follower(viewer.cluster(), found, wanted, excerpt, emit, tells_outage=False, most=MOST_FOLLOWED)
         # A thread of its own: a followed log lasts as long as its job, and would take a thread from the views for
         # hours.
         thread = threading.Thread(target=follower.run, args=(self.gone,), name="page-log", daemon=True)

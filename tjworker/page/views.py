@@ -6,7 +6,7 @@ Templates escape. This module cuts texts to a length that fits a page, and remov
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 
 from tjworker.api.kinds.base import text
 from tjworker.api.model import TrainingJob
-from tjworker.api.node_requests import NOTHING, WAITING, NodeRequests
-from tjworker.api.quantity import milli, whole
+from tjworker.api.node_requests import NOTHING, WAITING
 from tjworker.api.status import END_PHASES
+from tjworker.autoscale.cluster import has, usable_nodes
 from tjworker.base import Json, mapping, printable
 from tjworker.cli import rows
 from tjworker.cli.happenings import Happening
@@ -70,12 +70,12 @@ class Filters:
         wanted = {name: value for name, value in (parts | changed).items() if value not in ("", 1)}
         return f"?{urlencode(wanted)}" if wanted else "?"
 
-    def takes(self, namespace: str, kind: str, phase: str, name: str) -> bool:
+    def takes(self, job: JobRow | Summary) -> bool:
         return (
-            self.namespace in ("", namespace)
-            and self.kind in ("", kind)
-            and self.phase in ("", phase or NEW)
-            and self.text.lower() in name.lower()
+            self.namespace in ("", job.namespace)
+            and self.kind in ("", job.kind)
+            and self.phase in ("", job.phase or NEW)
+            and self.text.lower() in job.name.lower()
         )
 
 
@@ -109,31 +109,26 @@ def job_list(board: Board, may_list: Iterable[tuple[str, str]], filters: Filters
     every.sort(key=lambda row: row.name)
     every.sort(key=lambda row: row.created_at or row.ended_at, reverse=True)
     every.sort(key=lambda row: row.phase in END_PHASES)
-    listing = _listing(every, filters, lambda row: row.phase)
-    return replace(listing, rows=[_job_cells(row, now) for row in listing.rows])
+    return _listing(every, filters, lambda row: _job_cells(row, now))
 
 
 def history_list(summaries: Iterable[Summary], filters: Filters, now: datetime) -> Listing:
     """The list of the history. `summaries`: the newest first, and only jobs that the viewer may list."""
-    listing = _listing(list(summaries), filters, lambda row: row.phase)
-    return replace(listing, rows=[_past_cells(summary, now) for summary in listing.rows])
+    return _listing(list(summaries), filters, lambda summary: _past_cells(summary, now))
 
 
-def _listing(every: Sequence[Any], filters: Filters, phase_of: Any) -> Listing:
-    def taken(but_phase: bool) -> list[Any]:
-        asked = replace(filters, phase="") if but_phase else filters
-        return [row for row in every if asked.takes(row.namespace, row.kind, phase_of(row), row.name)]
-
-    matching = taken(but_phase=False)
+def _listing(every: Sequence[Any], filters: Filters, cells: Callable[[Any], dict[str, Any]]) -> Listing:
+    matching = [row for row in every if filters.takes(row)]
     # The filter of phases shows the number of each phase, so its own choice does not apply to the numbers.
-    counts = Counter(phase_of(row) or NEW for row in taken(but_phase=True))
+    of_any_phase = replace(filters, phase="")
+    counts = Counter(row.phase or NEW for row in every if of_any_phase.takes(row))
     pages = max(1, -(-len(matching) // ROWS_A_PAGE))
     # Jobs may have gone since the link was drawn: the last page then, not an empty list.
     page = min(max(1, filters.page), pages)
     start = (page - 1) * ROWS_A_PAGE
     return Listing(
         filters=replace(filters, page=page),
-        rows=matching[start : start + ROWS_A_PAGE],
+        rows=[cells(row) for row in matching[start : start + ROWS_A_PAGE]],
         total=len(matching),
         all_rows=len(every),
         pages=pages,
@@ -214,14 +209,14 @@ def section_blocks(sections: Sequence[Section]) -> list[dict[str, Any]]:
 def pod_rows(pods: Sequence[Json], now: datetime) -> list[dict[str, Any]]:
     found = []
     for pod in pods[:SHOWN_PODS]:
-        name, phase, ready, attempt, node, since = rows.pod_row(pod, now)
-        gone = text(mapping(pod.get("metadata")).get(GONE_AT))
+        name, phase, _, attempt, node, since = rows.pod_row(pod, now)
+        if phase in ("Running", "Pending") and text(mapping(pod.get("metadata")).get(GONE_AT)):
+            phase = "Deleted"
         found.append(
             {
                 "name": shown(name, _LIST_CHARS),
-                "phase": shown("Deleted" if gone and phase in ("Running", "Pending") else phase, 60),
-                "tone": tone("Deleted" if gone and phase in ("Running", "Pending") else phase),
-                "ready": ready,
+                "phase": shown(phase, 60),
+                "tone": tone(phase),
                 "attempt": shown(attempt, 20),
                 "node": shown(node.replace("<none>", "\u2013"), _LIST_CHARS),
                 "age": since,
@@ -254,7 +249,6 @@ def event_rows(seen: Sequence[Happening], now: datetime) -> list[dict[str, Any]]
         found.append(
             {
                 "when": when,
-                "type": kind,
                 "tone": "warn" if kind == "Warning" else "quiet",
                 "reason": shown(reason, 80),
                 "object": shown(about, _LIST_CHARS),
@@ -280,16 +274,16 @@ def node_rows(board: Board, may_list: Iterable[tuple[str, str]], gpu_resources: 
         asked = board.requests.get(name, NOTHING)
         state = "Cordoned" if node.unschedulable else "Ready" if node.ready == "True" else "Not ready"
         gpus = sum(asked.amount(gpu) for gpu in gpu_resources)
-        has_gpus = sum(_has(node.allocatable, gpu) for gpu in gpu_resources)
+        has_gpus = sum(has(node, gpu) for gpu in gpu_resources)
         found.append(
             {
                 "name": shown(name, _LIST_CHARS),
                 "state": state,
                 "tone": tone(state),
-                "cpu": _share(asked.cpu_milli / 1000, _has(node.allocatable, "cpu") / 1000),
-                "memory": _share(asked.memory_bytes / GIGA, _has(node.allocatable, "memory") / GIGA),
+                "cpu": _share(asked.cpu_milli / 1000, has(node, "cpu") / 1000),
+                "memory": _share(asked.memory_bytes / GIGA, has(node, "memory") / GIGA),
                 "gpu": _share(gpus, has_gpus) if has_gpus else None,
-                "pods": f"{asked.pods} of {_has(node.allocatable, 'pods')}",
+                "pods": f"{asked.pods} of {has(node, 'pods')}",
                 "jobs": [
                     {"name": shown(job, _LIST_CHARS), "link": link, "pods": count}
                     for (job, link), count in sorted(on_node.get(name, Counter()).items())
@@ -312,21 +306,8 @@ def worker_rows(board: Board, may_list: Iterable[tuple[str, str]]) -> list[dict[
     return [{"name": shown(owner, 100), "jobs": jobs} for owner, jobs in sorted(works.items())]
 
 
-def waiting(board: Board) -> NodeRequests:
-    """The requests of pods without a node."""
-    return board.requests.get(WAITING, NOTHING)
-
-
-def _has(allocatable: Mapping[str, str], resource: str) -> int:
-    try:
-        amount = allocatable.get(resource, "0")
-        return milli(amount) if resource == "cpu" else whole(amount)
-    except (ValueError, ArithmeticError):
-        return 0
-
-
-def _share(asked: float, has: float) -> dict[str, Any]:
-    return {"words": f"{asked:.3g} of {has:.3g}", "percent": min(100, round(100 * asked / has)) if has else 0}
+def _share(asked: float, there: float) -> dict[str, Any]:
+    return {"words": f"{asked:.3g} of {there:.3g}", "percent": min(100, round(100 * asked / there)) if there else 0}
 
 
 def queue_figures(board: Board) -> list[tuple[str, str]]:
@@ -344,8 +325,8 @@ def queue_figures(board: Board) -> list[tuple[str, str]]:
 
 
 def figures(board: Board) -> list[tuple[str, str]]:
-    usable = sum(node.ready == "True" and not node.unschedulable for node in board.nodes.values())
-    asked = waiting(board)
+    usable = len(usable_nodes(board.nodes))
+    asked = board.requests.get(WAITING, NOTHING)
     pods = f"{asked.pods}, for {asked.cpu_milli / 1000:g} CPUs" if asked.pods else "0"
     return [
         ("Nodes that take pods", f"{usable} of {len(board.nodes)}"),

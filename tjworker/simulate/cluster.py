@@ -140,6 +140,12 @@ class SimulatedCluster:
         return (2, 0, -many, 0.0)
 
 
+def room_for(nodes: Sequence[SimulatedNode], asks: Amounts) -> int:
+    """How many such pods the empty cluster has room for."""
+    most = sum(node.pods for node in nodes)
+    return SimulatedCluster(nodes, "spread").count(asks, most)
+
+
 def _many(room: _NodeRoom, asks: Amounts) -> int:
     """How many such pods fit into the room."""
     pairs = ((room.cpu, asks.cpu_milli), (room.memory, asks.memory_bytes), (room.gpus, asks.gpus), (room.pods, 1))

@@ -85,7 +85,7 @@ def live_scenario(
         # The simulated pods take room themselves, so it is subtracted from what their nodes have in use.
         for pod in auto.state.pods:
             if pod.node:
-                held[pod.node] = held[pod.node].plus(_requests(pod, auto))
+                held[pod.node] = held[pod.node].plus(auto.requests_of(pod))
     if endless:
         assumed.append(f"{endless} of {len(jobs)} jobs report no remaining time: they train until the end")
     if unseen:
@@ -94,7 +94,10 @@ def live_scenario(
     own = {(auto.state.job.uid, role.name) for auto in by_job.values() for role in auto.state.job.roles}
     strangers = [entry for entry in live.waiting if (entry.job_uid, entry.role) not in own]
     scenario = Scenario(
-        [_node(node, live.requests.get(name, NOTHING).plus(held[name], -1), rules) for name, node in _usable(live)],
+        [
+            _node(node, live.requests.get(name, NOTHING).plus(held[name], -1), rules)
+            for name, node in usable_nodes(live.nodes).items()
+        ],
         jobs,
         [_service(i, entry, rules) for i, entry in enumerate(strangers)],
         until=until,
@@ -102,10 +105,6 @@ def live_scenario(
         max_load_desired=rules.max_load_desired,
     )
     return scenario, tuple(assumed)
-
-
-def _usable(live: LiveCluster) -> Sequence[tuple[str, NodeRecord]]:
-    return sorted(usable_nodes(live.nodes).items())
 
 
 def _node(node: NodeRecord, used: NodeRequests, rules: AutoscaleRules) -> SimulatedNode:
@@ -164,18 +163,11 @@ def _job(auto: AutoRole, name: str, rules: AutoscaleRules) -> SimulatedJob:
 
 def _of_role(role: Role, pods: Sequence[PodRecord], auto: AutoRole, rules: AutoscaleRules) -> Amounts:
     if pods and pods[0].requests:
-        return _amounts(_requests(pods[0], auto), rules)
+        return _amounts(auto.requests_of(pods[0]), rules)
     try:
         return _amounts(pod_requests(role.template.get("spec") or {}), rules)
     except (ValueError, TypeError, AttributeError):
         return Amounts()
-
-
-def _requests(pod: PodRecord, auto: AutoRole) -> NodeRequests:
-    if not pod.requests:
-        return replace(auto.replica, pods=1)
-    extended = tuple(sorted((name, n) for name, n in pod.requests.items() if name not in ("cpu", "memory")))
-    return NodeRequests(pod.requests.get("cpu", 0), pod.requests.get("memory", 0), pods=1, extended=extended)
 
 
 def _speed(auto: AutoRole) -> Speed:

@@ -198,13 +198,17 @@ class _Record:
         if self._built is not None and self._at == mark:
             return self._built
         self._at = mark
-        every = [pod for pods in run.pods.values() for pod in pods]
         whole = ready and bool(run.layout) and not leaving
         self._has_run = self._has_run or whole
         if whole and not self._started:
             self._started = to_rfc3339(EPOCH + now)
         # The autoscaler asks only whether a job runs whole; the other phases of a real job are not needed.
         phase = "Running" if whole else "Scaling" if self._has_run else "Creating"
+        every = [pod for pods in run.pods.values() for pod in pods]
+        self._built = JobState(self._job(run, phase), tuple(self._pod(pod, now) for pod in (*every, *leaving)))
+        return self._built
+
+    def _job(self, run: JobRun, phase: str) -> TrainingJob:
         job = run.job
         roles = [
             Role(
@@ -222,7 +226,7 @@ class _Record:
         known = {"phase": phase, "scale_records": self.records, "start_running_time": self._started}
         # `model_construct` skips validation: the fields are known to be valid, and a run makes thousands.
         status = JobStatus.model_construct(**{**_BLANK, **known})
-        made = TrainingJob(
+        return TrainingJob(
             JobName(RESOURCE, "default", job.name),
             "elasticdeeplearning.ai/v1",
             "AITrainingJob",
@@ -233,9 +237,6 @@ class _Record:
             status,
             created_at=self._created,
         )
-        pods = tuple(self._pod(pod, now) for pod in (*every, *leaving))
-        self._built = JobState(made, pods)
-        return self._built
 
     def _pod(self, pod: Pod, now: float) -> PodRecord:
         return PodRecord(

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tjworker.api.model import BatchSize
+from tjworker.autoscale.step_time import interpolate
 from tjworker.simulate.scenario import ScenarioError
-from tjworker.simulate.speed import Layout, Rate, interpolate
+from tjworker.simulate.speed import Layout, Rate
 
 EPOCHS = {"bert": 2, "cifar10": 100, "ncf": 10, "imagenet": 90, "deepspeech2": 80, "yolov3": 50}
 LARGEST_LOCAL = {"yolov3": 8}
@@ -120,7 +121,7 @@ class Application:
             name = min("".join(map(str, layout[i:] + layout[:i])) for i in range(len(layout)))
             curves = self._steps.get(name)
             if curves is not None:
-                seconds = (_on(curves[0], local), _on(curves[1], local))
+                seconds = (interpolate(curves[0], local), interpolate(curves[1], local))
             else:
                 # Beyond the measured numbers of nodes a step takes as long as on the most.
                 nodes, replicas = min(len(layout), max(self._wide)), sum(layout)
@@ -133,9 +134,9 @@ class Application:
         replicas. `which`: 0 for a step, 1 for its synchronisation."""
         points = []
         for measured, by_replicas in sorted(self._wide.items()):
-            curve = [(n, _on(curves[which], local)) for n, curves in sorted(by_replicas.items())]
-            points.append((measured, _clamped(curve, replicas)))
-        return _clamped(points, nodes)
+            curve = [(n, interpolate(curves[which], local)) for n, curves in sorted(by_replicas.items())]
+            points.append((measured, interpolate(curve, replicas)))
+        return interpolate(points, nodes)
 
     # -- progress --------------------------------------------------------------------------------------
     def _epoch(self, done: float) -> int:
@@ -198,15 +199,7 @@ def _by_size(
 
 def _mean(curves: Sequence[Curve]) -> Curve:
     locals_ = [local for local, _ in curves[0]]
-    return tuple((local, sum(_on(curve, local) for curve in curves) / len(curves)) for local in locals_)
-
-
-def _on(curve: Curve, local: float) -> float:
-    return _clamped(curve, local)
-
-
-def _clamped(points: Curve, at: float) -> float:
-    return points[0][1] if at <= points[0][0] else interpolate(points, at)
+    return tuple((local, sum(interpolate(curve, local) for curve in curves) / len(curves)) for local in locals_)
 
 
 def _validation(path: Path) -> list[Epoch]:

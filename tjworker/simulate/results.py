@@ -62,14 +62,12 @@ class SimulationOutcome:
     def waiting_seconds(self) -> list[float]:
         """For each submitted job, the time from submission to start; to the simulation's end if it never started."""
         # Without the jobs that never started, a policy that starves jobs would look good.
-        return [(self.ended_at if j.started_at is None else j.started_at) - j.submitted_at for j in self._submitted()]
+        submitted = (j for j in self.jobs if j.submitted_at <= self.ended_at)
+        return [(self.ended_at if j.started_at is None else j.started_at) - j.submitted_at for j in submitted]
 
     def completion_seconds(self) -> list[float]:
         """For each job that has ended, the time from submission to end."""
         return [j.ended_at - j.submitted_at for j in self.jobs if j.ended_at is not None]
-
-    def _submitted(self) -> list[JobOutcome]:
-        return [j for j in self.jobs if j.submitted_at <= self.ended_at]
 
     def utilisation(self, begin: float = 0.0, end: float | None = None) -> float:
         """The mean fraction of the cluster's GPUs that pods requested from `begin` to `end`; of its CPUs if it has no

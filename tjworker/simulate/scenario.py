@@ -137,17 +137,3 @@ class Scenario:
             sum(n.has.memory_bytes for n in self.nodes),
             sum(n.has.gpus for n in self.nodes),
         )
-
-
-def room_for(nodes: Sequence[SimulatedNode], asks: Amounts) -> int:
-    """How many such pods the empty cluster has room for."""
-    count = 0
-    for node in nodes:
-        pairs = (
-            (node.has.cpu_milli - node.used.cpu_milli, asks.cpu_milli),
-            (node.has.memory_bytes - node.used.memory_bytes, asks.memory_bytes),
-            (node.has.gpus - node.used.gpus, asks.gpus),
-            (node.pods, 1),
-        )
-        count += max(0, min(has // wants for has, wants in pairs if wants))
-    return count

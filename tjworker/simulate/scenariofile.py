@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from tjworker.api.quantity import milli, whole
+from tjworker.simulate.cluster import room_for
 from tjworker.simulate.scenario import (
     LONGEST_SECONDS,
     Amounts,
@@ -23,7 +24,6 @@ from tjworker.simulate.scenario import (
     SimulatedJob,
     SimulatedNode,
     SimulatedService,
-    room_for,
 )
 from tjworker.simulate.speed import LINEAR, Speed, Table
 

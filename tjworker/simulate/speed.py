@@ -5,10 +5,11 @@ The unit of work depends on the speed model: seconds of one replica (`Linear`, `
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from tjworker.autoscale.step_time import interpolate
 
 Layout = tuple[int, ...]
 """The number of replicas on each node that has any, ascending."""
@@ -47,24 +48,13 @@ LINEAR = Linear()
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Speeds that were measured with some numbers of replicas; see `interpolate`."""
+    """Speeds that were measured with some numbers of replicas."""
 
     points: Sequence[tuple[int, float]]
     """(replicas, units of work per second), ascending, at least one."""
 
     def rate(self, layout: Layout, done: float) -> Rate:
-        speed = interpolate(self.points, sum(layout))
+        # Below the first point in proportion to it. Beyond the last one measurements say nothing: to go on rising would
+        # reward every policy that adds replicas.
+        speed = interpolate(self.points, sum(layout)) * min(1.0, sum(layout) / self.points[0][0])
         return Rate(speed, speed)
-
-
-def interpolate(points: Sequence[tuple[float, float]], at: float) -> float:
-    """Linear between the points. Proportional to the first point below it, constant beyond the last."""
-    x0, y0 = points[0]
-    if at <= x0:
-        return y0 * at / x0 if x0 else y0
-    # Measurements say nothing about more replicas: to go on rising would reward every policy that adds some.
-    if at >= points[-1][0]:
-        return points[-1][1]
-    high = bisect_left(points, (at, float("-inf")))
-    (x0, y0), (x1, y1) = points[high - 1], points[high]
-    return y0 + (y1 - y0) * (at - x0) / (x1 - x0)

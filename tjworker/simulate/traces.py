@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tjworker.api.quantity import milli, whole
+from tjworker.simulate.cluster import room_for
 from tjworker.simulate.pollux import Application, PolluxSpeed
-from tjworker.simulate.scenario import Amounts, Rigid, ScenarioError, SimulatedJob, SimulatedNode, room_for
+from tjworker.simulate.scenario import Amounts, Rigid, ScenarioError, SimulatedJob, SimulatedNode
 from tjworker.simulate.speed import LINEAR
 
 Row = Mapping[str, str]
@@ -48,20 +49,7 @@ def read_trace(path: Path, nodes: list[SimulatedNode], models: Path | None) -> T
     """The jobs of a CSV file, by time. `models`: the folder of Pollux' applications. Raises ScenarioError if the file
     is no trace, or has no job."""
     complaints: list[str] = []
-    try:
-        with path.open("rb") as file:
-            reader = csv.DictReader(_lines(path, file, complaints), restkey="")
-            header = reader.fieldnames or ()
-            rows = [(reader.line_num, row) for row in reader]
-    except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{path}: is no text; a trace is CSV in UTF-8") from None
-    except csv.Error as error:
-        raise ScenarioError(f"{path}: is no CSV: {error}") from None
-    if not header:
-        raise ScenarioError(f"{path}: {complaints[0] if complaints else NO_HEADER}")
-    columns = set(header)
+    columns, rows = _read_rows(path, complaints)
     build = _builder(path, columns, nodes, models)
     jobs: dict[str, SimulatedJob] = {}
     latest, latest_line = float("-inf"), 0
@@ -93,7 +81,25 @@ def read_trace(path: Path, nodes: list[SimulatedNode], models: Path | None) -> T
     ordered = sorted(jobs.values(), key=lambda job: job.submitted_at)
     # Philly's timestamps are dates: the first job defines second 0.
     first = ordered[0].submitted_at if "timestamp" in columns else 0.0
-    return Trace(tuple(_shifted(job, first) for job in ordered), tuple(complaints))
+    return Trace(tuple(replace(job, submitted_at=job.submitted_at - first) for job in ordered), tuple(complaints))
+
+
+def _read_rows(path: Path, complaints: list[str]) -> tuple[set[str], list[tuple[int, Row]]]:
+    """(the columns, each row after the number of its line)."""
+    try:
+        with path.open("rb") as file:
+            reader = csv.DictReader(_lines(path, file, complaints), restkey="")
+            columns = set(reader.fieldnames or ())
+            rows: list[tuple[int, Row]] = [(reader.line_num, row) for row in reader]
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{path}: is no text; a trace is CSV in UTF-8") from None
+    except csv.Error as error:
+        raise ScenarioError(f"{path}: is no CSV: {error}") from None
+    if not columns:
+        raise ScenarioError(f"{path}: {complaints[0] if complaints else NO_HEADER}")
+    return columns, rows
 
 
 def _lines(path: Path, file: BinaryIO, complaints: list[str]) -> Iterator[str]:
@@ -240,7 +246,3 @@ def _quantity(row: Row, column: str, read: Callable[[object], int]) -> int:
         return read(row[column])
     except ValueError as error:
         raise _RefusedRow(f"{column}: {error}") from None
-
-
-def _shifted(job: SimulatedJob, first: float) -> SimulatedJob:
-    return replace(job, submitted_at=job.submitted_at - first) if first else job

@@ -127,18 +127,9 @@ class Follower:
     left_out = 0
 
     def __init__(
-        self,
-        cluster: Any,
-        namespace: str,
-        job: FoundJob,
-        wanted: Wanted,
-        excerpt: Excerpt,
-        emit: Any,
-        *,
-        tells_outage: bool,
-        most: int,
+        self, cluster: Any, job: FoundJob, wanted: Wanted, excerpt: Excerpt, emit: Any, *, tells_outage: bool, most: int
     ) -> None:
-        Follower.made = namespace, job.name, wanted, excerpt, tells_outage, most
+        Follower.made = job.namespace, job.name, wanted, excerpt, tells_outage, most
         self._emit = emit
 
     def run(self, stop: threading.Event) -> None:

@@ -5,7 +5,7 @@ its arguments.
 It shares out free room. It takes replicas of a job only if waiting pods request their room. So the first of many jobs
 may keep most of the cluster.
 
-The plan is the same as that of the loop `dryrun.scale_one_by_one`, step for step, in a fraction of its time:
+The plan is the same as that of a loop over `dryrun.scale_dry_run`, step for step, in a fraction of its time:
 
 - Steps up only take room (see `fleet`). If no node has room for a size, all jobs of that size are done.
 - Steps down happen only while more is requested than the cluster has. After that only steps up are left.
@@ -21,6 +21,7 @@ from tjworker.autoscale.fitting import keep_what_fits
 from tjworker.autoscale.fleet import Fleet, ReplicaSize
 from tjworker.autoscale.jobs import ElasticJob, elastic, sorted_jobs
 from tjworker.autoscale.obstacle import why_no_room
+from tjworker.autoscale.policies.words import of_bounds
 from tjworker.autoscale.problem import ElasticRole, Problem, Reason, RoleId, ScalePlan
 from tjworker.autoscale.resources import ClusterResource
 
@@ -51,9 +52,7 @@ def explain(problem: Problem, made: ScalePlan, role: ElasticRole) -> Reason:
         return Reason("room", f"room for {to - now} more")
     if to == now:
         return Reason("", role.ceiling_because or why_no_room(problem, role))
-    if now > role.elastic.max_instance:
-        return Reason("bounds", f"no more than maxReplicas ({role.elastic.max_instance})")
-    return Reason("need", f"room is needed{problem.who_needs_room(role)}")
+    return of_bounds(role) or Reason("need", f"room is needed{problem.who_needs_room(role)}")
 
 
 def scale_all_jobs_dry_run(
@@ -195,12 +194,9 @@ class _Rounds:
                 most = min(most, max(0, -over // need))
         if fleet.over_cpu > 0 or fleet.over_memory > 0:
             return []
-        needs = [
-            (free, need) for free, need in ((fleet.cpu, size.cpu), (fleet.memory, size.memory), *size.more) if need
-        ]
         found: list[int] = []
         for node in range(len(fleet.cpu)):
             if len(found) >= most:
                 break
-            found += [node] * min((max(0, free[node] // need) for free, need in needs), default=most)
+            found += [node] * min((max(0, free[node] // need) for free, need in size.needs), default=most)
         return found[:most]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+CLOCK_SECONDS = 5.0
 State = Literal["ok", "warning", "failed", "skipped"]
 
 
@@ -35,6 +36,13 @@ class Subject(str):
 
     def failed(self, name: str, detail: str, advice: str) -> Check:
         return Check(self, name, "failed", detail, advice)
+
+    def clock(self, ahead_seconds: float, digits: int, at_stake: str) -> Check:
+        """Compare a clock with this machine's. `digits`: of the seconds that are shown. `at_stake`: what goes wrong."""
+        detail = f"{abs(ahead_seconds):.{digits}f} s {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
+        if abs(ahead_seconds) > CLOCK_SECONDS:
+            return self.warning("clock", detail, f"run NTP on both machines: {at_stake}")
+        return self.ok("clock", detail)
 
 
 def good(checks: Iterable[Check]) -> bool:

@@ -17,7 +17,6 @@ from tjworker.api.kinds import KINDS
 from tjworker.api.kinds.base import JobKind
 from tjworker.base import GroupResource, JsonDict, OperatorError
 from tjworker.cli.checks.check import Check, State, Subject
-from tjworker.cli.checks.redis import CLOCK_SECONDS
 from tjworker.kube.errors import NO_PERMISSION, to_error
 from tjworker.kube.port import Transport
 from tjworker.kube.rbac import NAMESPACE, OWN, PROCESSES, user
@@ -55,7 +54,9 @@ def check(
         ]
     found = [SUBJECT.ok("reachable", f"Kubernetes {version}, of {which}")]
     if server_time is not None:
-        found.append(clock((server_time - now).total_seconds()))
+        # The header has whole seconds.
+        ahead_seconds = (server_time - now).total_seconds()
+        found.append(SUBJECT.clock(ahead_seconds, 0, "time limits and grace periods will be off"))
     found += [definition(transport, job_kind) for job_kind in kinds.values()]
     return [*found, *permissions(transport, namespaces, own_namespace, kinds, gang)]
 
@@ -72,14 +73,6 @@ def _version(transport: Transport) -> tuple[str, datetime | None]:
         raise to_error(answer, "get the version")
     date = answer.headers.get("date")
     return str(orjson.loads(answer.body).get("gitVersion", "")), parsedate_to_datetime(date) if date else None
-
-
-def clock(ahead_seconds: float) -> Check:
-    # The header has whole seconds.
-    detail = f"{abs(ahead_seconds):.0f} s {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
-    if abs(ahead_seconds) > CLOCK_SECONDS:
-        return SUBJECT.warning("clock", detail, "run NTP on both machines: time limits and grace periods will be off")
-    return SUBJECT.ok("clock", detail)
 
 
 # -- CRDs ------------------------------------------------------------------------------------------

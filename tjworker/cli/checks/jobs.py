@@ -17,7 +17,7 @@ from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE
 from tjworker.base import GroupResource, JsonDict, OperatorError
 from tjworker.cli.checks.check import Check, Subject
-from tjworker.cli.jobs import FoundJob, list_all, list_jobs
+from tjworker.cli.jobs import FoundJob, list_jobs
 from tjworker.kube.client import KubeClient
 from tjworker.scope import Scope
 
@@ -52,18 +52,13 @@ def check(api: KubeClient, scope: Scope, kinds: Collection[GroupResource] = tupl
         yield SUBJECT.ok("waiting", f"{len(living)} live, {len(waiting)} of them not running whole; none is blocked")
 
 
-def _name(job: FoundJob) -> str:
-    return f"{job.namespace}/{job.name}"
-
-
 def _troubled(job: FoundJob) -> Check | None:
     """What the operator itself says that it cannot get on with."""
     for condition in seen_status(job.raw).get("conditions") or ():
         stalled = condition.get("type") == "Stalled" and condition.get("status") == "True"
         if stalled or condition.get("reason") in _TROUBLES:
-            name = job.raw["metadata"]["name"]
             said = f"{condition.get('reason')}: {condition.get('message') or ''}".strip()
-            return SUBJECT.warning(_name(job), said, f"`tj describe {name}` and `tj events {name}` say more")
+            return SUBJECT.warning(job.place, said, f"`tj describe {job.name}` and `tj events {job.name}` say more")
     return None
 
 
@@ -78,7 +73,7 @@ def _names_taken(api: KubeClient, jobs: Sequence[FoundJob]) -> Iterator[Check]:
         for resource in sorted({resource for resource, _ in children}):
             try:
                 # A list of the namespace, not a GET for each child: a job of 500 replicas has 1,000 children.
-                for held in list_all(api, resource, namespace):
+                for held in api.list_all(resource, namespace):
                     job_of = children.get((resource, held["metadata"]["name"]))
                     if job_of is not None and (taken := _taken(resource, held, job_of)) is not None:
                         yield taken
@@ -112,7 +107,7 @@ def _taken(resource: GroupResource, held: JsonDict, job: FoundJob) -> Check | No
     whose = f"is controlled by {owner.get('kind')} {owner.get('name')}" if owner else "has no controller"
     if owner is not None and (owner.get("kind"), owner.get("name")) == (kind.kind, name):
         whose = f"is of an earlier {kind.kind} {name}"
-    return SUBJECT.failed(_name(job), f"{what} has a name that the job needs, and {whose}", _advice(held, kind, name))
+    return SUBJECT.failed(job.place, f"{what} has a name that the job needs, and {whose}", _advice(held, kind, name))
 
 
 def _advice(held: JsonDict, kind: JobKind, job: str) -> str:

@@ -4,7 +4,7 @@ of a kind whose CRD is there, and that no operator serves, waits for ever, and n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tjworker.api.kinds import GUEST_KINDS
@@ -12,11 +12,11 @@ from tjworker.api.kinds.base import MEMORY, JobKind
 from tjworker.base import GroupResource, OperatorError, mapping
 from tjworker.cli.checks.check import Check
 from tjworker.cli.checks.cluster import SUBJECT
-from tjworker.cli.jobs import PAGE_SIZE
-from tjworker.cli.kinds import how_to_switch_on, installed_kinds
+from tjworker.cli.kinds import how_to_switch_on, installed_kinds, names_by_group
 from tjworker.kube.client import KubeClient
 
 NAME = "job kinds"
+LOOKED_AT = 500
 Kinds = Mapping[GroupResource, JobKind]
 
 
@@ -44,13 +44,13 @@ def check(api: KubeClient, served: Kinds) -> Iterator[Check]:
         yield SUBJECT.failed("jobs not served", said, f"delete them, or {advice}")
     if idle:
         said = (
-            f"CRDs are installed that TJ_KINDS does not name: {_list(idle)}; a job of such a kind waits for ever,"
-            " unless another operator serves it"
+            f"CRDs are installed that TJ_KINDS does not name: {names_by_group(idle)}; a job of such a kind waits for"
+            " ever, unless another operator serves it"
         )
         # A warning, no failure: a CRD without jobs of this operator may serve another operator.
         yield SUBJECT.warning("half on", said, f"delete these CRDs, or {how_to_switch_on(by_half, served)}")
     if elsewhere:
-        said = f"no job waits for this operator, which does not serve them: {_list(elsewhere)}"
+        said = f"no job waits for this operator, which does not serve them: {names_by_group(elsewhere)}"
         yield SUBJECT.ok("of others", said)
 
 
@@ -59,22 +59,14 @@ def _switched_on(served: Kinds, installed: Collection[GroupResource]) -> Check:
     off = [kind for kind in GUEST_KINDS if kind.resource not in served and kind.resource not in installed]
     if not off:
         return SUBJECT.ok(NAME, f"{', '.join(on)} are served")
-    said = f"{', '.join(on)} are served; switched off: {_list(off)}"
+    said = f"{', '.join(on)} are served; switched off: {names_by_group(off)}"
     return Check(SUBJECT, NAME, "ok", said, f"to serve more, {how_to_switch_on(off, served)}")
 
 
-def _list(kinds: Iterable[JobKind]) -> str:
-    """`TFJob, JAXJob (kubeflow.org)`."""
-    groups: dict[str, list[str]] = {}
-    for kind in kinds:
-        groups.setdefault(kind.group, []).append(kind.kind)
-    return "; ".join(f"{', '.join(names)} ({group})" for group, names in groups.items())
-
-
 def _jobs(api: KubeClient, kind: JobKind) -> Sequence[Mapping[str, Any]]:
-    """One page is enough for a number that says that something is wrong; none where the user may not look."""
+    """The first LOOKED_AT jobs, as the number only says that something is wrong; none where the user may not look."""
     try:
-        return api.list_page(kind.resource, limit=PAGE_SIZE).items
+        return api.list_page(kind.resource, limit=LOOKED_AT).items
     except OperatorError:
         return ()
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from tjworker.api.resources import LEASES
 from tjworker.base import JobKey, OperatorError
-from tjworker.cli.alive import Consumed, idlers
 from tjworker.cli.checks.check import Check, Subject
-from tjworker.cli.jobs import list_all
 from tjworker.cli.rows import parse_time, queue_line
 from tjworker.clock import TOLERANCE_SECONDS
 from tjworker.kube.client import KubeClient
@@ -23,6 +21,8 @@ from tjworker.store.keys import BY_NAME
 from tjworker.store.projection import Projection
 from tjworker.store.work_queue import QueueStats
 
+Consumed = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Worker -> the queues that it consumes, as Celery's `inspect active_queues` answers."""
 SUBJECT = Subject("operator")
 OLD_SECONDS = 60.0
 """A key that has waited for longer than two resyncs is waiting for a worker that is not there."""
@@ -35,7 +35,7 @@ def others(api: KubeClient, settings: Settings, now: datetime) -> Iterator[Check
     this one excludes. Each operator's Lease names its namespaces."""
     name = "namespaces"
     try:
-        leases = list_all(api, LEASES, "", label_selector=",".join(f"{key}={value}" for key, value in PART_OF.items()))
+        leases = api.list_all(LEASES, label_selector=",".join(f"{key}={value}" for key, value in PART_OF.items()))
         found = {place: scope for lease in leases for place, scope in _leads(lease, now)}
     except OperatorError as error:
         yield SUBJECT.skipped(name, f"whether another operator serves them is unknown: {error.message}")
@@ -149,7 +149,8 @@ def workers(ask: Callable[[], Consumed], queue: str) -> Check:
             "none answers",
             "start `celery -A tjworker.app worker` with the same TJ_REDIS_URL and TJ_KEY_PREFIX",
         )
-    if idle := idlers(consumed, queue):
+    # A worker that has stopped consuming still answers a ping. Its own /healthz checks the same, see `telemetry`.
+    if idle := [name for name in names if queue not in {q.get("name") for q in consumed[name] or ()}]:
         return SUBJECT.failed(
             "workers",
             f"{_some(idle)} answer{'s' if len(idle) == 1 else ''} and take{'s' if len(idle) == 1 else ''} no task: "

@@ -20,7 +20,6 @@ from tjworker.store.errors import describe, translate
 SUBJECT = Subject("Redis")
 OLDEST = (7, 0)
 """docs/redis.md; a Valkey calls itself redis_version 7.2.4 for those who ask for that."""
-CLOCK_SECONDS = 5.0
 DISK = "look at its log: most often the disk is full or not writable. It takes writes again once that is mended"
 
 
@@ -48,7 +47,7 @@ def check(settings: Settings, clock_seconds: Callable[[], float] = time) -> list
         version(info),
         persistence(info),
         eviction(info),
-        clock(seconds + microseconds / 1e6 - clock_seconds()),
+        SUBJECT.clock(seconds + microseconds / 1e6 - clock_seconds(), 1, "ages and times in messages will be wrong"),
         *([] if ends is None else [certificate(ends - clock_seconds())]),
     ]
 
@@ -123,10 +122,3 @@ def certificate(left_seconds: float) -> Check:
         advice = "make another: `sh k8s/secrets.sh certificate | kubectl apply --server-side -f -`, then restart Redis"
         return SUBJECT.warning("certificate", detail, f"{advice}; see TLS to Redis in docs/operations.md")
     return SUBJECT.ok("certificate", detail)
-
-
-def clock(ahead_seconds: float) -> Check:
-    detail = f"{abs(ahead_seconds):.1f} s {'ahead of' if ahead_seconds > 0 else 'behind'} this machine's"
-    if abs(ahead_seconds) > CLOCK_SECONDS:
-        return SUBJECT.warning("clock", detail, "run NTP on both machines: ages and times in messages will be wrong")
-    return SUBJECT.ok("clock", detail)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.autoscaling import scale_one_by_one
 from tjworker.autoscale import ClusterResource, ElasticJob, Nodes, scale_all_jobs_dry_run, scale_dry_run
-from tjworker.autoscale.dryrun import scale_one_by_one
 
 
 def a_job(name: str = "job", least: int = 1, most: int = 3, now: int = 1, **more: Any) -> ElasticJob:

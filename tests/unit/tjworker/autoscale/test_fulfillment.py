@@ -5,10 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.autoscaling import pose_jobs
+from tests.support.autoscaling import pose_jobs, scale_one_by_one
 from tests.support.tiers import examples
 from tjworker.autoscale import ClusterResource, ElasticJob, Nodes, elastic, scale_all_jobs_dry_run
-from tjworker.autoscale.dryrun import scale_one_by_one
 from tjworker.autoscale.fitting import check_plan
 from tjworker.autoscale.policies import fulfillment
 

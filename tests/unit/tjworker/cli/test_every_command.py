@@ -15,8 +15,9 @@ from tests.support.kinds import AITRAININGJOBS
 from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.api import labels
 from tjworker.api.resources import PODS
-from tjworker.cli import jobs, logs
+from tjworker.cli import jobs
 from tjworker.cli.main import COMMANDS, tj
+from tjworker.cli.options import DURATION
 from tjworker.kube.port import HttpResponse
 
 DIGITS = make_job("digits").workers(2, least=1, most=5).status(phase="Running")
@@ -83,13 +84,13 @@ NONE = ("", "5", "5d", "m", "1s1m", "-5s", "5 m", "1.5h", "0h0m", "٣s")
 
 @pytest.mark.parametrize(("text", "want"), DURATIONS.items())
 def test_a_duration_is_read_as_kubectl_reads_it(text: str, want: int) -> None:
-    assert logs.seconds_of(text) == want
+    assert DURATION.convert(text, None, None) == want
 
 
 @pytest.mark.parametrize("text", NONE)
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
-        logs.seconds_of(text)
+        DURATION.convert(text, None, None)
 
 
 # -- pods ------------------------------------------------------------------------------------------
@@ -133,7 +134,7 @@ def test_a_page_may_be_shorter_than_asked_for_and_not_the_last(
     pages = {"": ListPage([], 7, "1"), "1": ListPage([{"a": 1}], 7, "2"), "2": ListPage([{"a": 2}], 7, "")}
     listed: Callable[..., ListPage] = lambda *_, token, **__: pages[token]  # noqa: E731
     monkeypatch.setattr(typed_at.api, "list_page", listed)
-    assert list(jobs.list_all(typed_at.api, PODS, "")) == [{"a": 1}, {"a": 2}]
+    assert list(typed_at.api.list_all(PODS)) == [{"a": 1}, {"a": 2}]
 
 
 # -- where a job is made ---------------------------------------------------------------------------

@@ -14,7 +14,11 @@ import pytest
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.cli import logstream
+from tjworker.cli.jobs import FoundJob
 from tjworker.cli.logstream import WHOLE, Excerpt, Follower, Wanted, targets
+
+JOB = FoundJob(AITRAININGJOBS, {"metadata": {"name": "digits", "namespace": "default", "uid": "u"}})
+ENDED = {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}}
 
 
 def pod(*names: str, role: str = "trainer", index: str = "1", states: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -93,7 +97,6 @@ def test_following_ends_when_the_reader_of_stdout_has_gone(monkeypatch: pytest.M
         raise BrokenPipeError
 
     monkeypatch.setattr(logstream, "Informer", informer)
-    job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
     api = SimpleNamespace(get=lambda *_: {"metadata": {"uid": "u"}, "status": {}})
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: EndlessLog()))
     guard = threading.Event()
@@ -101,7 +104,7 @@ def test_following_ends_when_the_reader_of_stdout_has_gone(monkeypatch: pytest.M
     timer.start()
     try:
         with pytest.raises(BrokenPipeError):
-            Follower(cluster, "default", job, Wanted(), WHOLE, emit).run(guard)
+            Follower(cluster, JOB, Wanted(), WHOLE, emit).run(guard)
     finally:
         timer.cancel()
     assert not guard.is_set(), "it went on until the job's end"
@@ -147,21 +150,14 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_informer_tells_of_its_
         return pods
 
     monkeypatch.setattr(logstream, "Informer", informer)
-    monkeypatch.setattr(logstream, "list_all", last_look)
     monkeypatch.setattr(
         logstream, "threading", SimpleNamespace(Thread=Reader, Lock=threading.Lock, Event=threading.Event)
     )
-    job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
-    api = SimpleNamespace(
-        get=lambda *_: {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}}
-    )
+    api = SimpleNamespace(get=lambda *_: ENDED, list_all=last_look)
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: ShortLog()))
     printed: list[str] = []
-    Follower(cluster, "default", job, Wanted(), WHOLE, lambda label, line: printed.append(f"{label} {line}")).run()
+    Follower(cluster, JOB, Wanted(), WHOLE, lambda label, line: printed.append(f"{label} {line}")).run()
     assert sorted(printed) == [f"trainer-{i} bye" for i in range(3)]
-
-
-ENDED = {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}}
 
 
 def follower(
@@ -185,11 +181,9 @@ def follower(
         return pods
 
     monkeypatch.setattr(logstream, "Informer", informer)
-    monkeypatch.setattr(logstream, "list_all", listed)
-    job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
-    api = SimpleNamespace(get=lambda *_: ENDED)
+    api = SimpleNamespace(get=lambda *_: ENDED, list_all=listed)
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: stream()))
-    return Follower(cluster, "default", job, Wanted(), WHOLE, emit, most=most)
+    return Follower(cluster, JOB, Wanted(), WHOLE, emit, most=most)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from tjworker.api.status import (
     TrainerStatus,
 )
 from tjworker.cli.happenings import Happening
-from tjworker.cli.narrative import Around, Section, describe, why_pod_waits
+from tjworker.cli.narrative import Around, describe, why_pod_waits
 
 NOW = datetime(2026, 1, 1, 1, 0, 0, tzinfo=UTC)
 DIGITS = make_job("digits").workers(2)
@@ -231,16 +231,12 @@ CASES: dict[str, Case] = {
 }
 
 
-def _said(raw: dict[str, Any], job: TrainingJob, case: Case) -> list[Section]:
-    return describe(raw, job, case.pods, (), NOW, around=Around(case.ill_nodes, case.obstacles, case.too_large))
-
-
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_what_is_said(case: Case) -> None:
-    raw = case.job.object()
     job = case.job.parse()
     assert isinstance(job, TrainingJob)
-    sections = {section.title: section.lines for section in _said(raw, job, case)}
+    around = Around(case.ill_nodes, case.obstacles, case.too_large)
+    sections = {section.title: section.lines for section in describe(job, case.pods, (), NOW, around=around)}
     said = sections.get(case.section, ())
     assert len(said) == len(case.want), said
     for part, line in zip(case.want, said, strict=True):
@@ -278,7 +274,7 @@ def test_an_image_that_cannot_be_pulled_is_told_once_for_all_pods_and_in_short()
         )
     ]
     pods = [unpulled(index) for index in range(4)]
-    sections = {s.title: s.lines for s in describe(builder.object(), builder.build(), pods, warnings, NOW)}
+    sections = {s.title: s.lines for s in describe(builder.build(), pods, warnings, NOW)}
     four = "digits-trainer-0, digits-trainer-1, digits-trainer-2 and 1 more"
     assert sections["Waits for"] == (f"{four}: container aitj-main cannot start: ImagePullBackOff: {SHORT}",)
     (other,) = sections["Newest warnings"]

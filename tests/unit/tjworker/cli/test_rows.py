@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tjworker.api.status import Failure
 from tjworker.cli import rows
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -117,7 +118,7 @@ FAILURES: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
 
 @pytest.mark.parametrize(("failures", "want"), FAILURES.values(), ids=list(FAILURES))
 def test_failures(failures: list[dict[str, Any]], want: list[str]) -> None:
-    assert rows.failure_lines({"status": {"failures": failures}}, NOW) == want
+    assert rows.failure_lines([Failure.model_validate(failure) for failure in failures], NOW) == want
 
 
 @dataclass(frozen=True)
