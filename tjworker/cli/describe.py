@@ -64,7 +64,7 @@ def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> Around:
     from tjworker.api.model import TrainingJob
     from tjworker.api.resources import NODES, PODS
     from tjworker.base import OperatorError
-    from tjworker.cli.jobs import list_all, list_jobs
+    from tjworker.cli.jobs import list_jobs
     from tjworker.cli.narrative import Around
     from tjworker.cli.room import ill_nodes, obstacles, room, too_large
 
@@ -72,14 +72,14 @@ def _around(cluster: Cluster, job: TrainingJob, now: datetime) -> Around:
     if job.status.ended:
         return Around()
     try:
-        nodes = list(list_all(cluster.api, NODES, ""))
+        nodes = list(cluster.api.list_all(NODES))
         ill, large = ill_nodes(nodes), list(too_large(job, nodes))
         # Only an elastic role that could grow needs the lists of all pods and jobs, which are megabytes in a large
         # cluster.
         if not any(role.autoscaled and role.replicas < (role.max_replicas or 0) for role in job.roles):
             return Around(ill, too_large=large)
         models = [parse(one.resource, one.raw) for one in list_jobs(cluster.api, "")]
-        found = room(nodes, list_all(cluster.api, PODS, ""))
+        found = room(nodes, cluster.api.list_all(PODS))
         jobs = [model for model in models if isinstance(model, TrainingJob)]
         return Around(ill, obstacles(job, jobs, found, now, environment_rules()), large)
     except OperatorError:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels
-from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, called, parse, resolved
+from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, find_kinds, parse, with_companion
 from tjworker.api.kinds.base import seen_status, strings, text
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
     from tjworker.kube.client import KubeClient
 
-# The page of kubectl (`DefaultChunkSize`): the API server reads and encodes a page at a time, not 50,000 jobs.
-PAGE_SIZE = 500
 _AN_END_IS_FINAL = "an end is final; to run the job again, delete it and apply it again"
 _MEND = "it starts once its spec is mended; `tj describe {name}` names the field"
 
@@ -62,13 +60,6 @@ class Scaling:
     subresource: str
 
 
-def list_all(
-    api: KubeClient, resource: GroupResource, namespace: str, *, label_selector: str = ""
-) -> Iterator[JsonDict]:
-    """Every object, page by page; `namespace` '' means all."""
-    return api.list_all(resource, namespace, label_selector=label_selector, page_size=PAGE_SIZE)
-
-
 def list_jobs(api: KubeClient, namespace: str, kinds: Iterable[GroupResource] = ()) -> list[FoundJob]:
     """The jobs, by namespace and name. `kinds`: only of these kinds. Raises OperatorError if the user may not list
     them."""
@@ -84,7 +75,7 @@ def look(
     found, refused, asked = [], [], list(kinds)
     for resource in asked or installed_kinds(api):
         try:
-            found += [FoundJob(resource, raw) for raw in list_all(api, resource, namespace)]
+            found += [FoundJob(resource, raw) for raw in api.list_all(resource, namespace)]
         except OperatorError as error:
             if error.status in NO_PERMISSION and not asked and resource not in KINDS:
                 refused.append(resource)
@@ -98,9 +89,9 @@ def kinds_called(api: KubeClient, name: str, operator: Mapping[str, str] | None 
     """The installed kinds that kubectl knows by this name: tfjobs.training.kubedl.io, tfjob.training.kubedl.io, tfjobs,
     tfjob or aitj. Raises UserError if there is none. `operator`: its settings, see `Cluster.operator`."""
     installed = installed_kinds(api)
-    if found := called(name, installed.values()):
+    if found := find_kinds(name, installed.values()):
         return [kind.resource for kind in found]
-    if known := called(name):
+    if known := find_kinds(name):
         raise UserError(switched_off(known, operator_kinds(operator)))
     raise UserError(f"{name!r} is not a job kind; this cluster has: {', '.join(installed)}")
 
@@ -142,7 +133,7 @@ def opened_job(wanted: str, namespace: str | None) -> Iterator[tuple[Cluster, Fo
 
 def _elsewhere(api: KubeClient, namespace: str, name: str) -> str:
     """A hint for a user who named a job that does not exist."""
-    if kinds := called(name):
+    if kinds := find_kinds(name):
         return f"{name} is a kind of job: `tj get {kinds[0].resource}` lists its jobs"
     if known := [job.name for job in list_jobs(api, namespace)][:10]:
         return f"there are: {', '.join(known)}"
@@ -186,7 +177,7 @@ def with_named(api: KubeClient, job: FoundJob) -> FoundJob:
         found = api.get(named.resource, namespace, named.name)
     except OperatorError:
         found = None
-    return job if found is None else FoundJob(job.resource, resolved(job.resource, job.raw, found))
+    return job if found is None else FoundJob(job.resource, with_companion(job.resource, job.raw, found))
 
 
 def readable(job: FoundJob) -> tuple[TrainingJob, tuple[FieldError, ...]]:
@@ -234,9 +225,9 @@ def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
 
 
 def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
-    """What was said of it and of what it owns; see `happenings.of_job`."""
+    """The Events of the job and of its children; see `happenings.of_job`."""
     # All Events of the namespace: a field selector takes a single object, and a job owns hundreds, some of them gone.
-    found = list_all(api, EVENTS, job.namespace)
+    found = api.list_all(EVENTS, job.namespace)
     return happenings.of_job(found, job.raw, role_names(job))
 
 
@@ -394,7 +385,7 @@ def job_pods(api: KubeClient, job: FoundJob) -> list[JsonDict]:
     """Its pods that are there now, by role and index; none of an earlier job of that name."""
     metadata = job.raw["metadata"]
     # The selector has only the name, so it finds pods of an earlier job in their grace period, too. Their UID differs.
-    found = list_all(api, PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
+    found = api.list_all(PODS, metadata["namespace"], label_selector=pods_selector(metadata["name"]))
     ours = (None, "", metadata["uid"])
     return sorted((p for p in found if (p["metadata"].get("labels") or {}).get(labels.JOB_UID) in ours), key=pod_order)
 

@@ -15,7 +15,7 @@ from tjworker.api.resources import PODS
 from tjworker.base import JsonDict, OperatorError, Transient
 from tjworker.cli.errors import report_outage
 from tjworker.cli.informer import Informer
-from tjworker.cli.jobs import FoundJob, list_all, main_container, pods_selector, role_names
+from tjworker.cli.jobs import FoundJob, main_container, pods_selector, role_names
 
 if TYPE_CHECKING:
     from tjworker.cli.cluster import Cluster
@@ -279,7 +279,7 @@ class Follower:
         running: their logs may have no end."""
         runs_on = set()
         with contextlib.suppress(OperatorError):
-            pods = list_all(self._cluster.api, PODS, self._namespace, label_selector=pods_selector(name))
+            pods = self._cluster.api.list_all(PODS, self._namespace, label_selector=pods_selector(name))
             for pod in sorted(pods, key=_by_index):
                 self._on_pod("ADDED", pod)
                 # A pod that is being deleted has an end, that of its grace period.

@@ -252,12 +252,12 @@ def _observe() -> LiveCluster:
     from tjworker.api.model import TrainingJob
     from tjworker.api.resources import NODES, PODS
     from tjworker.cli.cluster import user_cluster
-    from tjworker.cli.jobs import list_all, list_jobs
+    from tjworker.cli.jobs import list_jobs
     from tjworker.cli.room import room, state_of
     from tjworker.simulate.live import LiveCluster
 
     with user_cluster() as cluster:
-        found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
+        found = room(cluster.api.list_all(NODES), cluster.api.list_all(PODS))
         models = [parse(one.resource, one.raw) for one in list_jobs(cluster.api, "")]
     states = [state_of(job, found) for job in models if isinstance(job, TrainingJob) and job.autoscaled]
     alive = [state for state in states if state.alive]

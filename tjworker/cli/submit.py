@@ -158,11 +158,11 @@ def _warn_of_no_room(cluster: Cluster, made: list[FoundJob]) -> None:
     Silent where the user may not look at nodes."""
     from tjworker.api.resources import NODES
     from tjworker.base import OperatorError
-    from tjworker.cli.jobs import list_all, readable
+    from tjworker.cli.jobs import readable
     from tjworker.cli.room import too_large
 
     try:
-        nodes = list(list_all(cluster.api, NODES, ""))
+        nodes = list(cluster.api.list_all(NODES))
     except OperatorError:
         return
     for job in made:

@@ -57,12 +57,12 @@ def _settings() -> Settings:
 
 def _cluster(cluster: Cluster) -> tuple[Room, dict[str, JobProgress]]:
     from tjworker.api.resources import NODES, PODS
-    from tjworker.cli.jobs import list_all, list_jobs
+    from tjworker.cli.jobs import list_jobs
     from tjworker.cli.load import job_progress
     from tjworker.cli.room import room
 
     jobs = list_jobs(cluster.api, "")
-    found = room(list_all(cluster.api, NODES, ""), list_all(cluster.api, PODS, ""))
+    found = room(cluster.api.list_all(NODES), cluster.api.list_all(PODS))
     return found, {f"{job.namespace}/{job.name}": job_progress(job.status) for job in jobs}
 
 

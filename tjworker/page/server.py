@@ -24,7 +24,7 @@ from tjworker.base import GroupResource, OperatorError, Transient
 from tjworker.cli import happenings, narrative, rows
 from tjworker.cli.chart import chart
 from tjworker.cli.chartsvg import svg
-from tjworker.cli.jobs import FoundJob, job_pods, list_all, readable, role_names, with_named
+from tjworker.cli.jobs import FoundJob, job_pods, readable, role_names, with_named
 from tjworker.cli.past import past
 from tjworker.history.records import Summary
 from tjworker.history.store import HistoryStore
@@ -195,7 +195,7 @@ def _events(viewer: Viewer, found: FoundJob) -> list[happenings.Happening]:
     """The job's events; [] if the viewer may not list events."""
     meta = found.raw["metadata"]
     try:
-        listed = list(list_all(viewer.api, EVENTS, str(meta["namespace"])))
+        listed = list(viewer.api.list_all(EVENTS, str(meta["namespace"])))
     except OperatorError:
         return []
     return happenings.of_job(listed, found.raw, role_names(found))

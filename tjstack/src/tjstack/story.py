@@ -28,7 +28,7 @@ from tjworker.api.status import END_PHASES
 from tjworker.base import JsonDict, OperatorError
 from tjworker.cli.cluster import Cluster
 from tjworker.cli.informer import Informer
-from tjworker.cli.jobs import FoundJob, list_all, pods_selector
+from tjworker.cli.jobs import FoundJob, pods_selector
 from tjworker.cli.logstream import WHOLE, Follower, Wanted
 
 JOBS = aitrainingjob.RESOURCE
@@ -180,7 +180,7 @@ class DemoStory:
     def _trainers(self) -> dict[str, str]:
         """Pod name -> UID."""
         selector = f"{pods_selector(JOB)},{labels.REPLICA_NAME}={ROLE}"
-        pods = list_all(self._cluster.api, PODS, NAMESPACE, label_selector=selector)
+        pods = self._cluster.api.list_all(PODS, NAMESPACE, label_selector=selector)
         return {str(p["metadata"]["name"]): str(p["metadata"]["uid"]) for p in pods}
 
     def _heading(self, text: str) -> None:

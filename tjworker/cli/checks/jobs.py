@@ -17,7 +17,7 @@ from tjworker.api.resources import BATCH_JOBS, PODS, REPLICASETS, SERVICES
 from tjworker.api.status import FAILED_CREATE, FAILED_DELETE, POD_NOT_GONE
 from tjworker.base import GroupResource, JsonDict, OperatorError
 from tjworker.cli.checks.check import Check, Subject
-from tjworker.cli.jobs import FoundJob, list_all, list_jobs
+from tjworker.cli.jobs import FoundJob, list_jobs
 from tjworker.kube.client import KubeClient
 from tjworker.scope import Scope
 
@@ -78,7 +78,7 @@ def _names_taken(api: KubeClient, jobs: Sequence[FoundJob]) -> Iterator[Check]:
         for resource in sorted({resource for resource, _ in children}):
             try:
                 # A list of the namespace, not a GET for each child: a job of 500 replicas has 1,000 children.
-                for held in list_all(api, resource, namespace):
+                for held in api.list_all(resource, namespace):
                     job_of = children.get((resource, held["metadata"]["name"]))
                     if job_of is not None and (taken := _taken(resource, held, job_of)) is not None:
                         yield taken

@@ -1,5 +1,5 @@
-"""The job kinds of other operators: which are served, which are switched off, and which are switched on by half. A job
-of a kind whose CRD is there, and that no operator serves, waits for ever, and nothing says so.
+"""Checks the job kinds of other operators: which are served, switched off, or installed but not served. A job of a kind
+that has a CRD, but no operator, would wait for ever without a message.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from tjworker.api.kinds.base import MEMORY, JobKind
 from tjworker.base import GroupResource, OperatorError, mapping
 from tjworker.cli.checks.check import Check
 from tjworker.cli.checks.cluster import SUBJECT
-from tjworker.cli.jobs import PAGE_SIZE
 from tjworker.cli.kinds import how_to_switch_on, installed_kinds
-from tjworker.kube.client import KubeClient
+from tjworker.kube.client import PAGE_SIZE, KubeClient
 
 NAME = "job kinds"
 Kinds = Mapping[GroupResource, JobKind]

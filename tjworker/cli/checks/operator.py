@@ -12,7 +12,6 @@ from tjworker.api.resources import LEASES
 from tjworker.base import JobKey, OperatorError
 from tjworker.cli.alive import Consumed, idlers
 from tjworker.cli.checks.check import Check, Subject
-from tjworker.cli.jobs import list_all
 from tjworker.cli.rows import parse_time, queue_line
 from tjworker.clock import TOLERANCE_SECONDS
 from tjworker.kube.client import KubeClient
@@ -35,7 +34,7 @@ def others(api: KubeClient, settings: Settings, now: datetime) -> Iterator[Check
     this one excludes. Each operator's Lease names its namespaces."""
     name = "namespaces"
     try:
-        leases = list_all(api, LEASES, "", label_selector=",".join(f"{key}={value}" for key, value in PART_OF.items()))
+        leases = api.list_all(LEASES, label_selector=",".join(f"{key}={value}" for key, value in PART_OF.items()))
         found = {place: scope for lease in leases for place, scope in _leads(lease, now)}
     except OperatorError as error:
         yield SUBJECT.skipped(name, f"whether another operator serves them is unknown: {error.message}")

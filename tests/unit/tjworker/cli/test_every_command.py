@@ -133,7 +133,7 @@ def test_a_page_may_be_shorter_than_asked_for_and_not_the_last(
     pages = {"": ListPage([], 7, "1"), "1": ListPage([{"a": 1}], 7, "2"), "2": ListPage([{"a": 2}], 7, "")}
     listed: Callable[..., ListPage] = lambda *_, token, **__: pages[token]  # noqa: E731
     monkeypatch.setattr(typed_at.api, "list_page", listed)
-    assert list(jobs.list_all(typed_at.api, PODS, "")) == [{"a": 1}, {"a": 2}]
+    assert list(typed_at.api.list_all(PODS)) == [{"a": 1}, {"a": 2}]
 
 
 # -- where a job is made ---------------------------------------------------------------------------

@@ -147,13 +147,13 @@ def test_an_ended_jobs_logs_are_read_once_each_though_the_informer_tells_of_its_
         return pods
 
     monkeypatch.setattr(logstream, "Informer", informer)
-    monkeypatch.setattr(logstream, "list_all", last_look)
     monkeypatch.setattr(
         logstream, "threading", SimpleNamespace(Thread=Reader, Lock=threading.Lock, Event=threading.Event)
     )
     job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
     api = SimpleNamespace(
-        get=lambda *_: {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}}
+        get=lambda *_: {"metadata": {"uid": "u"}, "status": {"completionTime": "2026-01-01T00:00:00Z"}},
+        list_all=last_look,
     )
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: ShortLog()))
     printed: list[str] = []
@@ -185,9 +185,8 @@ def follower(
         return pods
 
     monkeypatch.setattr(logstream, "Informer", informer)
-    monkeypatch.setattr(logstream, "list_all", listed)
     job: Any = SimpleNamespace(resource=AITRAININGJOBS, raw={"metadata": {"name": "digits", "uid": "u"}})
-    api = SimpleNamespace(get=lambda *_: ENDED)
+    api = SimpleNamespace(get=lambda *_: ENDED, list_all=listed)
     cluster: Any = SimpleNamespace(api=api, transport=SimpleNamespace(stream=lambda *_, **__: stream()))
     return Follower(cluster, "default", job, Wanted(), WHOLE, emit, most=most)
 
