@@ -21,7 +21,7 @@ from tjworker.api.status import JobStatus
 from tjworker.base import GroupResource, Terminal
 
 JOB_KINDS: tuple[JobKind, ...] = (aitrainingjob.JOB_KIND, trainingjob.JOB_KIND)
-"""The operator's own kinds. Every installation has their CRDs, unlike those of `optional` kinds, and serves them."""
+"""The operator's own kinds. Every installation serves them, but the CRD of an `optional` kind may be missing."""
 GUEST_KINDS: tuple[JobKind, ...] = (*kubeflow.JOB_KINDS, *kubedl.JOB_KINDS, *trainer.JOB_KINDS)
 """Kinds of other operators, which may still run in the cluster. The setting TJ_KINDS chooses the kinds to serve."""
 KINDS: Mapping[GroupResource, JobKind] = {kind.resource: kind for kind in JOB_KINDS}
