@@ -69,9 +69,7 @@ class DNSConfig(_Model):
 
 
 class Container(_Model):
-    """A container, as in a Pod. restartPolicy `ExitCode` judges the exit codes of containers whose name
-    starts with `aitj-` (in other operators' kinds, of the one with their name, such as `pytorch`), else of
-    the first container."""
+    """A container, as in a Pod."""
 
     name: str = Field(
         min_length=1, max_length=63, pattern=DNS_LABEL, description="name of the container, unique in the pod"
@@ -90,7 +88,11 @@ class PodSpec(_Model):
     """A pod's spec, as in a Pod. The role's restartPolicy overrides `restartPolicy`."""
 
     containers: list[Container] = Field(
-        min_length=1, max_length=64, json_schema_extra=map_by("name"), description="containers of the pod, at least one"
+        min_length=1,
+        max_length=64,
+        json_schema_extra=map_by("name"),
+        description="containers of the pod. The exit codes of those whose name starts with `aitj-` count (in other"
+        " operators' kinds, of the one with their name, such as `pytorch`), else that of the first container",
     )
     initContainers: list[Container] | None = Field(  # noqa: N815
         None,

@@ -10,6 +10,8 @@ from typing import Any
 
 from tjworker.api.crd import schema
 from tjworker.api.kinds.base import JobKind
+from tjworker.api.kinds.quantity import QUANTITY
+from tjworker.api.podtemplate import ABSOLUTE_PATH, DNS_LABEL, LABEL_VALUE, NAME_OR_NONE
 from tjworker.api.schema import Schema
 
 _INTEGER_LIMITS = {2**31 - 1, 2**53}
@@ -24,7 +26,8 @@ Durations are whole seconds, times are RFC 3339 in UTC. `<name>` is a key that y
 `[]` each entry of a list, `{a,b}` the fields `a` and `b`. A field that begins with a
 dot belongs to the object in **bold** above it. **Required** fields have no default. The entries of
 `env`, `volumes`, `volumeMounts`, `tolerations` and `imagePullSecrets` have the fields that they have in
-a Pod. The CRD limits the length of every string, list and map; a refusal names the limit.
+a Pod, and a condition those of a Kubernetes condition. The CRD limits the length of every
+string, list and map; a refusal names the limit.
 `kubectl get -o wide` also shows the message of each job.
 """
 
@@ -98,6 +101,13 @@ class _Tables:
         return tables
 
 
+_PATTERNS = {
+    DNS_LABEL: "Must be a DNS label",
+    NAME_OR_NONE: "Must be a DNS subdomain",
+    LABEL_VALUE: "Must be a label value",
+    QUANTITY: "Must be a quantity",
+    ABSOLUTE_PATH: "Must begin with `/`",
+}
 _LIKE_OWN = ("status.operator.", "ReplicaSpecs.<name>.template.")
 """Fields of another operator's kind that contain the status or the pod template of an AITrainingJob."""
 ROLES = "<roles>"
@@ -333,14 +343,19 @@ def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
     meaning += [
         text for _, child in of_objects if _says_more(text := child.get("description", "")) and text not in meaning
     ]
-    if "enum" in node:
-        meaning.append("One of " + ", ".join(f"`{_value(v)}`" for v in node["enum"]))
+    values = [f"`{_value(value)}`" for value in node.get("enum", ())]
+    # Most descriptions explain each value. Go's clients write "" for a missing field.
+    if any(value not in meaning[0] for value in values if value != '`""`'):
+        meaning.append("One of " + ", ".join(values))
+    is_conditions = path.endswith(".conditions")
+    if is_conditions:
+        meaning.append("Types: " + node["items"]["properties"]["type"]["description"])
     if not path.startswith("status"):
         meaning += _bounds(node)
     sentence = ". ".join(part.rstrip(".") for part in meaning if part)
     shown = path + "".join(suffix for suffix, _ in of_objects)
     yield f"| `{shown}` | {_type(node)}{default} | {_cell(sentence)} |"
-    if path.rpartition(".")[2] in _AS_IN_A_POD:
+    if path.rpartition(".")[2] in _AS_IN_A_POD or is_conditions:
         return
     for suffix, child in of_objects:
         yield from _below(path + suffix, child)
@@ -370,7 +385,7 @@ def _bounds(node: Schema) -> Iterator[str]:
     elif most is not None:
         yield f"At most {most}"
     if "pattern" in node:
-        yield f"Must match `{node['pattern']}`"
+        yield _PATTERNS.get(node["pattern"]) or f"Must match `{node['pattern']}`"
 
 
 def _children(node: Schema) -> Iterator[tuple[str, Schema]]:

@@ -210,9 +210,9 @@ class ScaleRecord(_Model):
     cause: str = Field(  # no enum: a newer worker may write a cause that this version does not know
         "",
         description=(
-            "reason, as one word for programs: room (the autoscaler found room for more), need (other pods need the"
-            " room), shared (the policy gives its room to other jobs), refused (the scheduler or the API server"
-            " refused replicas), bounds (minReplicas or maxReplicas changed) or user (a user set the number)"
+            "reason, as one word: room (the autoscaler found room for more), need (other pods need the room), shared"
+            " (the policy gives its room to other jobs), refused (the scheduler or the API server refused replicas),"
+            " bounds (minReplicas or maxReplicas changed) or user (a user set the number)"
         ),
     )
     reason: str = Field("", description="what requested the change, and why, for people")
