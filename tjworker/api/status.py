@@ -103,7 +103,7 @@ def renewed_condition(  # the six fields of metav1.Condition
 
 
 class ReplicaStatus(_Model):
-    """Pods of one role by state. Each pod counts once, as pending, scheduled, active, succeeded or failed. After the
+    """Pods by state. Each pod counts once, as pending, scheduled, active, succeeded or failed. After the
     job's end the numbers no longer change."""
 
     desired: Count = Field(0, description="pods that the role should have")
@@ -117,7 +117,7 @@ class ReplicaStatus(_Model):
 
 
 class RestartCounts(_Model):
-    """Restarts of one role by cause. Only `application` uses up restartLimit and backoffLimit."""
+    """Restarts by cause. Only `application` uses up restartLimit and backoffLimit."""
 
     application: Count = Field(0, description="because the training program failed")
     node: Count = Field(0, description="because a node or a GPU failed or was drained")

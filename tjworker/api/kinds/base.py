@@ -300,7 +300,7 @@ _LEVELS_ABOVE = 3
 
 
 def readable(value: object, levels: int = LEVELS_KEPT) -> object:
-    """The value without the parts that JSON cannot hold; None if nothing is left. The rest operates a begun job."""
+    """The value without the parts that JSON cannot hold; None if nothing is left. A job that has begun runs by it."""
     inside = value
     for _ in range(LEVELS_KEPT + _LEVELS_ABOVE):
         inside = [inside]

@@ -183,9 +183,11 @@ def _job(read: ReadSpec[S], raw: Json, head: Header, templates: Mapping[str, Jso
     metadata, kind, run = mapping(raw.get("metadata")), read.kind, read.run
     annotations = strings(metadata.get("annotations"))
     autoscaled = annotations.get(ANNOTATION_AUTOSCALE) == "Auto"
-    dressed = {name: kind.dress(read.spec, name, head["uid"], template) for name, template in templates.items()}
+    adapted = {
+        name: kind.adapt_template(read.spec, name, head["uid"], template) for name, template in templates.items()
+    }
     batch_size, wrong_size = annotated_batch_size(annotations)
-    roles = tuple(_role(read, name, dressed[name], autoscaled, batch_size) for name in sorted(read.specs))
+    roles = tuple(_role(read, name, adapted[name], autoscaled, batch_size) for name in sorted(read.specs))
     if errors := (*wrong_size, *too_big_for_etcd(roles)):
         return InvalidJob(**head, errors=errors)
     job = TrainingJob(

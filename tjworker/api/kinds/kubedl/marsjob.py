@@ -96,7 +96,7 @@ class MarsJob(RunPolicyInSpec[MarsJobSpec]):
         if spec.web_host:
             yield Ignored("spec.webHost")
 
-    def dress(self, spec: MarsJobSpec, role: str, uid: str, template: Json) -> Json:
+    def adapt_template(self, spec: MarsJobSpec, role: str, uid: str, template: Json) -> Json:
         """The template with shared memory and spill folders in the first container, which is Mars'."""
         policy = spec.worker_memory_tuning_policy or WorkerMemoryTuningPolicy()
         if role != "Worker":

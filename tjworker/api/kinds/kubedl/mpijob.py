@@ -138,7 +138,7 @@ class MPIJob(KubeDLKind[MPIJobSpec]):
                 yield FieldError(f"spec.{name}", f"is a field of MPIJob v1alpha1, which is not served; {instead}")
         yield from worker_errors(specs, spec.main_container, default=1)
 
-    def dress(self, spec: MPIJobSpec, role: str, uid: str, template: Json) -> Json:
+    def adapt_template(self, spec: MPIJobSpec, role: str, uid: str, template: Json) -> Json:
         """`setDefaults_MPIJobPort`."""
         pod = mapping(template.get("spec"))
         every: list[Any] = list(pod.get("containers") or ())

@@ -80,7 +80,7 @@ class XDLJob(RunPolicyInSpec[XDLJobSpec]):
         # KubeDL reports Running as soon as the pods exist. A pod that waits for a node trains nothing.
         return Runs(ROLES)
 
-    def dress(self, spec: XDLJobSpec, role: str, uid: str, template: Json) -> Json:
+    def adapt_template(self, spec: XDLJobSpec, role: str, uid: str, template: Json) -> Json:
         """The template with a folder in ZooKeeper for each job, as jobs may share a ZooKeeper."""
         return with_containers(template, lambda container: _with_folder(container, uid))
 
