@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: the operator beside the bare client, on a real kube-apiserver, in one run and one table.
+"""`python -m benchmarks`: the operator and the bare client, on a real kube-apiserver, in one run and one table.
 
 Starts everything it needs (etcd, kube-apiserver, Redis, watcher, workers, a player of pods) in a folder of its own and
 leaves nothing behind. Ratios count, absolute times do not: what else the machine does is in all of them.
@@ -19,7 +19,9 @@ CRDS = Path(__file__).resolve().parent.parent / "k8s" / "crds" / "aitrainingjobs
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="The operator beside a bare client.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="The operator compared with a bare client."
+    )
     parser.add_argument(
         "--jobs",
         type=_positive,
@@ -44,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         "--peer",
         type=Path,
         metavar="PATH",
-        help="beside the tuned training-operator, whose program `make peer` builds, instead of the bare client",
+        help="compare with the tuned training-operator, whose program `make peer` builds, instead of the bare client",
     )
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave logs and the audit log in this folder")
     parser.add_argument("--crds", type=Path, default=CRDS, help=argparse.SUPPRESS)

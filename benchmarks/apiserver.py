@@ -1,4 +1,4 @@
-"""etcd and kube-apiserver of the benchmark: the two alone, with an audit log and one token for each who asks.
+"""etcd and kube-apiserver of the benchmark: nothing else, with an audit log and one token for each client.
 
 No scheduler, no controllers: pods come with their node, and nothing but the operator is to be measured. The programs
 are those of `make control-plane` (or KUBEBUILDER_ASSETS). Ends with its processes.

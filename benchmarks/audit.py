@@ -19,15 +19,15 @@ rules:
 """
 
 AUDIT_MEGABYTES = 100_000
-"""The whole log of a run in one file: three rounds beside the peer are more than the default of 100."""
+"""The whole log of a run in one file: three rounds with the peer are more than the default of 100."""
 
 Requests = Counter[tuple[str, str, str]]
 """(user, verb, resource or resource/subresource) -> requests."""
 
 
 class AuditLog:
-    """One file. The API server begins another one at 100 MB unless it is told not to (`AUDIT_MEGABYTES`), and no
-    position of the one counts in the other."""
+    """Reads one file. The API server begins another one at 100 MB unless `AUDIT_MEGABYTES` prevents it, and a position
+    in one file has no meaning in the other."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

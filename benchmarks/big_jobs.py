@@ -1,4 +1,4 @@
-"""`python -m benchmarks.big_jobs`: what the first pass over a big job costs beside the pods that it writes.
+"""`python -m benchmarks.big_jobs`: the cost of the first pass over a big job, and of the pods that it writes.
 
 CPU time of one process, the best of five: a whole pass, and making the bodies that it writes. Memory is what Python had
 allocated at most during a pass, in a run of its own.

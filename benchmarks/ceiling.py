@@ -25,7 +25,7 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One life. Objects are JSON in which `name` stands wherever the name of the job does."""
+    """The life of one job. Objects are JSON with the placeholder `name` for the name of the job."""
 
     name: bytes
     job: bytes
@@ -86,7 +86,7 @@ def _live(connection: Connection, recorded: Recorded, name: str) -> None:
     version, uid = made["metadata"]["resourceVersion"], made["metadata"]["uid"]
     pods = [of(body) for body in recorded.pods]
     services = [of(body) for body in recorded.services]
-    # The first status stands before there is a pod; Running is told of pods that run, the end of pods that have ended.
+    # The first status comes before the pods, Running after pods that run, the end after pods that have ended.
     for step, status in enumerate(recorded.statuses):
         for number, pod in enumerate(pods if step else ()):
             _play(

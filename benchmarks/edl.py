@@ -1,5 +1,5 @@
 """`python -m benchmarks.edl`: the published EDL experiment (PaddlePaddle cloud, `doc/edl/experiment`, 2017) again, in
-simulated time: a policy beside the published means.
+simulated time: compares a policy with the published means.
 
 Two constants are not in the report and are fitted to its case 1 without autoscaling: the monitor's clock starts 54 s
 before the first submission (from the mean utilisation), and jobs are counted until 75 s after the 300 s that follow the
@@ -110,7 +110,9 @@ def plot(folder: Path, policies: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.edl", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--policy", action="append", help="beside `off` (default: fulfillment); may be repeated")
+    parser.add_argument(
+        "--policy", action="append", help="policy to compare with `off` (default: fulfillment); may be repeated"
+    )
     parser.add_argument("--plot", type=Path, metavar="DIR", help="draw DIR/edl-1.png and edl-2.png; needs matplotlib")
     options = parser.parse_args(arguments)
     policies = options.policy or ["fulfillment"]

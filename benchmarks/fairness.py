@@ -1,5 +1,5 @@
-"""`python -m benchmarks.fairness`: how long the job of one namespace waits for its first pod, alone and beside what
-others queue: a thousand jobs applied at once, a job of 5,000 pods, both.
+"""`python -m benchmarks.fairness`: how long the job of one namespace waits for its first pod, alone and while other
+namespaces queue a thousand jobs at once, a job of 5,000 pods, or both.
 
 Two workers of one process, real Redis and Celery; a request to the API server takes 5 ms (`benchmarks.slow_api`). The
 time is from the job's record in the projection to the end of its first pass, which has made its pod. Each probe begins
@@ -42,9 +42,9 @@ PREFIX = "bench-fair"
 BIG = 5_000
 CASES: dict[str, tuple[int, bool]] = {
     "alone": (0, False),
-    "beside 1,000 jobs of another namespace": (1_000, False),
-    "beside a job of 5,000 pods": (0, True),
-    "beside both": (1_000, True),
+    "with 1,000 jobs of another namespace": (1_000, False),
+    "with a job of 5,000 pods": (0, True),
+    "with both": (1_000, True),
 }
 """Title -> (jobs that are queued at once, whether the big job runs)."""
 
@@ -150,7 +150,7 @@ def render(found: Sequence[Waited]) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description="First pods beside a flood.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fairness", description="First pods in a flood of jobs.")
     parser.add_argument("--probes", type=int, default=100, metavar="N", help="jobs that are timed (default 100)")
     options = parser.parse_args(arguments)
     found = []

@@ -1,5 +1,4 @@
-"""`python -m benchmarks.finished`: what finished jobs cost: a new job beside 50,000 of them, right after every process
-began.
+"""`python -m benchmarks.finished`: the cost of 50,000 finished jobs for a new job, right after every process began.
 
 On the real kube-apiserver. Finished jobs are made the cheap way: created with their status, before the kind gets its
 status subresource. Then a new job is created and the operator is started on an **empty Redis**, so that the watcher has
@@ -61,7 +60,7 @@ ENDED: Json = {
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Of the watcher alone, or of all; seconds since the first process began."""
+    """Times after a restart of the watcher, or of all processes, in seconds since the first process began."""
 
     leads_seconds: float
     first_seconds: float
@@ -93,9 +92,9 @@ class Found:
     redis_mib: float
     emptied: Emptied
     again: Restart
-    """Of the watcher."""
+    """Restart of the watcher."""
     whole: Restart
-    """Of every process."""
+    """Restart of every process."""
 
 
 def measure(counts: Sequence[int], folder: Path) -> Iterator[Found]:
@@ -168,8 +167,8 @@ def _make(api: ApiServer, count: int) -> None:
 
 
 def _list_all(api: ApiServer) -> None:
-    """A changed kind is read anew from etcd by the first who lists it, which takes the API server ms a job. In a
-    cluster that has been there for a while that is long done."""
+    """List the kind once. The first list of a changed kind is read from etcd, which takes the API server milliseconds
+    per job. In an older cluster that has happened long ago."""
     connection, token = api.connection(), ""
     deadline = time.monotonic() + loads.DEADLINE_SECONDS
     while time.monotonic() < deadline:

@@ -1,13 +1,11 @@
 """`python -m benchmarks.growth`: passes a second with 1 to 8 workers, each write to the API server taking 5 ms.
 
 A pass is the first one of a new job of one pod: a status write, then a pod and a service side by side, so 10 ms of
-waiting beside its CPU. The jobs lie in the projection and are queued as the watcher queues them; Redis, Celery and the
-workers are the real ones, only the API server is a sleep (`benchmarks.slow_api`), as it would take the CPU that is to
-be measured.
+waiting besides its CPU. The jobs are in the projection and are queued as by the watcher. Redis, Celery and the workers
+are real. A sleep replaces the API server (`benchmarks.slow_api`), which would use the CPU that is measured.
 
-Linear growth ends where the cores do, so that stands beside it: CPU a pass (workers and Redis) and the cores that were
-busy. `of what the cores allow` is the rate by the lesser of both: so many times one worker's, and all cores busy with
-passes.
+The cores limit linear growth, so the table also has the CPU per pass (workers and Redis) and the busy cores. `of what
+the cores allow` compares the rate with the lower of two limits: linear growth, and all cores busy with passes.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ SETTLE_SECONDS = 0.1
 def trace(
     folder: Path, count: int, pause_seconds: float, *, right_of_way: bool = False
 ) -> tuple[list[list[Mark]], list[float]]:
-    """Of each job: its marks, in seconds since its creation, and when it was Running."""
+    """The marks of each job, in seconds since its creation, and when it was Running."""
     processes = Processes(folder)
     file = folder / "marks"
     os.environ[FILE] = str(file)

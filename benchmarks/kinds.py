@@ -1,4 +1,4 @@
-"""What a TrainJob costs beside a PyTorchJob, of one pod each: `python -m benchmarks.kinds`.
+"""`python -m benchmarks.kinds`: the costs of a TrainJob and of a PyTorchJob, of one pod each.
 
 One operator that serves both kinds, on a real kube-apiserver. In each round the same number of jobs of each kind goes
 to Running, and who is first changes. Requests are counted by the API server's audit log, CPU is that of the operator's
@@ -70,11 +70,11 @@ SERVED = {
 
 @dataclass(slots=True)
 class Cost:
-    """Of one kind, round by round."""
+    """The costs of one kind, round by round."""
 
     seconds: list[float] = field(default_factory=list)
     cpu_seconds: list[float] = field(default_factory=list)
-    """Of watcher, workers and Redis."""
+    """CPU seconds of watcher, workers and Redis."""
     requests: list[Requests] = field(default_factory=list)
 
 
@@ -144,7 +144,9 @@ def render(found: dict[str, Cost], jobs: int) -> list[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.kinds", description="A TrainJob beside a PyTorchJob.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.kinds", description="A TrainJob compared with a PyTorchJob."
+    )
     parser.add_argument("--jobs", type=int, default=1000, metavar="N", help="of each kind in a round (default 1000)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="medians are shown (default 3)")
     options = parser.parse_args(arguments)

@@ -1,6 +1,6 @@
 """The last step before a service's program: ask the kernel to end it when its parent dies, then become that program.
 
-Run as a script: `python -I -S launch.py <parent pid> <program> <argument>...`. It stands in for `preexec_fn`, which is
+Run as a script: `python -I -S launch.py <parent pid> <program> <argument>...`. It replaces `preexec_fn`, which is
 not safe in a process with threads. PR_SET_PDEATHSIG survives execve; it is not inherited by children, so pods are not
 touched by it. SIGTERM rather than SIGKILL: the local cluster must still be able to stop its pods, and Celery its own
 children. Linux only.

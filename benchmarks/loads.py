@@ -54,7 +54,7 @@ class Kind:
     job: Callable[..., Json]
     """(name, replicas, run_seconds=...) -> its manifest."""
     phase: Callable[[Json], str]
-    """Of a job as the API server shows it: Running once every replica runs, Succeed once all is done."""
+    """The phase of a job in the API server: Running once every replica runs, Succeed once all is done."""
 
 
 OURS = Kind(JOBS, job, lambda raw: str((raw.get("status") or {}).get("phase", "")))
@@ -91,9 +91,9 @@ class PhaseWatch:
             name, status = obj["metadata"]["name"], obj.get("status") or {}
             with self._news:
                 self._seen.setdefault((name, self._kind.phase(obj)), now)
-                told = self._statuses.setdefault(name, [])
-                if status and [status] != told[-1:]:
-                    told.append(status)
+                statuses = self._statuses.setdefault(name, [])
+                if status and [status] != statuses[-1:]:
+                    statuses.append(status)
                 self._news.notify_all()
 
     def wait(self, names: Sequence[str], phase: str) -> float:

@@ -63,7 +63,7 @@ class Measured:
 
     @property
     def share(self) -> float:
-        """Of the bare client, in the same round."""
+        """The ratio to the bare client in the same round."""
         return statistics.median(b / s for b, s in zip(self.bare_seconds, self.seconds, strict=True))
 
     @property

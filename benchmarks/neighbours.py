@@ -1,4 +1,4 @@
-"""`python -m benchmarks.neighbours`: how long small jobs wait beside one that is being made, of thousands of pods.
+"""`python -m benchmarks.neighbours`: how long small jobs wait while a job of thousands of pods is created.
 
 On the real kube-apiserver, with the operator as users run it. First small jobs alone, one every so often; then the big
 job is created and, from its first pod on, small ones in the same rhythm. Each is timed from its creation to Running by
@@ -28,7 +28,7 @@ from benchmarks.table import percentile_ms
 
 @dataclass(frozen=True, slots=True)
 class Waited:
-    beside: str
+    load: str
     seconds: Sequence[float]
 
 
@@ -48,9 +48,9 @@ def measure(pods: int, small: int, every_seconds: float, folder: Path) -> list[W
         api.connection().post(JOBS, loads.job("big", pods))
         while (first := _pods(api) - before) < 1:
             time.sleep(0.05)
-        beside = _small(api, small, every_seconds)
+        waited = _small(api, small, every_seconds)
         last = _pods(api) - before - small
-        return [alone, Waited(f"one job, {first:,} to {last:,} of its {pods:,} pods made meanwhile", beside)]
+        return [alone, Waited(f"one job, {first:,} to {last:,} of its {pods:,} pods made meanwhile", waited)]
     finally:
         processes.stop()
 
@@ -79,15 +79,15 @@ def _pods(api: ApiServer) -> int:
 
 
 def render(found: Sequence[Waited]) -> Iterator[str]:
-    yield "| creation -> Running of a job of one pod, beside | jobs | p50, ms | p99, ms | longest, ms |"
+    yield "| creation -> Running of a job of one pod, with | jobs | p50, ms | p99, ms | longest, ms |"
     yield "|---|---|---|---|---|"
     for one in found:
         cells = (percentile_ms(one.seconds, 50), percentile_ms(one.seconds, 99), max(one.seconds) * 1000)
-        yield f"| {one.beside} | {len(one.seconds)} | {' | '.join(f'{ms:.0f}' for ms in cells)} |"
+        yield f"| {one.load} | {len(one.seconds)} | {' | '.join(f'{ms:.0f}' for ms in cells)} |"
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbours", description="Small jobs beside a big one.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.neighbours", description="Small jobs and a big one.")
     parser.add_argument("--pods", type=int, default=5000, metavar="N", help="of the big job (default 5000)")
     parser.add_argument("--small", type=int, default=100, metavar="N", help="jobs of one pod (default 100)")
     parser.add_argument(

@@ -31,7 +31,7 @@ LEADS, SYNCED = "leading as", "synced: every list"
 PREFIX = "bench"
 NAMES = ("watcher", "worker", "redis")
 PEER_CRD = "pytorchjobs.yaml"
-"""Lies beside the peer's program."""
+"""File name, in the folder of the peer's program."""
 PEER_FLAGS = ("--kube-api-qps", "2000", "--controller-threads", "16")
 """Process names; `worker children` are the processes that the tasks run in."""
 
@@ -54,8 +54,8 @@ class Operator:
         name: str = "",
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`name` begins the names of its processes, where there are several operators. `settings`: beside those of a
-        benchmark, as environment variables."""
+        """`name` begins the names of its processes, where there are several operators. `settings`: further settings, as
+        environment variables."""
         self._names = {one: f"{name}{one}" for one in NAMES}
         self._settings = settings or {}
         self._watcher = [sys.executable, "-m", "benchmarks.marks" if marked else "watcher"]
@@ -112,7 +112,7 @@ class Operator:
         self._processes.start(self._names["watcher"], self._watcher, env=self._environment("watcher"))
 
     def until_watcher_says(self, words: str) -> float:
-        """Of the last one that was started. Gives the time, as `time.monotonic`."""
+        """Wait for the watcher that was started last. Returns the time, as `time.monotonic`."""
         self._until(
             f"the watcher says {words!r}",
             lambda: words in self._processes.log(self._names["watcher"])[self._watcher_mark :],

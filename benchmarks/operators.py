@@ -1,4 +1,4 @@
-"""`python -m benchmarks.operators`: one operator over a cluster beside two that divide it by namespaces.
+"""`python -m benchmarks.operators`: one operator over a cluster, and two that divide it by namespaces.
 
 On the real kube-apiserver. The load is the same, half of its jobs in each of two namespaces, and so is the number of
 worker processes. With two operators one excludes the namespace that the other one names (TJ_NAMESPACES_EXCLUDED,
@@ -44,10 +44,10 @@ class Row:
     seconds: float
     """From the first create until all jobs run."""
     watcher_cpu_seconds: Sequence[float]
-    """Of each, without what it takes when nothing happens."""
+    """CPU seconds of each watcher, without those of an idle one."""
     watcher_mib: Sequence[float]
     other_cpu_seconds: float
-    """Of workers and Redis."""
+    """CPU seconds of workers and Redis."""
 
 
 def measure(operators: int, counts_outside: bool, jobs: int, pods: int, folder: Path) -> Row:
@@ -141,7 +141,7 @@ def render(rows: Sequence[Row], jobs: int) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.operators", description="One operator beside two.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.operators", description="One operator, and two.")
     parser.add_argument("--jobs", type=int, default=1000, metavar="N", help="in both namespaces (default 1000)")
     parser.add_argument("--pods", type=int, default=4, metavar="N", help="of each job (default 4)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often; medians are shown (default 3)")

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.planning`: how long the autoscaler takes to plan: `fulfillment` beside the naive loop of the
+"""`python -m benchmarks.planning`: how long the autoscaler takes to plan: `fulfillment` and the naive loop of the
 seeds, then every policy on GPU clusters.
 
 CPU time of one process, the best of three. Clusters are made by a fixed seed.
@@ -30,7 +30,7 @@ class Size:
     shapes: str
     """`few` sizes of replicas, as people choose them, or `all` different."""
     start: str = "min"
-    """Where the jobs are: at their `min`, or at their `max`, whether there is room for that or not."""
+    """Sizes of the jobs: their `min`, or their `max` even without room."""
     naive: bool = False
     """Time the naive loop, too: seconds to minutes where there are many nodes."""
 

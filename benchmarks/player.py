@@ -116,7 +116,7 @@ class Player:
             return
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
         if "deletionTimestamp" in meta:
-            # The API server removes one that has ended by itself: a DELETE would only be told that it is gone.
+            # The API server removes a pod that has ended by itself: a DELETE would find nothing.
             if pod.get("status", {}).get("phase") not in ENDED:
                 self._work.put((path, {}))
             return

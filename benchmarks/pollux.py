@@ -1,6 +1,6 @@
 """`python -m benchmarks.pollux DIR`: five workloads of Pollux' artifact (160 jobs in 8 hours on 16 nodes of 4 GPUs).
 
-Mean completion times of rigid scheduling and of each policy beside the published ones.
+Mean completion times of rigid scheduling and of each policy, and the published ones.
 
 DIR has the artifact's `workloads/` and `traces/` (petuum/adaptdl, branch osdi21-artifact, folder `simulator/`). Its
 workloads 2, 5 and 7 (`--workload 2`) were not looked at while the constants of the policies were chosen.
@@ -70,7 +70,7 @@ def packed(replicas: int) -> tuple[int, ...]:
 
 def oracle_completion(data: Path, workload: int) -> float:
     played = scenario(data, workload)
-    # Without batch sizes a policy takes what it is told as the speed; here that is the progress of the training.
+    # Without batch sizes a policy takes the reports as the speed; here they are the progress of the training.
     played = replace(played, jobs=tuple(replace(job, batch_size=None) for job in played.jobs))
     return mean(World(played, Oracle("goodput", played), "goodput").play(None).completion_seconds())
 
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--policy", action="append", help="default: tiresias and every policy; may be repeated")
     parser.add_argument("--workload", type=int, action="append", help="default: the five; may be repeated")
     parser.add_argument("--no-progress", action="store_true", help="jobs do not report how far they have come")
-    parser.add_argument("--oracle", action="store_true", help="beside the policies: goodput with perfect knowledge")
+    parser.add_argument("--oracle", action="store_true", help="also play goodput with perfect knowledge")
     options = parser.parse_args(arguments)
     workloads = options.workload or WORKLOADS
     print(f"| mean completion, s | {' | '.join(map(str, workloads))} | mean | CPU seconds |")

@@ -21,7 +21,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Processes:
-    """Named groups of processes. A name may stand for several: their costs are added up."""
+    """Named groups of processes. The costs of processes with the same name are added up."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

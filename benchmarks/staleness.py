@@ -60,9 +60,9 @@ class Late:
     pods: int
     rate: int
     seconds: tuple[float, ...]
-    """Of each event."""
+    """Delay of each event."""
     cpu_seconds: float
-    """Of this process while they came."""
+    """CPU seconds of this process meanwhile."""
     lasted: float
 
     def at(self, share: float) -> float:
@@ -212,7 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--rates", type=int, nargs="+", default=[500], metavar="N", help="changes a second (default 500)"
     )
-    parser.add_argument("--seconds", type=int, default=20, metavar="S", help="for so long (default 20)")
+    parser.add_argument("--seconds", type=int, default=20, metavar="S", help="duration (default 20)")
     options = parser.parse_args(arguments)
     configure_logging(Settings(), stream=io.StringIO())
     found = []

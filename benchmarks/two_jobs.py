@@ -5,7 +5,7 @@ learn, report their speed with their pods' tokens, and are scaled while they tra
 from more trainers. Some time later comes `steep`, which does.
 
 With `--program torchrun` they are elastic PyTorch jobs: examples/pytorch/elastic.py under a torchrun in each pod, with
-a pause in each step that stands for a bigger model: that of `flat` is the same with any number of pods, that of `steep`
+a pause in each step, as for a bigger model. The pause of `flat` is the same with any number of pods, that of `steep`
 is divided among them. This needs the PyTorch of `make test-frameworks` and is the default where that is installed.
 
 With `--program digits` they are trainings of examples/digits: `flat` has two shards in each pass over its data, so a
@@ -55,7 +55,7 @@ class Training:
 @dataclass(frozen=True, slots=True)
 class Trainings:
     cpus: int
-    """Of the node: too few for the maxima of both jobs."""
+    """CPUs of the node: too few for the maxima of both jobs."""
     jobs: tuple[Training, Training]
 
 
@@ -73,7 +73,7 @@ def _torchrun(name: str, **program: float) -> dict[str, Any]:
     role |= {"replicas": 1, "minReplicas": 1, "maxReplicas": 4}
     pod = role["template"]["spec"]
     (container,) = pod["containers"]
-    # With its least number of nodes, torchrun waits for more: for 30 seconds, if nobody says otherwise.
+    # With its least number of nodes, torchrun waits for more, by default for 30 seconds.
     container["command"][3:3] = ["--rdzv_conf", "$(PET_RDZV_CONF),last_call_timeout=3"]
     given = image("pytorch") | {"STATE_FOLDER": "/state"} | {key: str(value) for key, value in program.items()}
     container["env"] = [{"name": key, "value": value} for key, value in given.items()]
@@ -119,14 +119,14 @@ class Outcome:
     """What was seen under one policy."""
 
     trainers: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
-    """Of each job: (seconds, trainers that ran), at each look."""
+    """Job -> (seconds, running trainers) at each look."""
     ended: dict[str, float] = field(default_factory=dict)
     """Seconds from the job's submission."""
     failed: list[str] = field(default_factory=list)
     restarted: int = 0
     """Trainers that came back under a name that had never been away."""
     speeds: dict[str, Mapping[int, float]] = field(default_factory=dict)
-    """Of each job, as its status has learned them: trainers -> samples per second."""
+    """Job -> speeds in its status: trainers -> samples per second."""
 
     def trainers_at(self, job: str, second: float) -> int:
         return next((n for at, n in reversed(self.trainers.get(job, [])) if at <= second), 0)
@@ -187,13 +187,13 @@ def table(outcomes: Mapping[str, Outcome], jobs: Sequence[Training], every: floa
     ]
     before: list[str] = []
     for second in range(int(every), int(end) + 1, int(every)):
-        told = []
+        cells = []
         for seen in outcomes.values():
             counts = [0 if _gone(seen, job, second) else seen.trainers_at(job.name, second) for job in jobs]
-            told.append(" + ".join(map(str, counts)) if any(counts) else "")
-        if told != before:
-            rows.append((f"trainers at {second} s: {' + '.join(f'`{job.name}`' for job in jobs)}", told))
-        before = told
+            cells.append(" + ".join(map(str, counts)) if any(counts) else "")
+        if cells != before:
+            rows.append((f"trainers at {second} s: {' + '.join(f'`{job.name}`' for job in jobs)}", cells))
+        before = cells
     rows.append(("trainers restarted that stayed", [str(seen.restarted) for seen in outcomes.values()]))
     lines = [f"| | {' | '.join(f'`{policy}`' for policy in outcomes)} |", f"|---|{'---|' * len(outcomes)}"]
     return "\n".join([*lines, *(f"| {name} | {' | '.join(cells)} |" for name, cells in rows)])
@@ -218,11 +218,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             outcomes[policy] = run(policy, Path(folder), trainings)
     print(table(outcomes, trainings.jobs, every=40))
     for policy, seen in outcomes.items():
-        told = "; ".join(
+        speeds = "; ".join(
             f"{job} {', '.join(f'{rate:.0f} with {n}' for n, rate in sorted(rates.items()))}"
             for job, rates in seen.speeds.items()
         )
-        print(f"\n{policy}: samples per second as reported: {told}")
+        print(f"\n{policy}: samples per second as reported: {speeds}")
     wrong = {policy: seen for policy, seen in outcomes.items() if seen.failed or seen.restarted}
     for policy, seen in wrong.items():
         print(f"{policy}: {seen.restarted} trainers restarted; failed: {seen.failed}", file=sys.stderr)

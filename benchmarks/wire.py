@@ -30,7 +30,7 @@ class Server:
 
 
 class Connection:
-    """`token` says who asks; the audit log counts by it."""
+    """`token` identifies the client in the audit log."""
 
     def __init__(self, server: Server, token: str, *, timeout_seconds: float = 60) -> None:
         context = ssl.create_default_context()

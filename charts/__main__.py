@@ -1,6 +1,6 @@
 """Builds the Helm chart from the manifests in k8s/, so that `helm` and `kubectl apply -k` install the same objects.
 
-    make chart        # build/chart/trainingjob-operator-VERSION.tgz, and the folder beside it
+    make chart        # build/chart/trainingjob-operator-VERSION.tgz, and the folder next to it
 
 `charts/operator/` is written by hand: the values, Secrets, settings and notes. Deployments, roles, CRDs and alerts come
 from k8s/; `workloads.py` puts the values into them.

@@ -1,4 +1,4 @@
-"""Where the values of the chart go in the Deployments, the StatefulSet and the NetworkPolicies of k8s/base, k8s/page
+"""Puts the values of the chart into the Deployments, the StatefulSet and the NetworkPolicies of k8s/base, k8s/page
 and k8s/history."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ K8S = Path(__file__).resolve().parent.parent / "k8s"
 OPENSHIFT, HISTORY = K8S / "openshift" / "kustomization.yaml", K8S / "history" / "kustomization.yaml"
 WITH_HISTORY = "or .Values.history.url .Values.history.existingSecret"
 SHARED_LABELS = frozenset({"app.kubernetes.io/name", "app.kubernetes.io/part-of"})
-"""`@@labels` stands for them."""
+"""The labels, for which `@@labels` is the placeholder."""
 
 
 def workload(component: str, source: JsonDict) -> JsonDict:
@@ -48,7 +48,7 @@ def with_labels(own: JsonDict) -> JsonDict:
 
 
 def network_policies(documents: list[JsonDict]) -> list[JsonDict]:
-    """Those of k8s/base/network.yaml; OpenShift's DNS is one more rule of `tj-to-redis`."""
+    """The policies of k8s/base/network.yaml, with OpenShift's DNS as another rule of `tj-to-redis`."""
     changed = deepcopy(documents)
     (to_redis,) = (document for document in changed if document["metadata"]["name"] == "tj-to-redis")
     (dns,) = _openshift_patch("NetworkPolicy")

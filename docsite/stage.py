@@ -20,7 +20,7 @@ ROOT_PAGES = {
     "SECURITY.md": "reporting-vulnerabilities.md",
 }
 FILES = "files"
-"""Where examples and manifests are in the site."""
+"""Folder of examples and manifests in the site."""
 _LINK = re.compile(r"(?P<code>`+[^`]*`+)|(?<=\])\((?!https?:|mailto:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 _FENCE = re.compile(r"^(```|~~~)")
 
@@ -41,7 +41,7 @@ def stage(output: Path) -> list[str]:
 
 
 def site_path(path: str) -> str:
-    """Where a file of the repository is in the site."""
+    """The path in the site of a file of the repository."""
     if path in ROOT_PAGES:
         return ROOT_PAGES[path]
     if path.startswith("docs/"):

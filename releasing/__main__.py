@@ -1,8 +1,8 @@
-"""Puts a release together, out of what is committed:
+"""Builds a release from the committed files:
 
     make release IMAGE=registry.example.com/ml/operator@sha256:...    # build/release/
 
-Without IMAGE the manifests keep the name that belongs to nobody, and whoever installs them says an image of their own.
+Without IMAGE the manifests keep a name without an owner, and users set their own image when they install them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         images: dict[str, Image] = {}
-        for of_base, told in (
+        for of_base, image in (
             ("trainingjob-operator.invalid/operator", given.image),
             ("valkey/valkey", given.redis_image),
         ):
-            if told:
-                images[of_base] = read_image(told)
+            if image:
+                images[of_base] = read_image(image)
         for path in build(given.output, images):
             print(path)  # noqa: T201
     except ReleaseError as error:

@@ -80,7 +80,7 @@ def build(output: Path, images: Mapping[str, Image]) -> list[Path]:
 def manifest(name: str, images: Mapping[str, Image]) -> str:
     """One file of manifests, as kustomize renders it."""
     resource, components = MANIFESTS[name]
-    # Beside k8s/: kustomize takes relative paths alone, and follows no links.
+    # Next to k8s/: kustomize takes only relative paths, and follows no links.
     (ROOT / "build").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=ROOT / "build") as folder:
         text = {
@@ -98,7 +98,7 @@ def _row(of_base: str, image: Image) -> dict[str, str]:
 
 
 def wheels(output: Path) -> None:
-    """Of the operator, the local cluster and the local stack; the same bytes for the same commit."""
+    """Build the wheels of the operator, the local cluster and the local stack; the same bytes for the same commit."""
     when = _run(["git", "log", "-1", "--format=%ct"]).strip()
     with tempfile.TemporaryDirectory() as folder:
         commit = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True).stdout
@@ -111,7 +111,7 @@ def wheels(output: Path) -> None:
 
 
 def checksums(files: list[Path]) -> str:
-    """As `sha256sum -c` reads them, in that folder."""
+    """The sums of the files in the format of `sha256sum -c`."""
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
 

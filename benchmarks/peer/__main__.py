@@ -1,5 +1,5 @@
 """`python -m benchmarks.peer`: builds the peer, once, and prints where it is: Kubeflow's training-operator from its Go
-module, by the main of this folder, with the CRD of its PyTorchJobs beside it. Needs the Go module proxy."""
+module, by the main of this folder, with the CRD of its PyTorchJobs. Needs the Go module proxy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from controlplane.binaries import cache_root
 HERE = Path(__file__).resolve().parent
 MODULE = "github.com/kubeflow/training-operator"
 GO = (1, 24)
-"""As in go.mod."""
+"""The version in go.mod."""
 
 
 def main() -> int:
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def _build(target: Path) -> None:
-    """Whole or not there: made in a folder beside, renamed at the end."""
+    """Build into another folder and rename it at the end, so that the target is complete or missing."""
     fresh = target.with_name(f".building-{os.getpid()}")
     fresh.mkdir(parents=True)
     go = toolchain.find_go(GO, cache_root(), lambda line: print(line, file=sys.stderr))

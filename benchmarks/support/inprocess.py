@@ -162,7 +162,7 @@ class InProcessWatcher(Term):
         )
         self._led = False
         self.lists = True
-        """False: reflectors with a resumed watch beside them have not come to their lists yet."""
+        """False while reflectors with a resumed watch have not finished their lists."""
 
     def make_rng(self) -> random.Random:
         return random.Random(self._seed)

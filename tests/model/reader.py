@@ -88,7 +88,7 @@ class Reader:
         if isinstance(job, InvalidJob) and job.missing is not None:
             plural, _, group = job.missing.resource.partition(".")
             found = self._named.get((f"{group}/{plural}", job.missing.name))
-            job = kinds.parse(resource, kinds.resolved(resource, raw, found)) if found else job
+            job = kinds.parse(resource, kinds.with_companion(resource, raw, found)) if found else job
         return job if isinstance(job, TrainingJob) else None
 
     # -- pods --------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ ENDS = (
         "When a job ends",
         "A TFJob ends with the success of its chief or master, and with `successPolicy: AllWorkers` with that of"
         " all its"
-        " workers beside it; without a chief with worker 0, and with `AllWorkers` with the last worker.",
+        " workers, too; without a chief with worker 0, and with `AllWorkers` with the last worker.",
         f"{_STATUS.format('tensorflow/status.go')}",
         (
             play(TF, whole(TF, of_first=DONE), SUCCEEDED),
@@ -524,7 +524,7 @@ CLEAN = (
     ),
     Row(
         "What is deleted at the end",
-        "An MPIJob's `cleanPodPolicy` may stand in the spec itself, where it wins.",
+        "An MPIJob's `cleanPodPolicy` may be in the spec itself, where it wins.",
         f"{_REPO} apis/training/v1alpha1/mpijob_default.go: SetDefaults_MPIJob",
         (play(MPI, whole(MPI, of_first=DONE), {"pods": ()}, spec={"cleanPodPolicy": "All"}),),
     ),

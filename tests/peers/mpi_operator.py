@@ -72,7 +72,7 @@ ENDS = (
     ),
     Row(
         "When a job ends",
-        "the condition Failed, beside a launcher that runs on",
+        "the condition Failed, while the launcher runs on",
         _STATUS,
         (
             play(
@@ -280,7 +280,7 @@ STATUS = (
 PODS = (
     Row(
         "Launcher and workers",
-        "beside the workers",
+        "with the workers",
         f"{_REPO} pkg/apis/kubeflow/v2beta1/default.go: SetDefaults_MPIJob",
         (
             play(

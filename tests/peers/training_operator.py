@@ -526,7 +526,7 @@ CLEAN = (
     ),
     Row(
         "What is deleted at the end",
-        "An MPIJob keeps its launcher's pod with `Running` and loses all pods with `All`; the policy may stand in the"
+        "An MPIJob keeps its launcher's pod with `Running` and loses all pods with `All`; the policy may be in the"
         " spec itself, too.",
         f"{_COMMON}/job.go: DeletePodsAndServices; pkg/apis/kubeflow.org/v1/mpi_defaults.go",
         (
@@ -796,7 +796,7 @@ SUSPENDED = (
     ),
     Row(
         "Suspend, managedBy and queues",
-        "sets `startTime` anew when the job goes on",
+        "sets a new `startTime` when the job goes on",
         f"{_JOBS} (IsSuspended)",
         (
             play(
@@ -1099,7 +1099,7 @@ ENVIRONMENT = (
         "A program finds the same variables: `MASTER_ADDR`, `MASTER_PORT`, `RANK`, `WORLD_SIZE` and their like;"
         " a JAXJob"
         " `COORDINATOR_ADDRESS`, `NUM_PROCESSES` and `PROCESS_ID`; a PaddleJob `PADDLE_*`"
-        " ([jobs.md](jobs.md#what-your-program-is-told)).",
+        " ([jobs.md](jobs.md#what-your-program-gets)).",
         f"{_REPO} pkg/controller.v1/*/envvar.go: setPodEnv",
         (
             play(
@@ -1138,7 +1138,7 @@ ENVIRONMENT = (
                 {f"env {W0} MASTER_ADDR": "mine"},
             ),
         ),
-        "the template's: whoever writes it there means it",
+        "the template's: it is intended there",
         "a variable of the operator's that the template sets, too",
     ),
     Row(
@@ -1222,7 +1222,7 @@ ENVIRONMENT = (
                 {f"env {W0} TRAININGJOB_NAME": "digits", f"env {W0} WORKER_INSTANCES_NUM": "2"},
             ),
         ),
-        "those of [all jobs](jobs.md#what-your-program-is-told), too: `TRAININGJOB_*`, `<ROLE>_HOSTS` and their like",
+        "those of [all jobs](jobs.md#what-your-program-gets), too: `TRAININGJOB_*`, `<ROLE>_HOSTS` and their like",
         "other variables",
     ),
     Row(

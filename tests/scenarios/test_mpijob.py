@@ -275,8 +275,8 @@ def test_a_launcher_alone_may_be_its_own_worker() -> None:
 @pytest.mark.parametrize(
     ("made", "told"),
     [
-        (mpi(V1, sshAuthMountPath="/root/.ssh"), "spec.sshAuthMountPath (v2beta1 alone has it)"),
-        (mpi(V2, cleanPodPolicy="All"), "spec.cleanPodPolicy (v1 alone has it)"),
+        (mpi(V1, sshAuthMountPath="/root/.ssh"), "spec.sshAuthMountPath (only v2beta1 has it)"),
+        (mpi(V2, cleanPodPolicy="All"), "spec.cleanPodPolicy (only v1 has it)"),
     ],
 )
 def test_what_is_not_acted_on_is_told(made: Json, told: str) -> None:

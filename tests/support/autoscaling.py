@@ -1,4 +1,4 @@
-"""Problems for autoscaling policies: drawn ones, and what becomes of one when its plan is carried out."""
+"""Problems for autoscaling policies: drawn ones, and the effect of a plan on a problem."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pose_jobs(jobs: Sequence[ElasticJob], resource: ClusterResource, load: float
 
 @st.composite
 def problems(draw: st.DrawFn) -> Problem:
-    """Replicas stand on nodes that have room for them, or wait; other pods take some of the rest, or wait as well."""
+    """Replicas are on nodes that have room for them, or wait; other pods take some of the rest, or wait as well."""
     names = [f"node-{i}" for i in range(draw(st.integers(1, 4)))]
     cpu = {name: draw(st.integers(0, 8000)) for name in names}
     memory = {name: draw(st.integers(0, 2000)) for name in names}

@@ -1,5 +1,5 @@
 """A TCP proxy on the loopback that can swallow everything, as a network does that loses packets: connections stay and
-are silent, and no new one comes about. What was sent meanwhile is passed on afterwards.
+are silent, and no new one opens. Data sent meanwhile is passed on afterwards.
 """
 
 from __future__ import annotations

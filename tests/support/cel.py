@@ -165,7 +165,7 @@ class _Parser:
         return lambda _: value
 
     def _has(self) -> Part:
-        """Of the last field alone: what stands before it must be there."""
+        """Check the last field alone: the fields before it must exist."""
         self._member()
         self._need(")")
         base, last = self._last

@@ -13,7 +13,7 @@ def shared(now: Callable[[], float]) -> ClusterClock:
 
 
 class Alone(ClusterClock):
-    """Time that passes for one process alone: it hears of no other clock."""
+    """Time that passes for one process alone, which reads no other clock."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         super().__init__(wall=now, monotonic=now)

@@ -13,7 +13,7 @@ from tjworker.base import GroupResource
 
 
 def crd_of(resource: GroupResource) -> dict[str, Any]:
-    """A copy of its own for each who asks: it may be changed."""
+    """A new copy for each caller, who may change it."""
     definition: dict[str, Any] = orjson.loads(_built(resource))
     return definition
 

@@ -14,7 +14,7 @@ from tjworker.base import GroupResource
 
 Json = dict[str, Any]
 KIND_OF = {kind.resource: kind for kind in GUEST_KINDS if not kind.companions}
-"""Those whose manifests have a map of roles. A TrainJob has none: `tests/support/trainer.py`."""
+"""Kinds whose manifests have a map of roles. A TrainJob has none: `tests/support/trainer.py`."""
 GUESTS: Mapping[GroupResource, Mapping[str, int]] = {
     GroupResource(name): roles
     for name, roles in {

@@ -23,7 +23,7 @@ TRAININGJOBS = trainingjob.RESOURCE
 
 
 def resource_of(manifest: Mapping[str, Any]) -> GroupResource:
-    """Of a job, by its group and kind."""
+    """The resource of a job, by its group and kind."""
     return OWNERS[manifest["apiVersion"].partition("/")[0], manifest["kind"]]
 
 

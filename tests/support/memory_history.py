@@ -18,7 +18,7 @@ class _Kept:
     summary: Summary | None = None
     job: Json = field(default_factory=dict)
     parts: dict[str, Any] = field(default_factory=dict)
-    """As in `parts.parts_of`, but objects instead of bytes."""
+    """Parts like `parts.parts_of`, but objects instead of bytes."""
 
 
 class MemoryHistory:

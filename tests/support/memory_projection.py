@@ -15,13 +15,13 @@ class MemoryProjection(OverRedis):
         super().__init__(redis)
         self._remembers = 0
         self._newest_seq = 0
-        """Of all times. In Redis the clock has moved on by the next lead; a test's clock may stand still."""
+        """Highest of all leads. In Redis the clock has moved on by the next lead; a test's clock may stand still."""
 
     @whole
     def lead(self, token: int, form: str = "", *, outright: bool = False) -> None:
-        stands = self._redis.tables.token
-        if stands is not None and stands > token and not outright:
-            raise Fenced(f"writer {token} by writer {stands}: a newer holder has taken over")
+        present = self._redis.tables.token
+        if present is not None and present > token and not outright:
+            raise Fenced(f"writer {token} by writer {present}: a newer holder has taken over")
         if form and self._redis.tables.form != form:
             self._redis.tables.form = _same_key(self._redis.tables.form, form)
             if any("." not in key.partition("/")[0] for key in self.known_keys()):
@@ -339,7 +339,7 @@ def _in_redis(change: Change) -> tuple[Any, ...]:
 
 
 def _length(change: Change) -> int:
-    """Of its field, as far as two versions of one object differ in it."""
+    """Size of its field, as far as two versions of one object differ in it."""
     generation = len(str(change.generation)) if change.is_job else 0
     return len(str(change.rv)) + generation + len(change.record or b"")
 

@@ -96,7 +96,7 @@ class MemoryRedis:
     def check_holder(self, claim: Claim) -> None:
         token = self.holder(claim.key)
         if token != claim.token:
-            raise Fenced(f"{claim.key} token {claim.token}, holder {token or 'nobody'}: a newer holder has taken over")
+            raise Fenced(f"{claim.key} token {claim.token}, holder {token or 'none'}: a newer holder has taken over")
 
     def line_up(self, key: JobKey) -> bool:
         tables, namespace = self.tables, namespace_of(key)

@@ -187,7 +187,7 @@ class PageWorld:
         reader._redis, reader._client, reader._shared = before
 
     def crowd(self, count: int) -> None:
-        """Of jobs that only the projection has."""
+        """Add jobs that only the projection has."""
         one = make_job("job").workers(2).status(phase="Running", message="all 2 replicas are running").object()
         self.project(
             *({**one, "metadata": {**one["metadata"], "name": f"job-{n:05d}", "uid": f"uid-{n}"}} for n in range(count))

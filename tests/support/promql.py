@@ -41,7 +41,7 @@ def panels() -> list[dict[str, Any]]:
 
 
 def expressions() -> dict[str, str]:
-    """Where it stands -> the expression."""
+    """Alert or panel -> its expression."""
     found = {f"alert {rule['alert']}": rule["expr"] for rule in rules()}
     for panel in panels():
         for target in panel["targets"]:

@@ -198,7 +198,7 @@ def _fits(value: str, sign: str, wanted: str) -> bool:
 
 
 def _quantiles(part: float, buckets: Vector) -> Vector:
-    """As Prometheus: linear within the bucket, and the last finite bound where it is beyond."""
+    """The quantile as in Prometheus: linear within the bucket, and the last finite bound beyond it."""
     found: dict[Labels, list[tuple[float, float]]] = {}
     for labels, count in buckets.items():
         others = frozenset(pair for pair in labels if pair[0] != "le")

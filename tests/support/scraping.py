@@ -19,7 +19,7 @@ class Scraped:
 
 
 def scrape(port: int) -> list[Scraped]:
-    """Nothing when nobody listens (yet)."""
+    """The metrics; empty while no process listens."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", "/metrics")

@@ -21,7 +21,7 @@ JOB = "digits"
 
 
 class Clock:
-    """Seconds that pass only when told to."""
+    """A clock that only the test moves."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0

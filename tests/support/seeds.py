@@ -9,5 +9,5 @@ FIXED = 20_261_122
 
 
 def the_seed() -> int:
-    """What a failure tells: `TJ_TEST_SEED=<it>` plays it again."""
+    """The seed, which a failure prints: `TJ_TEST_SEED=<it>` plays it again."""
     return int(os.environ.get("TJ_TEST_SEED", FIXED))

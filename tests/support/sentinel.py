@@ -39,19 +39,19 @@ class Failover:
     def start(self) -> None:
         for node in self.nodes:
             node.start()
-        self.tell(1, "REPLICAOF", "127.0.0.1", str(self.nodes[0].port))
+        self.command(1, "REPLICAOF", "127.0.0.1", str(self.nodes[0].port))
         until("the replica is in step", lambda: self._info(1).get("master_link_status") == "up")
 
-    def tell(self, node: int, *words: str) -> None:
+    def command(self, node: int, *words: str) -> None:
         with redis.Redis(port=self.nodes[node].port) as client:
             client.execute_command(*words)
 
     def demote(self) -> None:
         """The second node becomes the primary, and the first one its replica: what Sentinel says to both."""
-        self.tell(1, "REPLICAOF", "NO", "ONE")
-        self.tell(0, "REPLICAOF", "127.0.0.1", str(self.nodes[1].port))
-        self.tell(0, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-        self.tell(0, "CLIENT", "KILL", "TYPE", "pubsub")
+        self.command(1, "REPLICAOF", "NO", "ONE")
+        self.command(0, "REPLICAOF", "127.0.0.1", str(self.nodes[1].port))
+        self.command(0, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+        self.command(0, "CLIENT", "KILL", "TYPE", "pubsub")
 
     def watch_over(self) -> None:
         """Start Sentinel, and have the line follow it."""

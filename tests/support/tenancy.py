@@ -54,7 +54,7 @@ class Case:
     want: str = ""
     """Words of the refusal; '' when it is taken."""
     annotations: dict[str, str] = field(default_factory=dict)
-    """Of the namespace."""
+    """Annotations of the namespace."""
 
 
 HOST_PATH = {"name": "root", "hostPath": {"path": "/"}}
@@ -164,8 +164,7 @@ FORBIDDEN: dict[str, Json] = {
 }
 """Words of the refusal -> what the template asks for."""
 KINDS = [kind for kind in KNOWN_KINDS.values() if kind.resource != TRAININGJOBS and not kind.companions]
-"""That of PaddlePaddle EDL has no templates, and those of a TrainJob stand in its runtime; test_tenancy.py has their
-cases."""
+"""Kinds with templates. A TrainingJob has none, a TrainJob's are in its runtime; test_tenancy.py has their cases."""
 
 
 def of_kind(kind: JobKind, roles: tuple[str, ...]) -> Json:

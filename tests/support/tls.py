@@ -42,7 +42,7 @@ def tls_server() -> Path | None:
 
 
 def certify(folder: Path, *names: str, days: int = 3650) -> Path:
-    """The folder, with ca.crt, tls.crt and tls.key in it, as an installation makes them. `days`: good for so long."""
+    """The folder, with ca.crt, tls.crt and tls.key as an installation makes them. `days`: their validity."""
     script = (ROOT / "k8s" / "certificates.sh").read_text(encoding="utf-8")
     assert "days=3650" in script
     subprocess.run(

@@ -148,7 +148,7 @@ def train_job(runtime_name: str = "torch-distributed", *, name: str = "digits", 
 
 
 def read(job: Json, of: Json | None = None) -> TrainingJob | InvalidJob:
-    """As a worker reads the job with its runtime; by default the stock one of its name."""
+    """The job as a worker reads it, with its runtime; by default the stock one of its name."""
     metadata = {"uid": "uid-1", "resourceVersion": "7", "generation": 1, **job["metadata"]}
     found = RUNTIMES[job["spec"]["runtimeRef"]["name"]] if of is None else of
     return trainjob.parse({**job, "metadata": metadata, RESOLVED: trainjob.JOB_KIND.snapshot(found)})

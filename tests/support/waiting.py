@@ -20,7 +20,7 @@ def until(
     context: Callable[[], str] = str,
     look_seconds: float = LOOK_SECONDS,
 ) -> None:
-    """Returns once the condition holds. `context` tells more when it does not come to that."""
+    """Return once the condition holds. `context` adds to the message of a failure."""
     deadline = time.monotonic() + within_seconds
     while not condition():
         if time.monotonic() > deadline:

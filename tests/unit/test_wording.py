@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.paths import ROOT
-from tests.support.wording import ROOMS, find_old_manner
+from tests.support.wording import HELD, NOT_YET, find_old_manner, held_files
 
 FOUND: dict[str, tuple[str, str, int]] = {
     "a docstring": ("a.py", '"""Nobody waits."""\n', 1),
@@ -18,6 +18,10 @@ FOUND: dict[str, tuple[str, str, int]] = {
     "a name of code in a docstring": ("a.py", '"""See `told`."""\n', 0),
     "a string of one word is data": ("a.py", 'KEY = "told"\n', 0),
     "plain English": ("a.py", '"""The worker reports the error."""\n', 0),
+    "a comment in Lua": ("a.lua", "x = 1 -- who waits longest\n", 1),
+    "a page": ("a.md", "Text.\n\nWhoever may read\njobs beside it.\n", 2),
+    "code in a page": ("a.md", "Run `tj tell`:\n\n```\ntell nobody\n```\n\nSee [below](#told).\n", 0),
+    "a common phrase of a page": ("a.md", "The clock stands still; a label tells the jobs apart.\n", 0),
 }
 
 
@@ -27,5 +31,10 @@ def test_the_word_list_looks_at(where: str) -> None:
     assert len(find_old_manner(name, source)) == want
 
 
-def test_each_room_is_there() -> None:
-    assert [room for room in ROOMS if not (ROOT / room).is_file()] == []
+def test_each_held_place_is_there() -> None:
+    assert [place for place in (*HELD, *NOT_YET) if not (ROOT / place).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/adr/0002-dependencies.md", "tjworker/store/scripts/finish.lua"])
+def test_a_new_file_is_held_without_an_entry(name: str) -> None:
+    assert name in held_files()

@@ -17,11 +17,11 @@ from tjworker.base import GroupResource
 
 ContainerState = Literal["waiting", "running", "terminated"]
 ENDED_PHASES = frozenset({"Succeeded", "Failed"})
-"""Of a pod: it will never run again."""
+"""Phases of a pod that will never run again."""
 CONTAINER_STATUS_UNKNOWN = "ContainerStatusUnknown"
 """Reason that the kubelet gives for a container that its runtime no longer knows."""
 EVICTED = "Evicted"
-"""Reason of a pod that its kubelet has evicted."""
+"""Reason of a pod that its kubelet evicted."""
 TAINTED = "DeletionByTaintManager"
 """Reason of the condition DisruptionTarget of a pod that does not tolerate a taint NoExecute of its node."""
 BY_KUBELET = "TerminationByKubelet"
@@ -56,7 +56,7 @@ class PodRecord:
     owner_uid: str = ""
     """UID of the controlling owner reference; '' when there is none."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Only the labels of `api.labels` (ours)."""
+    """Only the operator's own labels (`api.labels`)."""
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
@@ -68,19 +68,19 @@ class PodRecord:
     deletion_asked_at: int | None = None
     """When the deletion was requested first: `deleted_at` minus the grace period, which Kubernetes adds."""
     deletion_grace_seconds: int = 0
-    """What is granted now. 0 of a deletion that a kubelet has confirmed, or that somebody forces."""
+    """The grace period granted now. 0 if the kubelet has confirmed the deletion, or a client forces it."""
     was_told_to_go: bool = False
-    """It had not ended when its deletion was requested, for it was granted a grace period: to a pod that has ended, the
-    API server grants none (`podStrategy.CheckGracefulDelete`)."""
+    """True if the pod had not ended when its deletion was requested. Then the API server granted it a grace period,
+    which an ended pod does not get (`podStrategy.CheckGracefulDelete`)."""
     uncounted: bool = False
-    """By its batch Job: the Job's finalizer holds it until the Job's status tells of its end. No other does."""
+    """True while the finalizer of its batch Job holds it: the Job's status does not count its end yet."""
     started_at: int | None = None
     ready: bool = False
     scheduled: bool = False
     scheduled_at: int | None = None
     """lastTransitionTime of the condition PodScheduled, once it is True: the API server's clock."""
     unschedulable: str = ""
-    """The scheduler's words when PodScheduled is False, else ''."""
+    """The scheduler's message while PodScheduled is False, else ''."""
     disruption: str = ""
     """Reason of a true DisruptionTarget condition: EvictionByEvictionAPI, PreemptionByScheduler,
     DeletionByTaintManager, DeletionByPodGC, TerminationByKubelet; else ''."""
@@ -89,30 +89,30 @@ class PodRecord:
     gpus: Mapping[str, int] = field(default_factory=dict)
     """Extended resources the pod holds, by name (limits)."""
     pod_group: str = ""
-    """Name of the PodGroup that it belongs to, whichever gang scheduler's."""
+    """Name of its PodGroup, of any gang scheduler."""
     requests: Mapping[str, int] = field(default_factory=dict)
-    """What it takes of its node, as the scheduler counts it: cpu in thousandths, memory in bytes, extended resources in
-    pieces. With what a LimitRange, a sidecar or a webhook has added. Empty in an older watcher's record."""
+    """Its resources on the node, as the scheduler counts them: cpu in thousandths, memory in bytes, extended resources
+    in pieces. Includes what a LimitRange, a sidecar or a webhook added. Empty in an older watcher's record."""
     priority: int = 0
     """spec.priority, which admission sets from its PriorityClass."""
     lost: str = ""
-    """Why the pod is lost with its node. Found by `reconcile.nodes`; the watcher leaves it empty."""
+    """Why the pod is lost with its node. `reconcile.nodes` sets it; the watcher leaves it empty."""
     node_ill: str = ""
-    """Why its node is ill, though perhaps not for long, of a pod that is deleted for a taint. Likewise."""
+    """Why the node of a pod that is deleted for a taint is ill, perhaps briefly. Set by `reconcile.nodes`."""
     gpu_fault: str = ""
-    """Why a GPU of it is taken to be at fault. Likewise."""
+    """Why one of its GPUs counts as faulty. Set by `reconcile.nodes`."""
 
     @property
     def placed_at(self) -> int | None:
-        """Since when it has its node, for which it may have waited hours. Without the scheduler's condition, as of a
-        pod that names its node itself, the kubelet's `startTime` stands in, by a clock that may be behind."""
+        """When the pod got its node, perhaps hours after its creation. A pod that names its node itself lacks the
+        scheduler's condition; then it is `startTime`, by the kubelet's clock, which may be behind."""
         if self.scheduled_at is not None:
             return self.scheduled_at
         return max((at for at in (self.started_at, self.created_at) if at is not None), default=None)
 
     @property
     def never_started(self) -> bool:
-        """None of its containers has run, as far as it names any."""
+        """True if none of its containers has run. A pod that lists no containers never started."""
         return all(c.state == "waiting" for c in self.containers)
 
 
@@ -129,7 +129,7 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRecord:
-    """A ReplicaSet or a batch Job that a role keeps its pods with."""
+    """A ReplicaSet or a batch Job that manages the pods of a role."""
 
     name: str
     uid: str
@@ -149,7 +149,7 @@ class WorkloadRecord:
     completed_at: int | None = None
     """When a Job became Complete; None while it is not."""
     reason: str = ""
-    """Of that condition; of a ReplicaSet, `FailedCreate` while the API server refuses its pods."""
+    """Reason of that condition; for a ReplicaSet, `FailedCreate` while the API server refuses its pods."""
     message: str = ""
     deleted_at: int | None = None
 
@@ -162,11 +162,11 @@ class PodGroupRecord:
     owner_uid: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     size: int = 0
-    """So many pods start together, or none."""
-    told: str = ""
-    """Why its pods do not start yet, in its scheduler's words."""
+    """How many pods start together or not at all."""
+    scheduler_message: str = ""
+    """Why its pods do not start yet."""
     asked: str = ""
-    """What its job asked of it beside the number, as JSON; '' where no annotation of ours says so."""
+    """The job's scheduling policy without the number, as JSON; '' if the operator's annotation is missing."""
     deleted_at: int | None = None
 
 
@@ -185,12 +185,12 @@ class NodeRecord:
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Other conditions that are True: type -> message."""
     condition_since: Mapping[str, int] = field(default_factory=dict)
-    """Of those, since when."""
+    """Times since which those conditions are True: type -> time."""
     allocatable: Mapping[str, str] = field(default_factory=dict)
     """cpu, memory, pods and extended resources, as quantities."""
     labels: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[tuple[str, str, str], ...] = ()
-    """Key, value and effect of those that keep new pods away: NoSchedule and NoExecute."""
+    """Key, value and effect of the taints that keep new pods away (NoSchedule, NoExecute)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class Observed:
     replicasets: tuple[WorkloadRecord, ...] = ()
     jobs: tuple[WorkloadRecord, ...] = ()
     pod_groups: Mapping[GroupResource, tuple[PodGroupRecord, ...]] = field(default_factory=dict)
-    """By gang scheduler: of one that the setting no longer chooses, records may be left."""
+    """By gang scheduler. There may be records of a scheduler that the setting no longer chooses."""
     nodes: Mapping[str, NodeRecord] = field(default_factory=dict)
     """Nodes that hold a pod of this job, by name; a node that is gone has no entry."""
     every_node: Mapping[str, NodeRecord] | None = None
@@ -210,9 +210,9 @@ class Observed:
     nodes_now: Mapping[str, NodeRecord | None] = field(default_factory=dict)
     """The API server's answers in this pass for nodes (`NodeNow`); None: the node does not exist."""
     confirmed: frozenset[ChildNow] = frozenset()
-    """The children above that are as the API server has shown them in this pass, whether they exist or not."""
+    """Children above that the API server confirmed in this pass, existing or not."""
     seen: Mapping[GroupResource, int] = field(default_factory=dict)
-    """Per resource the newest resourceVersion that the watch has shown."""
+    """Newest resourceVersion that the watch has shown, by resource."""
     untouched: bool = False
     """The operator has written nothing for this job, as far as the store remembers."""
     left_out_bytes: int = 0

@@ -1,4 +1,4 @@
-"""PodGroups of the three gang schedulers: which one a pod belongs to, and what the projection keeps of one. Pure.
+"""PodGroups of the three gang schedulers: the group of a pod, and the record of a group. Pure.
 
 Kubernetes' own (`scheduling.k8s.io`): `spec.schedulingGroup` of the pod; of the group `spec.schedulingPolicy.gang`.
 Volcano: an annotation, `spec.minMember`. The scheduler-plugins' coscheduling: a label, `spec.minMember`.
@@ -18,21 +18,21 @@ GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
 ASKED_ANNOTATION = "elasticdeeplearning.ai/scheduling-policy"
-"""On a group that the operator made: what its job asked for then, to tell an edit of the job from what the scheduler's
-own webhooks and defaults put there."""
+"""On a group that the operator created: the job's scheduling policy at that time. It distinguishes a later edit of the
+job from values that the scheduler's webhooks and defaults set."""
 MESSAGE_CHARS = 512
 _WAITS = frozenset({("PodGroupScheduled", "False"), ("Unschedulable", "True")})
-"""Conditions that tell why a group waits: Kubernetes' own when it is False, Volcano's when it is True."""
+"""Conditions whose message says why a group waits: Kubernetes' own if it is False, Volcano's if it is True."""
 
 
 def pod_group_of(meta: Json, spec: Json) -> str:
     """The name of the PodGroup that a pod, or a template, belongs to; '' for none."""
     own = spec.get("schedulingGroup")
-    told, noted = meta.get("labels"), meta.get("annotations")
+    labels, annotations = meta.get("labels"), meta.get("annotations")
     found = (
         own.get("podGroupName") if isinstance(own, Mapping) else None,
-        noted.get(GROUP_ANNOTATION) if isinstance(noted, Mapping) else None,
-        told.get(GROUP_LABEL) if isinstance(told, Mapping) else None,
+        annotations.get(GROUP_ANNOTATION) if isinstance(annotations, Mapping) else None,
+        labels.get(GROUP_LABEL) if isinstance(labels, Mapping) else None,
     )
     # Kubernetes' own field goes first: the others may have come with a copied template.
     return next((name for name in found if isinstance(name, str) and name), "")
@@ -47,9 +47,9 @@ def pod_group_record(obj: Json, meta: Json, owner_uid: str) -> PodGroupRecord:
         rv=int(meta["resourceVersion"]),
         owner_uid=owner_uid,
         labels=of_object(meta),
-        # Each scheduler knows only its own field; a group of one has no field of another.
+        # Each scheduler has one of these fields.
         size=gang.get("minCount") or spec.get("minMember") or 0,
-        told=_why_it_waits(status),
+        scheduler_message=_why_it_waits(status),
         asked=(meta.get("annotations") or {}).get(ASKED_ANNOTATION) or "",
         deleted_at=deletion_seconds(meta),
     )
@@ -59,9 +59,9 @@ def _why_it_waits(status: Json) -> str:
     newest = ""
     # The last condition counts: Volcano leaves older ones in the list.
     for condition in status.get("conditions") or ():
-        said = condition.get("type"), condition.get("status")
-        if said in _WAITS:
+        state = condition.get("type"), condition.get("status")
+        if state in _WAITS:
             newest = (condition.get("message") or condition.get("reason") or "")[:MESSAGE_CHARS]
-        elif said == ("Scheduled", "True"):
-            newest = ""  # Volcano keeps the older condition beside it
+        elif state == ("Scheduled", "True"):
+            newest = ""  # Volcano keeps the older condition in the list
     return newest

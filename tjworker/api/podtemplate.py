@@ -1,9 +1,9 @@
-"""The shape of a pod template, as far as the operator reads it: enough to name, merge and count, nothing more.
+"""The fields of a pod template that the operator reads.
 
-Everything else is kept as the user wrote it and judged by the API server when the pod is made, so that a template that
-a Pod accepts is accepted here too. Used twice: for the CRD's schema, and by the parser, which keeps the raw template
-and only wants to know that it has this shape. What is marked SkipJsonSchema the parser alone looks at: some kinds and
-annotations add to it, and the CRD does not repeat a Pod's types.
+All other fields are kept as the user wrote them. The API server checks them when a pod is created, so every template
+that it accepts is accepted here. The CRD's schema is generated from these models, and the parser validates the raw
+template by them. Only the parser checks fields marked SkipJsonSchema, to which some kinds and annotations add entries:
+the CRD does not repeat a Pod's types.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AnnotationValue = Annotated[str, Field(max_length=262144)]
 
 
 def map_by(key: str) -> dict[str, Any]:
-    """A list that is a map: server-side apply merges it by this key, and the API server refuses the same key twice."""
+    """Make a list a map: server-side apply merges it by this key, and the API server refuses the same key twice."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
 
 
@@ -53,11 +53,11 @@ class EnvVar(_Model):
 
 
 class Security(_Model):
-    """Security of a pod, or of a container, as in a Pod."""
+    """Security context of a pod or of a container, as in a Pod."""
 
 
 class Named(_Model):
-    """A volume, or where one is mounted, as in a Pod."""
+    """A volume or a volume mount, as in a Pod."""
 
     name: str
 
@@ -69,9 +69,7 @@ class DNSConfig(_Model):
 
 
 class Container(_Model):
-    """A container, as in a Pod. restartPolicy `ExitCode` judges the exit codes of containers whose name
-    starts with `aitj-` (in other operators' kinds, of the one with their name, such as `pytorch`), else of
-    the first container."""
+    """A container, as in a Pod."""
 
     name: str = Field(
         min_length=1, max_length=63, pattern=DNS_LABEL, description="name of the container, unique in the pod"
@@ -87,10 +85,14 @@ class Container(_Model):
 
 
 class PodSpec(_Model):
-    """A pod's spec, as in a Pod. `restartPolicy` stands back behind the role's."""
+    """A pod's spec, as in a Pod. The role's restartPolicy overrides `restartPolicy`."""
 
     containers: list[Container] = Field(
-        min_length=1, max_length=64, json_schema_extra=map_by("name"), description="containers of the pod, at least one"
+        min_length=1,
+        max_length=64,
+        json_schema_extra=map_by("name"),
+        description="containers of the pod. The exit codes of those whose name starts with `aitj-` count (in other"
+        " operators' kinds, of the one with their name, such as `pytorch`), else that of the first container",
     )
     initContainers: list[Container] | None = Field(  # noqa: N815
         None,

@@ -1,4 +1,4 @@
-"""A job kind -> its page of the API reference, in Markdown, out of the same schema as its CRD. Pure."""
+"""Renders the API reference of the job kinds in Markdown, from the schemas of their CRDs. Pure."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ from typing import Any
 
 from tjworker.api.crd import schema
 from tjworker.api.kinds.base import JobKind
+from tjworker.api.kinds.quantity import QUANTITY
+from tjworker.api.podtemplate import ABSOLUTE_PATH, DNS_LABEL, LABEL_VALUE, NAME_OR_NONE
 from tjworker.api.schema import Schema
 
 _INTEGER_LIMITS = {2**31 - 1, 2**53}
-"""Maxima that only say how large an integer the API server stores: no bound that a user meets."""
+"""Maxima of integers that the API server stores. No user meets these bounds, so the reference omits them."""
 
 HEAD = """# API reference
 
 Generated from the models in `tjworker/api` by `make generate`; edit those. On a cluster that has
 the CRDs, `kubectl explain <kind>.spec --recursive` shows the same.
 
-Durations are whole seconds, times are RFC 3339 in UTC. `<name>` stands for a key that you choose,
-`[]` for each entry of a list, `{a,b}` for a field `a` and a field `b`. A field that begins with a
+Durations are whole seconds, times are RFC 3339 in UTC. `<name>` is a key that you choose,
+`[]` each entry of a list, `{a,b}` the fields `a` and `b`. A field that begins with a
 dot belongs to the object in **bold** above it. **Required** fields have no default. The entries of
 `env`, `volumes`, `volumeMounts`, `tolerations` and `imagePullSecrets` have the fields that they have in
-a Pod. The CRD limits the length of every string, list and map; a refusal names the limit.
+a Pod, and a condition those of a Kubernetes condition. The CRD limits the length of every
+string, list and map; a refusal names the limit.
 `kubectl get -o wide` also shows the message of each job.
 """
 
@@ -59,7 +62,7 @@ class _Tables:
 
     @classmethod
     def shared_by(cls, kinds: Sequence[_Tables]) -> _Tables:
-        """What enough of these kinds have in common for a table of its own."""
+        """The rows that enough of these kinds have in common for a table."""
         return cls(
             _shared([tables.spec for tables in kinds], THIRD),
             _shared([tables.status for tables in kinds], THIRD),
@@ -67,7 +70,7 @@ class _Tables:
         )
 
     def over(self, base: _Tables, kinds: Sequence[_Tables]) -> _Tables:
-        """These tables, and the rows of the base for the fields that they leave open and one of the kinds has."""
+        """These tables, with the rows of the base for other fields that at least one of the kinds has."""
         return _Tables(
             _laid_over(self.spec, base.spec, [tables.spec for tables in kinds]),
             _laid_over(self.status, base.status, [tables.status for tables in kinds]),
@@ -92,23 +95,30 @@ class _Tables:
             ],
         )
         for short, long in _short_names(job_kind).items():
-            own, said = f"| `spec.{long}", f"| `spec.{short}"
+            written, printed = f"| `spec.{long}", f"| `spec.{short}"
             parts = (tables.spec, tables.status, tables.rules)
-            tables = cls(*([row.replace(own, said, 1) for row in rows] for rows in parts))
+            tables = cls(*([row.replace(written, printed, 1) for row in rows] for rows in parts))
         return tables
 
 
+_PATTERNS = {
+    DNS_LABEL: "Must be a DNS label",
+    NAME_OR_NONE: "Must be a DNS subdomain",
+    LABEL_VALUE: "Must be a label value",
+    QUANTITY: "Must be a quantity",
+    ABSOLUTE_PATH: "Must begin with `/`",
+}
 _LIKE_OWN = ("status.operator.", "ReplicaSpecs.<name>.template.")
-"""Below these fields of another operator's kind lie the status and the pod template of an AITrainingJob."""
+"""Fields of another operator's kind that contain the status or the pod template of an AITrainingJob."""
 ROLES = "<roles>"
-"""Stands for the map of roles, which other operators name differently in each kind: tfReplicaSpecs."""
+"""The page's name for the map of roles. Other operators name it differently in each kind, such as tfReplicaSpecs."""
 PATCHED = "<patched>"
-"""Stands for the template of a job that a TrainJob's patch changes, below which most of a TrainJob's fields lie."""
+"""The page's name for the job template in a TrainJob's patch, which contains most of a TrainJob's fields."""
 _PATCHED_PATH = "runtimePatches[].trainingRuntimeSpec.template.spec.replicatedJobs[].template"
 _AS_IN_A_POD = {"env", "volumes", "volumeMounts", "VolumeMounts", "tolerations", "imagePullSecrets"}
 """Lists whose entries have the fields that they have in a Pod: the head of the page says so."""
 _NAMES_ROLES = ("a role of a ", "a role of an ")
-"""How a rule begins that only names the roles of a kind, as the field of the roles does."""
+"""Beginnings of the rules that only list the roles of a kind. The field of the roles lists them, too."""
 MEMORY_FIELDS = (
     "attempts",
     "missingNodes",
@@ -131,13 +141,13 @@ def _is_memory(path: str) -> bool:
 
 
 def _short_names(job_kind: JobKind) -> dict[str, str]:
-    """What stands on the page for a path below `spec` -> that path in this kind."""
+    """Map the page's names for paths below `spec` to the paths in this kind."""
     roles, patches = _role_field(job_kind), "runtimePatches" in schema(job_kind)["properties"]["spec"]["properties"]
     return ({ROLES: roles} if roles else {}) | ({PATCHED: _PATCHED_PATH} if patches else {})
 
 
 def _in_own_section(row: str, job_kind: JobKind) -> bool:
-    """Whether the page of the operator's own kinds describes this field of another operator's kind."""
+    """True if the page of the operator's own kinds describes this field of another operator's kind."""
     return job_kind.guest is not None and any(part in _path(row) for part in _LIKE_OWN)
 
 
@@ -147,8 +157,8 @@ def _role_field(job_kind: JobKind) -> str | None:
 
 
 def _shared(tables: Sequence[list[str]], share: float) -> list[str]:
-    """The rows that more than this share of the kinds have to the letter, each behind the row that it follows in a
-    kind. Of two such rows for one path, the one that more kinds have: a path has one meaning in the shared tables."""
+    """The identical rows of more than this share of the kinds, in the order of the kinds. If two such rows have the
+    same path, the more frequent row is returned: a path has one meaning in the shared tables."""
     counted = Counter(row for rows in tables for row in dict.fromkeys(rows))
     chosen = {row: None for row, count in counted.items() if count > max(1, share * len(tables))}
     # More than half of the kinds can agree on only one row of a path, more than a third on two.
@@ -173,7 +183,7 @@ THIRD, HALF = 1 / 3, 1 / 2
 
 
 def _laid_over(rows: list[str], base: list[str], kinds: Sequence[list[str]]) -> list[str]:
-    """`rows`, and of `base` those for other fields that one of the kinds has."""
+    """`rows`, with the rows of `base` for other fields that at least one of the kinds has."""
     open_fields = {_path(row) for table in kinds for row in table} - {_path(row) for row in rows}
     return [*(row for row in base if _path(row) in open_fields), *rows]
 
@@ -208,7 +218,7 @@ def _group_section(group: str, tables: _Tables, base: _Tables) -> Iterator[str]:
 
 
 def _differences(tables: _Tables, base: _Tables) -> Iterator[str]:
-    """How these tables differ from those that their reader has read before."""
+    """Print how these tables differ from the tables above them on the page."""
     lacks = _lacking(tables.spec + tables.status, base.spec + base.status)
     if lacks:
         yield _filled("Lacks " + ", ".join(f"`{path}`" for path in lacks) + ".")
@@ -247,7 +257,7 @@ def _table(head: str, *parts: Sequence[str]) -> Iterator[str]:
 
 
 def _merged(rows: Sequence[str]) -> list[str]:
-    """Rows that say the same of several fields become one row with their paths."""
+    """Merge rows with the same meaning into one row with all their paths."""
     paths: dict[str, list[str]] = {}
     for row in rows:
         # The path ends at the second backtick; the meaning may have backticks of its own.
@@ -258,7 +268,7 @@ def _merged(rows: Sequence[str]) -> list[str]:
 
 
 def _below_their_objects(cells: Sequence[tuple[list[str], str]]) -> Iterator[str]:
-    """The rows; fields of one object stand below it, without its path."""
+    """The rows. Fields of an object follow its row, without its path."""
     above = ""
     for place, (paths, meaning) in enumerate(cells):
         following = cells[place + 1][0] if place + 1 < len(cells) else []
@@ -287,7 +297,7 @@ def _braced(paths: Sequence[str]) -> list[str]:
 
 
 def _differing(paths: Sequence[str]) -> int | None:
-    """The place of the one segment in which these paths differ; None where they differ in more."""
+    """The index of the only segment in which these paths differ; None if they differ in several."""
     columns = list(zip(*(path.split(".") for path in paths), strict=False))
     places = [place for place, names in enumerate(columns) if len(set(names)) > 1]
     same_length = len({path.count(".") for path in paths}) == 1
@@ -310,7 +320,7 @@ def _beyond(rows: Sequence[str], shared: Sequence[str]) -> list[str]:
 
 
 def _lacking(rows: Sequence[str], shared: Sequence[str]) -> list[str]:
-    """Fields of the shared tables that the kind has in no form; of a missing object its own path alone."""
+    """Fields of the shared tables that the kind lacks. A missing object is listed without its fields."""
     paths = {_path(row) for row in rows}
     missing = [path for path in map(_path, shared) if path not in paths]
     return [path for path in missing if not any(path.startswith((f"{above}.", f"{above}[")) for above in missing)]
@@ -333,14 +343,19 @@ def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
     meaning += [
         text for _, child in of_objects if _says_more(text := child.get("description", "")) and text not in meaning
     ]
-    if "enum" in node:
-        meaning.append("One of " + ", ".join(f"`{_value(v)}`" for v in node["enum"]))
+    values = [f"`{_value(value)}`" for value in node.get("enum", ())]
+    # Most descriptions explain each value. Go's clients write "" for a missing field.
+    if any(value not in meaning[0] for value in values if value != '`""`'):
+        meaning.append("One of " + ", ".join(values))
+    is_conditions = path.endswith(".conditions")
+    if is_conditions:
+        meaning.append("Types: " + node["items"]["properties"]["type"]["description"])
     if not path.startswith("status"):
         meaning += _bounds(node)
     sentence = ". ".join(part.rstrip(".") for part in meaning if part)
     shown = path + "".join(suffix for suffix, _ in of_objects)
     yield f"| `{shown}` | {_type(node)}{default} | {_cell(sentence)} |"
-    if path.rpartition(".")[2] in _AS_IN_A_POD:
+    if path.rpartition(".")[2] in _AS_IN_A_POD or is_conditions:
         return
     for suffix, child in of_objects:
         yield from _below(path + suffix, child)
@@ -349,7 +364,7 @@ def _rows(path: str, node: Schema, *, required: bool) -> Iterator[str]:
 
 
 def _says_more(text: str) -> bool:
-    """Whether the description of a list's or a map's object is more than its name: "A failed pod"."""
+    """True if the description of an object in a list or map adds more than its name, such as "A failed pod"."""
     return len(text) > 45
 
 
@@ -370,7 +385,7 @@ def _bounds(node: Schema) -> Iterator[str]:
     elif most is not None:
         yield f"At most {most}"
     if "pattern" in node:
-        yield f"Must match `{node['pattern']}`"
+        yield _PATTERNS.get(node["pattern"]) or f"Must match `{node['pattern']}`"
 
 
 def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
@@ -379,7 +394,7 @@ def _children(node: Schema) -> Iterator[tuple[str, Schema]]:
 
 
 def _each(node: Schema) -> Iterator[tuple[str, Schema]]:
-    """The objects of a list or map, which have one row with it."""
+    """The objects of a list or map. They share its row."""
     for key, name in (("additionalProperties", ".<name>"), ("items", "[]")):
         child = node.get(key)
         if isinstance(child, dict) and child.get("type") == "object":

@@ -1,7 +1,7 @@
-"""The status of a job: pydantic models, one source for the CRD's schema and for what reconcile writes.
+"""The status of a job: pydantic models for the CRD's schema and for the status that reconcile writes.
 
-Common to both kinds. Never in it: anything that moves by itself (queue positions, ages). Times are RFC 3339, UTC, in
-whole seconds, as Kubernetes writes them.
+Common to all kinds. It never holds a value that changes by itself, such as a queue position or an age. Times are
+RFC 3339, UTC, in whole seconds, as Kubernetes writes them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Cause = Literal["application", "node", "preemption", "user"]
 ScaleCause = Literal["", "room", "need", "shared", "refused", "bounds", "user"]
 """Why a role's number of pods changes: the autoscaler found room for more, other pods need the room, the policy gives
 the room to other jobs, the scheduler or the API server refused replicas, minReplicas or maxReplicas changed, a user set
-the number. '' is what a record without a cause means: an older worker wrote it."""
+the number. '': an older worker wrote the record without a cause."""
 
 REPORT_REFUSED: ConditionType = "ReportRefused"
 FULL_SIZE: ConditionType = "FullSize"
@@ -59,12 +59,12 @@ REPORTED = ("trainerStatus", "speed", "rescaleSeconds", "rescaleMeasuredAt")
 MAX_FAILURES = 10
 MAX_SCALE_RECORDS = 10
 Count = Annotated[int, Field(ge=0, le=2**53)]
-"""A counter. The bound keeps the next number within what JSON can hold, whatever a user has written into the status."""
+"""A counter. Its bound leaves room in JSON for the next number, even after a user wrote the status."""
 
 
 class _Model(BaseModel):
-    """Keeps fields that it does not know: in a rolling upgrade an older worker writes the status that a newer one has
-    written, and must not erase what it cannot read."""
+    """Keeps unknown fields. In a rolling upgrade an older worker writes a status that a newer worker wrote before, and
+    must not erase its new fields."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="allow")
 
@@ -74,22 +74,22 @@ class Condition(_Model):
 
     type: str = Field(
         description=(
-            "Created, Running, Restarting, Scaling, Suspended, Stalled, Waiting (an object that the spec names is not"
-            " there yet), TensorBoard, FullSize (the roles that the autoscaler scales have maxReplicas; its reason is"
+            "Created, Running, Restarting, Scaling, Suspended, Stalled, Waiting (an object that the spec names does not"
+            " exist yet), TensorBoard, FullSize (the roles that the autoscaler scales have maxReplicas; its reason is"
             " the policy that decides), ReportRefused, Succeeded or Failed"
         )
     )
-    status: Literal["True", "False", "Unknown"] = Field(description="whether it is so now")
-    observed_generation: Count = Field(0, description="metadata.generation that this was decided on")
+    status: Literal["True", "False", "Unknown"] = Field(description="whether the condition holds now")
+    observed_generation: Count = Field(0, description="metadata.generation of the job for this condition")
     last_transition_time: str = Field(description="when status last changed")
     reason: str = Field(description="reason, as one word for programs")
-    message: str = Field("", description="why, for people")
+    message: str = Field("", description="reason, for people")
 
 
 def renewed_condition(  # the six fields of metav1.Condition
     old: Condition | None, type_: ConditionType, value: bool, reason: str, message: str, *, now: str, generation: int
 ) -> Condition:
-    """The condition after `old`, as Kubernetes keeps them: its transition time moves with its status alone. `now` is
+    """The condition after `old`. As in Kubernetes, only a new status moves its transition time. `now` is
     RFC 3339."""
     status: Literal["True", "False"] = "True" if value else "False"
     return Condition(
@@ -103,21 +103,21 @@ def renewed_condition(  # the six fields of metav1.Condition
 
 
 class ReplicaStatus(_Model):
-    """Pods of one role by state: each counts once, as pending, scheduled, active, succeeded or failed. After
-    the job's end the numbers no longer change."""
+    """Pods by state. Each pod counts once, as pending, scheduled, active, succeeded or failed. After the
+    job's end the numbers no longer change."""
 
     desired: Count = Field(0, description="pods that the role should have")
     pending: Count = Field(0, description="pods without a node, or not created yet")
-    scheduled: Count = Field(0, description="pods that have a node and do not run yet")
-    active: Count = Field(0, description="pods that run; 0 after the job's end")
-    succeeded: Count = Field(0, description="pods that have succeeded")
+    scheduled: Count = Field(0, description="pods that have a node but do not run yet")
+    active: Count = Field(0, description="running pods; 0 after the job's end")
+    succeeded: Count = Field(0, description="succeeded pods")
     failed: Count = Field(0, description="failed pods that are not replaced, or not yet")
     evicted: Count = Field(0, description="failed pods that were evicted")
     restarting: Count = Field(0, description="pods that are being replaced")
 
 
 class RestartCounts(_Model):
-    """Restarts of one role by cause. Only `application` uses up restartLimit and backoffLimit."""
+    """Restarts by cause. Only `application` uses up restartLimit and backoffLimit."""
 
     application: Count = Field(0, description="because the training program failed")
     node: Count = Field(0, description="because a node or a GPU failed or was drained")
@@ -129,24 +129,25 @@ class RestartCounts(_Model):
 
 DEADLINE_EXCEEDED = "DeadlineExceeded"
 BACKOFF_LIMIT_EXCEEDED = "BackoffLimitExceeded"
-"""Reasons of an end by a limit of the job's run policy, in the words of a batch Job of Kubernetes."""
+"""Reasons of an end by a limit of the job's run policy. A batch Job of Kubernetes has the same."""
 ALL_RUN = "AllReplicasRunning"
-"""Reason of the condition Running while nothing is waited for."""
+"""Reason of the condition Running while every replica runs."""
 ACCEPTED = "the job is accepted"
-"""How the message of the condition Created begins; what the job should know follows after a semicolon."""
+"""How the message of the condition Created begins. Notes for the user follow after a semicolon."""
 POD_NOT_GONE = "PodNotGone"
-"""Reason of the condition Running while a pod's deletion does not come to its end."""
+"""Reason of the condition Running while the deletion of a pod does not finish."""
 FAILED_CREATE = "FailedCreate"
-"""Reason of the condition Running while the API server refuses a child, to us or to a ReplicaSet."""
+"""Reason of the condition Running while the API server refuses to create a child, for the operator or a ReplicaSet."""
 FAILED_DELETE = "FailedDelete"
-"""Reason of the condition Running while the API server does not let a child be deleted or patched."""
+"""Reason of the condition Running while the API server refuses to delete or patch a child."""
 INVALID_SPEC = "InvalidSpec"
-"""Reason of the condition Failed. True: the job was refused before it began. False: it has begun, and goes on."""
+"""Reason of the condition Failed. True: the job was refused before it began. False: the job began, and continues."""
 
 
 class RoleAttempts(_Model):
-    """Attempts of one role. A pod's wanted `restart-attempt` is all + pods[index]; a pod with an older one is to be
-    replaced. A restart of the whole role or job sets `all` above every attempt so far and forgets the rest."""
+    """Attempts of one role. The label `restart-attempt` of a pod should be all + pods[index]; a pod with a lower number
+    is replaced. A restart of the whole role or job sets `all` above every earlier attempt and clears the other
+    fields."""
 
     all: Count = Field(0, description="attempt that the last restart of the whole role or job began")
     pods: dict[str, Count] = Field(default_factory=dict, description="restarts of single pods since then, by index")
@@ -180,7 +181,7 @@ class RoleAttempts(_Model):
 
 
 class Attempts(_Model):
-    """Restarts as data: written before any pod is touched, so that a crash in between resumes."""
+    """Restarts as data, written before any pod is deleted, so that a restart continues after a crash of the worker."""
 
     job: Count = Field(0, description="restarts of the whole job")
     roles: dict[str, RoleAttempts] = Field(default_factory=dict, description="attempts of each role")
@@ -190,8 +191,8 @@ class Failure(_Model):
     """A failed pod."""
 
     pod: str = Field(description="name of the pod")
-    node: str = Field("", description="node that it was on")
-    container: str = Field("", description="container whose end made it fail")
+    node: str = Field("", description="node of the pod")
+    container: str = Field("", description="container whose exit failed the pod")
     exit_code: int | None = Field(None, ge=-(2**31), le=2**31 - 1, description="exit code of that container")
     reason: str = Field("", description="Kubernetes' reason, such as OOMKilled or Evicted")
     message: str = Field("", description="Kubernetes' message")
@@ -206,12 +207,12 @@ class ScaleRecord(_Model):
     from_: Count = Field(alias="from", description="pods before")
     to: Count = Field(description="pods after")
     time: str = Field(description="when it was decided")
-    cause: str = Field(  # no enum: an older worker reads what a newer one calls it
+    cause: str = Field(  # no enum: a newer worker may write a cause that this version does not know
         "",
         description=(
-            "reason, as one word for programs: room (the autoscaler found room for more), need (other pods need the"
-            " room), shared (the policy gives its room to other jobs), refused (the scheduler or the API server"
-            " refused replicas), bounds (minReplicas or maxReplicas changed) or user (a user set the number)"
+            "reason, as one word: room (the autoscaler found room for more), need (other pods need the room), shared"
+            " (the policy gives its room to other jobs), refused (the scheduler or the API server refused replicas),"
+            " bounds (minReplicas or maxReplicas changed) or user (a user set the number)"
         ),
     )
     reason: str = Field("", description="what requested the change, and why, for people")
@@ -225,23 +226,23 @@ class Metric(_Model):
 
 
 class TrainerStatus(_Model):
-    """What the training program last reported of itself, in the shape of Kubeflow Trainer's trainerStatus."""
+    """The last report of the training program, in the form of Kubeflow Trainer's trainerStatus."""
 
     progress_percentage: int | None = Field(None, ge=0, le=100, description="how much of the training is done")
     estimated_remaining_seconds: int | None = Field(
         None, ge=0, le=2**31 - 1, description="time until the end of the training, as the program estimates it"
     )
     metrics: tuple[Metric, ...] = Field(
-        (), max_length=64, description="the first 64 metrics of the newest report that had any"
+        (), max_length=64, description="the first 64 metrics of the newest report with metrics"
     )
     last_updated_time: str | None = Field(None, description="when the newest report was received")
 
 
 class SpeedRow(_Model):
-    """Mean reported speed with so many replicas."""
+    """Mean reported speed for one number of replicas."""
 
     replicas: Count = Field(description="replicas that took part")
-    nodes: Count = Field(description="nodes that they were on")
+    nodes: Count = Field(description="nodes of these replicas")
     batch_size: Count | None = Field(None, description="samples per step of the whole job")
     rate: float = Field(ge=0, description="samples per second of the whole job")
     count: Count = Field(description="number of reports in the mean, at most 100")
@@ -251,7 +252,7 @@ class SpeedRow(_Model):
 
 
 class HostPorts(_Model):
-    """The block of a node's ports that a job on the host network has drawn, in `kubedl.io/network-mode: host`."""
+    """The block of node ports that a job on the host network has drawn (`kubedl.io/network-mode: host`)."""
 
     first: int = Field(description="first port of the block, which wraps around at the end of the range")
     low: int = Field(description="first port of the range (TJ_HOST_PORTS) that it was drawn in")
@@ -265,7 +266,7 @@ class HostPorts(_Model):
 
 
 class Ending(_Model):
-    """The end that has been decided while pods are still going (phase Terminating). Never changes once set."""
+    """The decided end of the job while its pods are being deleted (phase Terminating). Never changes once set."""
 
     phase: EndPhase = Field(description="the final phase of the job")
     reason: str = Field(description="reason of the condition that the end will set")
@@ -281,7 +282,7 @@ class JobStatus(_Model):
     )
     conditions: tuple[Condition, ...] = Field(
         (),
-        description="conditions of the job, for `kubectl wait`; one of each type",
+        description="conditions of the job, for `kubectl wait`; at most one of each type",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     replica_statuses: dict[str, ReplicaStatus] = Field(default_factory=dict, description="pods of each role")
@@ -301,7 +302,7 @@ class JobStatus(_Model):
     targets_beside: dict[str, int] = Field(
         default_factory=dict,
         description=(
-            "spec.replicas of each of these roles when its target was set; another number there sets the target aside"
+            "spec.replicas of each of these roles when its target was set; an edit of that number cancels the target"
         ),
     )
     ending: Ending | None = Field(None, description="the decided end, while pods are being deleted")
@@ -324,7 +325,7 @@ class JobStatus(_Model):
     )
     short_nodes: dict[str, dict[str, str]] = Field(
         default_factory=dict,
-        description="nodes with fewer GPUs than this job's pods hold there: node, resource, since when",
+        description="nodes with fewer GPUs than this job's pods hold on them: node, resource, since when",
     )
     creating_since: dict[str, dict[str, str]] = Field(
         default_factory=dict, description="pods that cannot be started: role, time of the first try, indices as ranges"
@@ -335,15 +336,15 @@ class JobStatus(_Model):
     refused: Literal["", "Spec", "Create"] = Field(
         "",
         description=(
-            "why the job is Failed without ever having had a pod: its `Spec` is invalid, or the API server "
-            "refused to `Create` its first pods. An edit of the job undoes this end"
+            "why the job Failed before its first pod: its `Spec` is invalid, or the API server refused to `Create` its "
+            "first pods. An edit of the job undoes this end"
         ),
     )
     # An edit of annotations does not raise metadata.generation.
     refused_annotations: str = Field(
         "",
         max_length=64,
-        description="digest of the annotations with which its first pods were refused, to notice an edit of them",
+        description="digest of the annotations for which its first pods were refused; an edit of them changes it",
     )
     trainer_status: TrainerStatus | None = Field(
         None, description="progress of the training program, as it last reported it"
@@ -355,7 +356,7 @@ class JobStatus(_Model):
         None, ge=0, description="time from the last measured change of the number of replicas to the next report"
     )
     rescale_measured_at: str | None = Field(None, description="time of the change that rescaleSeconds measured")
-    # Pods that are created later must equal the first ones, whatever has become of the runtime.
+    # Pods that are created later must equal the first ones, even if the runtime was edited or deleted.
     snapshot: dict[str, Any] = Field(
         default_factory=dict,
         description="the object that the spec names, as it was when the job began; later edits of it have no effect",
@@ -377,13 +378,14 @@ class JobStatus(_Model):
 
     @property
     def unusable_spec(self) -> str:
-        """What is wrong with the spec of a job that has begun and goes on without it; '' when nothing is."""
-        told = (c.message for c in self.conditions if (c.type, c.status, c.reason) == ("Failed", "False", INVALID_SPEC))
-        return next(told, "")
+        """Errors in the spec of a job that began, and continues without the invalid fields; '' if there are none."""
+        found = (
+            c.message for c in self.conditions if (c.type, c.status, c.reason) == ("Failed", "False", INVALID_SPEC)
+        )
+        return next(found, "")
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written to the API server: without what is empty, so that `kubectl get -o yaml` shows what there
-        is."""
+        """The status for the API server, without empty fields: `kubectl get -o yaml` stays short."""
         whole = self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={"attempts"})
         # A role that has never restarted would write a dozen zeros and empty texts.
         whole["attempts"] = self.attempts.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -399,7 +401,7 @@ class JobStatus(_Model):
         return {k: v for k, v in whole.items() if v not in ("", [], {})}
 
     def summarised(self) -> JobStatus:
-        """The same status with `message`, `active` and `restarts` made anew: a printer column cannot add up a map."""
+        """The same status with new `message`, `active` and `restarts`: a printer column cannot add up a map."""
         roles = self.replica_statuses.values()
         running = 0 if self.ended else sum(r.active for r in roles)
         active = f"{running}/{sum(r.desired for r in roles)}" if roles else ""
@@ -408,17 +410,18 @@ class JobStatus(_Model):
         return self.model_copy(update={"message": message, "active": active, "restarts": restarts})
 
     def _why(self) -> str:
-        """What a user wants to know first in this phase."""
+        """The most important message for a user in this phase."""
         held = next((c.message for c in self.conditions if c.reason in (POD_NOT_GONE, FAILED_DELETE)), "")
         if self.phase == "Terminating" and self.ending is not None:
             return "; ".join(
                 [f"the job ends in {self.ending.phase}: {self.ending.message}", *([held] if held else [])]
             )[:1024]
-        said = {c.type: c.message for c in self.conditions if c.message}
+        messages = {c.type: c.message for c in self.conditions if c.message}
         if self.ended:
-            return said.get("Succeeded" if self.phase == "Succeed" else "Failed", "")
+            return messages.get("Succeeded" if self.phase == "Succeed" else "Failed", "")
         if self.phase == "Suspended":
-            return "; ".join(part for part in (said.get("Suspended", ""), held) if part)[:1024]
-        # Why it was restarted or scaled, and what it still waits for: a replacement may find no room.
-        parts = [said.get(self.phase, "") if self.phase in ("Restarting", "Scaling") else "", said.get("Running", "")]
-        return "; ".join(p for p in parts if p)[:1024] or said.get("Waiting", "")
+            return "; ".join(part for part in (messages.get("Suspended", ""), held) if part)[:1024]
+        # A restarted or scaled job may still wait for something: a replacement may find no room.
+        change = messages.get(self.phase, "") if self.phase in ("Restarting", "Scaling") else ""
+        parts = [change, messages.get("Running", "")]
+        return "; ".join(p for p in parts if p)[:1024] or messages.get("Waiting", "")

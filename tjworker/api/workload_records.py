@@ -1,6 +1,6 @@
-"""Services, and what keeps pods: ReplicaSets, batch Jobs. Pure.
+"""Records of Services, ReplicaSets and batch Jobs. Pure.
 
-The watcher projects them with it; a worker reads one itself before it believes a failure.
+The watcher makes them for the projection. A worker makes one when it reads an object itself to confirm a failure.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
     """The record of a ReplicaSet or batch Job. Reason and message come from the condition with which a Job ended, or
     from a ReplicaSet whose pods the API server refuses."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
-    # A ReplicaSet has the one field, a batch Job the other.
+    # The number of a ReplicaSet is `replicas`, of a batch Job `parallelism`.
     desired = next((spec[name] for name in ("replicas", "parallelism") if name in spec), 0)
     conditions = status.get("conditions") or ()
     end, refused = _true(conditions, "Complete", "Failed"), _true(conditions, "ReplicaFailure")
-    said = end or refused
+    shown = end or refused
     return WorkloadRecord(
         name=meta["name"],
         uid=meta["uid"],
@@ -46,15 +46,15 @@ def workload_record(obj: Json, meta: Json, owner_uid: str) -> WorkloadRecord:
         desired=desired,
         # A ReplicaSet has readyReplicas and replicas, a batch Job ready and active.
         ready=status.get("readyReplicas", status.get("ready", 0)) or 0,
-        active=status.get("active", status.get("replicas", status.get("running", 0))) or 0,
+        active=status.get("active", status.get("replicas", 0)) or 0,
         succeeded=status.get("succeeded") or 0,
         failed=status.get("failed") or 0,
         generation=meta.get("generation") or 0,
         observed_generation=status.get("observedGeneration") or 0,
-        condition=end.get("type") or status.get("phase") or "",
+        condition=end.get("type") or "",
         completed_at=unix_seconds(status.get("completionTime")),
-        reason=said.get("reason") or "",
-        message=(said.get("message") or "")[:MESSAGE_CHARS],
+        reason=shown.get("reason") or "",
+        message=(shown.get("message") or "")[:MESSAGE_CHARS],
         deleted_at=deletion_seconds(meta),
     )
 

@@ -30,12 +30,12 @@ def history(namespace: str | None, kind: str | None, within: int | None, limit: 
     tj history -n team-a --since 2h
     tj describe -n team-a digits
     """
-    from tjworker.api.kinds import called
+    from tjworker.api.kinds import find_kinds
     from tjworker.cli import past, rows
     from tjworker.cli.errors import UserError
     from tjworker.history.store import ended
 
-    kinds = None if kind is None else {str(one.resource) for one in called(kind)}
+    kinds = None if kind is None else {str(one.resource) for one in find_kinds(kind)}
     if kinds == set():
         raise UserError(f"{kind!r} is not a job kind; AITrainingJob, TrainingJob and PyTorchJob are, for example")
     now = rows.utc_now()

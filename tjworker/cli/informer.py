@@ -104,7 +104,7 @@ class Informer:
             # The list after a broken watch repeats known objects. Only another resourceVersion is a change.
             elif _version(before[key]) != _version(new):
                 self._on_change("MODIFIED", new)
-        # After the callbacks: a caller that has waited for this has heard of every object.
+        # After the callbacks: a caller that waits for this has got every object.
         self.synced.set()
 
     def absent(self) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tjworker.api import labels
-from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, called, parse, resolved
+from tjworker.api.kinds import COMPANIONS, KINDS, KNOWN_KINDS, find_kinds, parse, with_companion
 from tjworker.api.kinds.base import seen_status, strings, text
 from tjworker.api.model import FieldError, InvalidJob, Role, TrainingJob
 from tjworker.api.resources import EVENTS, PODS
@@ -95,9 +95,9 @@ def kinds_called(api: KubeClient, name: str, operator: Mapping[str, str] | None 
     """The installed kinds that kubectl knows by this name: tfjobs.training.kubedl.io, tfjob.training.kubedl.io, tfjobs,
     tfjob or aitj. Raises UserError if there is none. `operator`: its settings, see `Cluster.operator`."""
     installed = installed_kinds(api)
-    if found := called(name, installed.values()):
+    if found := find_kinds(name, installed.values()):
         return [kind.resource for kind in found]
-    if known := called(name):
+    if known := find_kinds(name):
         raise UserError(switched_off(known, operator_kinds(operator)))
     raise UserError(f"{name!r} is not a job kind; this cluster has: {', '.join(installed)}")
 
@@ -142,7 +142,7 @@ def opened_job(wanted: str, namespace: str | None) -> Iterator[tuple[Cluster, Fo
 
 def _elsewhere(api: KubeClient, namespace: str, name: str) -> str:
     """A hint for a user who named a job that does not exist."""
-    if kinds := called(name):
+    if kinds := find_kinds(name):
         return f"{name} is a kind of job: `tj get {kinds[0].resource}` lists its jobs"
     if known := [job.name for job in list_jobs(api, namespace)][:10]:
         return f"there are: {', '.join(known)}"
@@ -173,7 +173,7 @@ def with_named(api: KubeClient, job: FoundJob) -> FoundJob:
         found = api.get(named.resource, namespace, named.name)
     except OperatorError:
         found = None
-    return job if found is None else FoundJob(job.resource, resolved(job.resource, job.raw, found))
+    return job if found is None else FoundJob(job.resource, with_companion(job.resource, job.raw, found))
 
 
 def readable(job: FoundJob) -> tuple[TrainingJob, tuple[FieldError, ...]]:
@@ -221,7 +221,7 @@ def untaken(job: FoundJob, operator: Mapping[str, str] | None) -> str:
 
 
 def job_events(api: KubeClient, job: FoundJob) -> list[Happening]:
-    """What was said of it and of what it owns; see `happenings.of_job`."""
+    """The Events of the job and of its children; see `happenings.of_job`."""
     # All Events of the namespace: a field selector takes a single object, and a job owns hundreds, some of them gone.
     found = api.list_all(EVENTS, job.namespace)
     return happenings.of_job(found, job.raw, role_names(job))

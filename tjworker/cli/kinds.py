@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from tjworker.api.kinds import EVERY_KIND, GUEST_KINDS, KINDS, served, word_for
+from tjworker.api.kinds import EVERY_KIND, GUEST_KINDS, KINDS, served, shortest_name
 from tjworker.base import OperatorError
 from tjworker.cli.errors import UserError
 from tjworker.kube.errors import NO_PERMISSION
@@ -77,7 +77,9 @@ def how_to_switch_on(kinds: Iterable[JobKind], of_operator: Kinds | None = None)
     """The advice how to switch kinds on. `of_operator`: the kinds that it serves already, which TJ_KINDS must keep."""
     more = list(kinds)
     already = [kind for kind in (of_operator or {}).values() if kind.guest]
-    words = EVERY_KIND if len(more) + len(already) == len(GUEST_KINDS) else ",".join(map(word_for, (*already, *more)))
+    words = (
+        EVERY_KIND if len(more) + len(already) == len(GUEST_KINDS) else ",".join(map(shortest_name, (*already, *more)))
+    )
     page = "docs/kinds.md" if any(kind.group == "kubeflow.org" for kind in more) else "docs/kubedl.md"
     if len(more) > 1:
         in_a_cluster = "add them to TJ_KINDS of the operator and apply their folders in k8s/kinds"

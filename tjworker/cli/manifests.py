@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from tjworker.api import crd
 from tjworker.api.end_policies import race_to_end
-from tjworker.api.kinds import COMPANIONS, KNOWN_KINDS, parse, resolved, trainingjob
+from tjworker.api.kinds import COMPANIONS, KNOWN_KINDS, parse, trainingjob, with_companion
 from tjworker.api.kinds.base import Companion, JobKind, field_errors
 from tjworker.api.kinds.trainingjob.spec import DEFAULT_IMAGE
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
@@ -170,7 +170,7 @@ def _companion_errors(manifest: Manifest, companion: Companion) -> list[FieldErr
     whose = {"name": "job", "namespace": "default"}
     named = {"runtimeRef": {"name": manifest.name, "kind": companion.kind}}
     job = {"apiVersion": kind.api_versions[0], "kind": kind.kind, "metadata": whose, "spec": named}
-    parsed = parse(kind.resource, resolved(kind.resource, job, manifest.raw))
+    parsed = parse(kind.resource, with_companion(kind.resource, job, manifest.raw))
     if isinstance(parsed, InvalidJob):
         of = f"{companion.kind} {manifest.name}"
         for wrong in parsed.errors:

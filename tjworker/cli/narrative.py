@@ -1,7 +1,6 @@
-"""What `tj describe` says of a job: sentences out of its status, its spec, its pods and its events, as of now. Pure:
-objects and a time in, sections of lines out.
+"""The text of `tj describe`: sentences from a job's status, spec, pods and events at a given time. Pure.
 
-What a pod shows now goes before what the status remembers: the status is as old as the operator's last word.
+The pods' present state takes precedence over the status, which may be older.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ def describe(
     errors: Sequence[FieldError] = (),
     notes: Iterable[str] | None = None,
 ) -> list[Section]:
-    """`pods`: the job's own that are there now; `seen`: what was said of it (see `happenings`). `errors`: what of its
-    spec cannot be used. `notes`: how far this can be believed; None: the `doubts` about the status of a job that is
-    there."""
+    """`pods`: the job's existing pods. `seen`: its Events (see `happenings`). `errors`: invalid parts of its spec.
+    `notes`: how reliable the text is; None: the `doubts` about the status of an existing job."""
     around = around or Around()
     notes = doubts(job, pods, now) if notes is None else notes
     waits = tuple(_waits(job, pods, now, around.ill_nodes))

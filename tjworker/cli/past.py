@@ -50,7 +50,7 @@ class Past:
     """The time that its texts are true of."""
 
     def sections(self) -> list[Section]:
-        """What `tj describe` says of it."""
+        """The text of `tj describe`."""
         said = self._heading()
         if self.job is None:
             return [narrative.Section("", (*said, *filter(None, [printable(self.summary.message)])))]
@@ -58,8 +58,8 @@ class Past:
         return [narrative.Section("", (*said, *first.lines)), *others]
 
     def missing_pods(self) -> Iterator[str]:
-        """Say of each role whether the history has fewer running pods than the status counts. The history writes pods
-        when they are gone, after their job, and keeps a limited number of them."""
+        """Report roles with fewer running pods in the history than in the status. The history writes pods when they are
+        gone, after their job, and keeps a limited number of them."""
         if self.job is None or self.job.status.ended or not self.summary.deleted_at:
             return
         there = self._there()
@@ -100,7 +100,7 @@ class Past:
         at = max(filter(None, (rows.parse_time(state.get("finishedAt")) for state in ended)), default=None)
         if at is None or at >= self._deletion_time:
             return at is not None
-        # The watcher hears of a deletion a moment after the kubelet has begun to kill.
+        # The watcher sees a deletion a moment after the kubelet has begun to kill.
         killed = all(map(ended_by_signal, ended))
         soon = (self._deletion_time - at).total_seconds() < SAME_MOMENT_SECONDS
         return bool(self.summary.deleted_at) and killed and soon
@@ -119,7 +119,7 @@ class Past:
     @cached_property
     def _deletion_time(self) -> datetime:
         """When the job was deleted, as near as the history knows. Deleted in the foreground, a job goes after its pods,
-        which may take their grace period. In the background it goes first, and the watcher may hear of it late: then
+        which may take their grace period. In the background it goes first, and the watcher may see that late: then
         the garbage collector's last request to a pod is nearer."""
         if not self._was_collected:
             return self._deletion_requested or self.at
@@ -220,11 +220,11 @@ def read_past(namespace: str, wanted: str) -> Past | None:
     """The last job of that name in the history, None without one. `wanted`: `NAME` or `KIND/NAME`. Waits up to
     SETTLE_SECONDS for what the history lacks of a job that was deleted just now. Raises OperatorError when the history
     cannot be asked."""
-    from tjworker.api.kinds import called
+    from tjworker.api.kinds import find_kinds
     from tjworker.history.store import find
 
     kind, _, name = wanted.rpartition("/")
-    resources: Sequence[str] = [str(one.resource) for one in called(kind)] if kind else [""]
+    resources: Sequence[str] = [str(one.resource) for one in find_kinds(kind)] if kind else [""]
     with open_store() as store:
         summaries = store.summaries()
         found = next((one for r in resources if (one := find(summaries, namespace, name, r)) is not None), None)

@@ -215,7 +215,7 @@ def _parse(
         return _with_missing_permission(job, job.missing, error)
     if reference is None:
         return replace(job, errors=(job.missing.absent,))
-    return kinds.parse(resource, kinds.resolved(resource, raw, reference))
+    return kinds.parse(resource, kinds.with_companion(resource, raw, reference))
 
 
 def _with_missing_permission(job: InvalidJob, missing: Reference, error: Terminal) -> InvalidJob:

@@ -19,6 +19,8 @@ from tjworker.kube.port import HttpResponse, ListPage, Stream, Transport
 from tjworker.kube.resources import RESOURCES
 
 MERGE_PATCH = "application/merge-patch+json"
+# The page of kubectl (`DefaultChunkSize`): the API server reads and encodes a page at a time, not 50,000 jobs.
+PAGE_SIZE = 500
 
 
 class KubeClient:
@@ -73,10 +75,11 @@ class KubeClient:
         *,
         label_selector: str = "",
         field_selector: str = "",
-        page_size: int = 500,
+        page_size: int = PAGE_SIZE,
         before_page: Callable[[], object] = lambda: None,
     ) -> Iterator[JsonDict]:
-        """The objects, page by page. Raises Conflict with reason Expired if the list expires between two pages."""
+        """The objects, page by page; `namespace` '' means all. Raises Conflict with reason Expired if the list expires
+        between two pages."""
         token = ""
         while True:
             before_page()

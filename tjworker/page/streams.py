@@ -89,7 +89,7 @@ class Watch(EventStream):
         with suppress(Invalid):
             job = parse_key(watch)
             resource, namespace = (job.resource, job.namespace) if job.resource in KNOWN_KINDS else (resource, "")
-        # An open page goes on while the API server is away: what it hears of is only that something has changed.
+        # An open page continues while the API server is away: it only learns that something has changed.
         with suppress(Transient):
             if not viewer.may("get", resource, namespace) and namespace:
                 raise NotAllowed(403, f"your token may not read jobs of namespace {namespace}")

@@ -219,7 +219,7 @@ def _find_held(p: Pass, gang: GangPass) -> dict[str, str]:
 
 
 def _still_awaited(view: RoleView, after: After) -> str:
-    """What `after` waits for, for people; '' if it has come about."""
+    """What `after` waits for, for people; '' if it waits no longer."""
     every = len(view.replicas)
     if after.status == "Complete":
         done = view.count("succeeded")

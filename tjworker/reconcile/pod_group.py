@@ -212,7 +212,7 @@ def _describe(group: PodGroupRecord, job: TrainingJob) -> str:
             f" at most {pods}"
         )
     of = f"{group.size} pods of the job start together or none does (PodGroup {group.name}"
-    return f"{of}: {group.told})" if group.told else f"{of})"
+    return f"{of}: {group.scheduler_message})" if group.scheduler_message else f"{of})"
 
 
 def _count_members(p: Pass, name: str) -> _Members:

@@ -212,7 +212,7 @@ Seen = PodBuilder | PodRecord | ServiceRecord | NodeBuilder | NodeRecord | Workl
 
 
 def observe(*objects: Seen, seen: Mapping[GroupResource, int] | None = None, gone: Iterable[str] = ()) -> Observed:
-    """All of it as one view. Nodes that pods stand on are healthy unless given otherwise or named in `gone`."""
+    """All objects as one view. Nodes with pods are healthy unless given otherwise or named in `gone`."""
     records = [o.build() if isinstance(o, PodBuilder | NodeBuilder) else o for o in objects]
     pods = tuple(sorted((r for r in records if isinstance(r, PodRecord)), key=lambda r: r.name))
     services = tuple(sorted((r for r in records if isinstance(r, ServiceRecord)), key=lambda r: r.name))

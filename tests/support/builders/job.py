@@ -61,7 +61,7 @@ class JobBuilder:
         return self.role("trainer", replicas, **role)
 
     def restart(self, policy: str, scope: str = "", limit: int | None = None) -> JobBuilder:
-        """Of the role named last."""
+        """Set fields of the role named last."""
         new = self._copy()
         role = new.raw["spec"]["replicaSpecs"][self._current]
         role["restartPolicy"] = policy

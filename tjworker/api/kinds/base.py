@@ -1,7 +1,7 @@
-"""What a job kind is, and what all kinds read alike: metadata, status, pydantic's errors.
+"""The base classes of job kinds, and how all kinds read metadata, status and pydantic's errors.
 
-Pure. Nothing here raises for any JSON: metadata and status are taken as far as they make sense, a wrong spec becomes
-field errors.
+Pure. No function raises for any JSON: the valid parts of metadata and status are used, a wrong spec becomes field
+errors.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tjworker.base import GroupResource, JobName, Json, mapping
 
 Parsed = TrainingJob | InvalidJob
 MAX_ERRORS = 10
-"""Reported of one job: enough to correct it, and the condition's message stays short."""
+"""Errors that are reported for a job at once: enough to correct it, and the condition's message stays short."""
 MAX_REPAIRS = 8
 MEMORY = "operator"
-"""Field of the status of a guest's kind that holds our own status."""
+"""Field of the status of another operator's kind that holds this operator's status."""
 UNREADABLE = "unreadable"
-"""Field of a projected job whose spec could not be kept: why."""
+"""Field of a projected job whose spec could not be kept. It holds the reason."""
 RESOLVED = "resolved"
-"""Field of a job that a worker has just read: what it keeps of the object that the spec names."""
+"""Field of a job that a worker has just read. It holds the part to keep of the object that the spec names."""
 LEFT_OUT = "leftOut"
-"""Field of a projected job without its spec: the bytes that were left out. A worker reads it from the API server."""
+"""Field of a projected job without its spec: the size of the spec in bytes. A worker reads it from the API server."""
 MAX_DEPTH = 16
-"""Of a status under repair: deeper than any valid status, and no risk to the stack."""
+"""Levels of a status that a repair copies: more than any valid status has, and no risk to the stack."""
 
 
 MOST_OF_AN_OBJECT = 3 << 19
@@ -45,7 +45,7 @@ MOST_OF_ALL_PODS = 1 << 30
 
 
 class CamelModel(BaseModel):
-    """How fields of kinds are named and read: camelCase, no value turned into another type, unknown ones dropped."""
+    """Base of the models. Field names are camelCase, values are not converted, unknown fields are dropped."""
 
     # `strict`: the API server refuses "3" for an integer, so a job from a file must not pass here, either. `extra`: in
     # an upgrade the CRD comes first, and may have fields that workers of the old version do not know.
@@ -71,7 +71,7 @@ class Companion:
 
 
 Named = tuple[GroupResource, str]
-"""An object that a job names: its resource, and `namespace/name`, with an empty namespace for one of the cluster."""
+"""An object that a job names: its resource, and `namespace/name`. The namespace of a cluster-wide object is empty."""
 
 
 class JobKind(ABC):
@@ -81,19 +81,19 @@ class JobKind(ABC):
     kind: str
     short_name: str = ""
     description: str
-    """What this kind is, for `kubectl explain` and the reference."""
+    """Description of the kind for `kubectl explain` and the reference."""
     group: str
     # The same schema for all versions needs no conversion, and so no webhook that can be down (ADR 6).
     versions: tuple[str, ...]
     """Served versions, the stored one first. All have the same schema, but for `version_defaults`."""
     version_defaults: Mapping[str, Json] = MappingProxyType({})
-    """Version -> fields of the spec that the API server fills in where a manifest of that version lacks them."""
+    """Version -> defaults of the spec that the API server fills in for manifests of that version."""
     spec_model: type[BaseModel]
-    """What the CRD's schema is generated from."""
+    """The model from which the CRD's schema is generated."""
     root_rules: tuple[Mapping[str, Any], ...]
-    """CEL rules on the whole object, for what depends on metadata.name."""
+    """CEL rules on the whole object, for conditions on metadata.name."""
     optional: bool = False
-    """Its CRD need not be installed: a cluster may do without this kind."""
+    """True if a cluster may lack its CRD."""
     roles_field: str = "replicaSpecs"
     """The field of spec that is the map of roles; empty if each role is a field of spec."""
     run_policy_path: tuple[str, ...] = ("spec", "runPolicy")
@@ -110,7 +110,7 @@ class JobKind(ABC):
 
     @abstractmethod
     def parse(self, raw: Json) -> Parsed:
-        """The job of any JSON object. Never raises."""
+        """Parse any JSON object. Never raises."""
 
     @property
     def scale_role(self) -> str:
@@ -201,8 +201,8 @@ class JobKind(ABC):
 
 
 class Guest(JobKind):
-    """A kind of another operator. Its status has the shape that its users and their programs read. What this operator
-    must remember is in a field of its own, MEMORY."""
+    """A kind of another operator. Its status has the form that its users and their programs read. The field MEMORY
+    holds this operator's status."""
 
     optional = True
     status_model: type[BaseModel]
@@ -210,11 +210,11 @@ class Guest(JobKind):
     scale_paths: tuple[str, str]
     """Paths in the status for the scale subresource: replicas and selector."""
     mirrored: tuple[str, ...] = ()
-    """Fields of the own status that are also written outside of MEMORY, for its users."""
+    """Fields of this operator's status that are also written outside of MEMORY, for users."""
 
     @abstractmethod
     def status_of(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
-        """The status as its operator writes it, without MEMORY."""
+        """The status in the form of its operator, without MEMORY."""
 
     def is_for_another(self, raw: Json) -> bool:
         """True if the job names another controller (`managedBy`)."""
@@ -231,13 +231,13 @@ class Guest(JobKind):
         return {MEMORY: status, **{name: status[name] for name in self.mirrored if name in status}}
 
     def written_status(self, job: Parsed, status: JobStatus) -> dict[str, Any]:
-        # The same PUT has both shapes. With two writes the second could fail, and the status would contradict the
+        # The same PUT has both forms. With two writes the second could fail, and the status would contradict the
         # memory (ADR 28).
         return {**self.status_of(job, status), **self.placed(status.to_json())}
 
 
 class Header(TypedDict):
-    """What every job has, valid or not."""
+    """The fields that every job has, valid or not."""
 
     name: JobName
     api_version: str
@@ -265,8 +265,8 @@ def header(raw: object, resource: GroupResource, kind: str, api_version: str) ->
 
 
 def too_big_for_etcd(roles: Sequence[Role]) -> tuple[FieldError, ...]:
-    """The pods of a job must fit into etcd, each with a copy of its role's template. CEL cannot say so: it does not see
-    the size of a template."""
+    """Check that the pods of a job fit into etcd, each with a copy of its role's template. A CEL rule cannot check it:
+    CEL does not see the size of a template."""
     # The autoscaler may reach maxReplicas hours after the job was accepted, when a refusal comes too late.
     counts = {role.name: max(role.replicas, role.max_replicas or 0) for role in roles}
     # Most jobs are far below the limit, and need no template serialised at each parse.
@@ -295,13 +295,13 @@ def _json_size(template: Json) -> int:
 
 
 LEVELS_KEPT = 3
-"""Of a spec that cannot be kept whole: down to the fields of a role, and of the run policy."""
+"""Levels of a spec that are tried separately if it cannot be kept whole: down to the fields of a role or run policy."""
 _LEVELS_ABOVE = 3
-"""Of a record above its spec, with one to spare."""
+"""Levels of a record above its spec, and a spare one."""
 
 
 def readable(value: object, levels: int = LEVELS_KEPT) -> object:
-    """Without what cannot be written: a job that has begun is operated by the rest. None where nothing is left."""
+    """The value without the parts that JSON cannot hold; None if nothing is left. A job that has begun runs by it."""
     inside = value
     for _ in range(LEVELS_KEPT + _LEVELS_ABOVE):
         inside = [inside]
@@ -317,13 +317,13 @@ def readable(value: object, levels: int = LEVELS_KEPT) -> object:
 
 
 def unreadable(raw: Json, kind: JobKind) -> InvalidJob:
-    """A job of which the projection keeps only that it cannot be read, and why."""
+    """The InvalidJob for a job whose spec the projection could not keep."""
     errors = (FieldError("spec", text(raw[UNREADABLE])),)
     return InvalidJob(**header(raw, kind.resource, kind.kind, kind.api_versions[0]), errors=errors)
 
 
 def seen_status(raw: Json) -> Json:
-    """Our own status in any job, raw, wherever its kind has it."""
+    """This operator's raw status in a job of any kind."""
     status = mapping(raw.get("status"))
     return mapping(status.get(MEMORY)) if MEMORY in status else status
 
@@ -348,8 +348,7 @@ def strings(value: object) -> dict[str, str]:
 
 
 def read_status(raw: object) -> JobStatus:
-    """The status as far as it can be read: what is wrong in it is left out, the rest stands. An end must survive a
-    garbled neighbour: a job that has ended would otherwise run again."""
+    """The valid parts of a status. An invalid field must not hide the end of a job: an ended job would run again."""
     if not isinstance(raw, Mapping):
         return JobStatus()
     raw = _with_known_end(raw)
@@ -372,8 +371,8 @@ def read_status(raw: object) -> JobStatus:
 
 
 def _with_known_end(raw: Json) -> Json:
-    """A later version may end jobs with a phase that this one does not know. Without its phase such a job would begin
-    again after a rollback, so it counts as Succeed or Failed, as its conditions say."""
+    """Replace the unknown phase of an ended job by Succeed or Failed, as its conditions say. A later version may have
+    written that phase; without a phase the job would begin again after a rollback."""
     # Only an end has a completionTime. An unknown phase of a live job needs no substitute: the next pass computes it.
     phase, completed = raw.get("phase"), raw.get("completionTime")
     if not (isinstance(phase, str) and isinstance(completed, str) and completed) or phase in PHASES:
@@ -419,7 +418,7 @@ def _repair(value: Any, path: Sequence[int | str], problem: str, context: Mappin
 
 
 def field_errors(error: ValidationError, root: str = "spec") -> tuple[FieldError, ...]:
-    """What is wrong with a spec in kubectl's form: the path, a short value, the rule."""
+    """The errors of a spec as kubectl prints them: path, short value, rule."""
     problems = error.errors(include_url=False)[:MAX_ERRORS]
     return tuple(FieldError(field_path(root, p["loc"]), problem_words(p)) for p in problems)
 

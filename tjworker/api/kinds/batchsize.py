@@ -1,5 +1,5 @@
-"""Between which batch sizes an elastic role's training converges: a field of a role of an AITrainingJob, an annotation
-of a job of any other kind. Pure.
+"""The batch sizes with which the training of an elastic role converges: a field of a role of an AITrainingJob, an
+annotation of a job of any other kind. Pure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tjworker.api.kinds.runpolicy import MAX_INT32
 from tjworker.api.model import BatchSize, FieldError
 
 ANNOTATION_BATCH_SIZE = "elasticdeeplearning.ai/batch-size"
-"""JSON with the fields of `BatchSizeSpec`, of the role that the autoscaler scales."""
+"""Annotation with the `BatchSizeSpec`, as JSON, of the role that the autoscaler scales."""
 PATH = f"metadata.annotations.{ANNOTATION_BATCH_SIZE}"
 _RULES: list[Any] = [
     {
@@ -44,8 +44,8 @@ class BatchSizeSpec(CamelModel):
         return BatchSize(self.initial, self.max, self.per_replica_min, self.per_replica_max)
 
 
-def disorder(batch: BatchSizeSpec | None, path: str) -> Iterator[FieldError]:
-    """What the CRD says in CEL, in the same words."""
+def order_errors(batch: BatchSizeSpec | None, path: str) -> Iterator[FieldError]:
+    """The errors by the CEL rules of the CRD, in the same words."""
     if batch is None:
         return
     if batch.initial > batch.max:
@@ -57,7 +57,7 @@ def disorder(batch: BatchSizeSpec | None, path: str) -> Iterator[FieldError]:
 
 
 def annotated_batch_size(annotations: Mapping[str, str]) -> tuple[BatchSize | None, tuple[FieldError, ...]]:
-    """What the annotation says, and what is wrong with it."""
+    """The batch size in the annotation, and its errors."""
     text = annotations.get(ANNOTATION_BATCH_SIZE)
     if text is None:
         return None, ()
@@ -78,5 +78,5 @@ def annotated_batch_size(annotations: Mapping[str, str]) -> tuple[BatchSize | No
     except ValidationError as error:
         return None, field_errors(error, PATH)
     # CEL cannot parse the JSON of an annotation, so the parser alone can refuse the order of its numbers.
-    wrong = tuple(disorder(batch, PATH))
+    wrong = tuple(order_errors(batch, PATH))
     return (None if wrong else batch.value()), wrong

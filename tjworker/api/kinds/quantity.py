@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, WithJsonSchema
 
-# As `ParseQuantity` of apimachinery, but without a minus: no resource of a pod may be negative.
+# `ParseQuantity` of apimachinery without the minus: no resource of a pod may be negative.
 QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,3}))?$"
 is_quantity = re.compile(QUANTITY, re.ASCII).fullmatch
 
 
 def is_amount(value: object) -> bool:
-    """As the schema's `x-kubernetes-int-or-string`: 1, "500m", "1Gi"; a fraction is written as text."""
+    """True for a value of the schema's `x-kubernetes-int-or-string`: 1, "500m", "1Gi". A fraction is a text."""
     if isinstance(value, str):
         return is_quantity(value) is not None
-    # The API server reads more as a fraction.
+    # The API server reads larger numbers as fractions.
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
 
 

@@ -1,4 +1,4 @@
-"""KubeDL's RunPolicy, which every kind of job has: one model, one set of bounds. Pure."""
+"""KubeDL's RunPolicy, one model for all kinds of jobs. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CleanPodPolicyOrNone = Annotated[
 
 
 def min_available_rule(replicas: str) -> dict[str, str]:
-    """The CEL rule of a spec that has a RunPolicy. `replicas`: an expression, of all that the job has."""
+    """The CEL rule of a spec with a RunPolicy. `replicas`: the expression for the number of all replicas."""
     # Each parent needs its own `has`: CEL fails on an absent field, and the API server takes a failed rule for a
     # refusal.
     given = "self.runPolicy.schedulingPolicy.minAvailable"
@@ -43,7 +43,7 @@ def min_available_rule(replicas: str) -> dict[str, str]:
 
 
 class SchedulingPolicy(CamelModel):
-    """How the scheduler takes the pods of the job."""
+    """How the scheduler handles the pods of the job."""
 
     min_available: int | None = Field(
         None,
@@ -90,11 +90,11 @@ def gang_policy(policy: SchedulingPolicy | None) -> GangPolicy:
 
 
 class RunPolicy(CamelModel):
-    """The job as a whole, in the words of the KubeDL job API."""
+    """Policies for the whole job, as in the KubeDL job API."""
 
     # No schema default: the spec itself may set the policy, too, and a filled-in value would contradict it (ADR 6).
     clean_pod_policy: CleanPodPolicyOrNone = Field(
-        None, description='as spec.cleanPodPolicy; a job that sets both sets them alike. "" sets nothing'
+        None, description='same as spec.cleanPodPolicy; if both are set, they must agree. "": not set'
     )
     ttl_seconds_after_finished: int | None = Field(
         None,
@@ -116,7 +116,7 @@ class RunPolicy(CamelModel):
         ge=0,
         le=MAX_INT32,
         description=(
-            "restarts of all roles together, for failures of their own programs: eviction, preemption and lost nodes "
+            "restarts of all roles together for failures of their programs: eviction, preemption and lost nodes "
             "do not count. A pod that fails after that stays failed, and failPolicy of its role and of the job say "
             "whether that ends the job. Default: no limit"
         ),

@@ -1,12 +1,10 @@
-"""Of a job whose spec cannot be used as it stands: the job with as much of it as can be. Pure.
+"""Finds the usable rest of a job with an invalid spec. Pure.
 
-A job that has begun is operated by this until its spec is mended. The parser of its kind decides: the work starts from
-a spec that says nothing but which roles there are and how many replicas each has by the job's status, and takes over
-every field of the real spec with which the parser still reads the job. So no rule of any kind is repeated here, and
-whatever a parser refuses, what is left of the job is one that it accepts.
+The operator runs a job that has begun by this rest until a user corrects the spec. The search begins with a spec that
+has only the job's roles and their numbers of replicas, from the status. It adds each field of the real spec with which
+the parser of the kind still accepts the job. So this module repeats no rule of any kind.
 
-How many replicas a role has is the only thing that the status has to remember for this, and it does anyway
-(`replicaStatuses.<role>.desired`): every other field has a default.
+Every field has a default, except the number of replicas. The status has it: `replicaStatuses.<role>.desired`.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ Path = tuple[str, ...]
 NUMBERS = frozenset({"replicas", "min-instance"})
 BOUNDS = frozenset({"minReplicas", "maxReplicas", "max-instance", "elasticPolicy"})
 OF_A_ROLE = frozenset({"restartPolicy", "restartScope", "restartLimit", "failPolicy", "completePolicy", "edlPolicy"})
-"""Fields of a role that no pod is made of."""
+"""Fields of a role that do not change its pods."""
 OF_THE_JOB = frozenset(
     {
         *("suspend", "timeLimit", "restartingExitCode", "cleanPodPolicy", "failPolicy", "completePolicy"),
@@ -36,20 +34,20 @@ OF_THE_JOB = frozenset(
         *("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit", "schedulingPolicy"),
     }
 )
-"""Fields of the job that no pod is made of."""
+"""Fields of the job that do not change its pods."""
 SPLIT = ("runPolicy", "annotations")
-"""Objects of the spec whose fields are taken one by one."""
+"""Objects of the spec whose fields are tried one by one."""
 # Every parser demands a container. The stub is never made into a pod, so the container needs no image.
 PLAIN = {"spec": {"containers": [{"name": "main"}]}}
 MAX_CONTAINERS = 64
 LENGTH_OF_SHARED = 2
-"""Of the path of a field of the spec itself."""
+"""Length of the path of a field of the spec itself."""
 SWEEPS = 2
-"""A field may be readable only beside another one that is taken later."""
+"""A field may be valid only together with a field that is tried later."""
 
 
 def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
-    """None where the parser accepts not even the roles of the status, or nobody knows how many pods they have."""
+    """The usable rest; None if the parser refuses even the roles, or their numbers of pods are unknown."""
     last = {name: min(counts.desired, MAX_PODS) for name, counts in status.replica_statuses.items()}
     roles = _written_roles(kind, raw, last)
     names = last.keys() or {name for name, role in roles.items() if isinstance(role, Mapping)}
@@ -80,9 +78,9 @@ def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
     if status.suspend_time and any(path == kind.suspend_path[: len(path)] for path in dropped):
         base = _with(base, [(kind.suspend_path, True)])
     job = read(base)
-    if job is None or UNREADABLE in raw or not (dropped or kept):  # what is wrong is not there
+    if job is None or UNREADABLE in raw or not (dropped or kept):  # the invalid part is missing in `raw`
         return job and job.without_new_pods()
-    # The PodGroup that is there stays: what the job asks of its gang cannot be told any more.
+    # The existing PodGroup stays: the job's scheduling policy is unknown.
     if any(path[-1] in ("runPolicy", "schedulingPolicy") for path in dropped):
         job = replace(job, gang=replace(job.gang, unread=True))
     missing = {name for name in names if kind.roles_field and "template" not in mapping(roles.get(name))}
@@ -90,7 +88,7 @@ def salvage(kind: JobKind, raw: Json, status: JobStatus) -> TrainingJob | None:
 
 
 def _without_pods_of(job: TrainingJob, dropped: Sequence[Path], missing: Set[str]) -> TrainingJob:
-    """No pod is made without what could not be read of its template. `missing`: roles that have none."""
+    """The job, with no new pods for roles whose template is not valid. `missing`: roles without a template."""
     names = {role.name for role in job.roles}
     of_pods = [path for path in dropped if path[0] == "spec" and path[-1] not in OF_A_ROLE | OF_THE_JOB]
     # A field of the spec itself may be part of every pod.
@@ -101,7 +99,7 @@ def _without_pods_of(job: TrainingJob, dropped: Sequence[Path], missing: Set[str
 
 
 def _base(kind: JobKind, raw: Json, numbers: Mapping[str, int], roles: Json) -> dict[str, Any]:
-    """The object with its roles alone, each with what its containers are called and listen on."""
+    """The object with nothing but its roles, each with the names and ports of its containers."""
     templates = {name: _stub(mapping(roles.get(name)).get("template")) for name in numbers}
     # Some annotations can make a job invalid, such as the batch size. So each is tried by itself, like a field.
     metadata = {name: value for name, value in mapping(raw.get("metadata")).items() if name != "annotations"}
@@ -110,7 +108,7 @@ def _base(kind: JobKind, raw: Json, numbers: Mapping[str, int], roles: Json) -> 
 
 
 def _written_roles(kind: JobKind, raw: Json, last: Mapping[str, int]) -> dict[str, Any]:
-    """By the names that the job's status has: in other operators' kinds they may be written in any case."""
+    """The roles by their names in the status. In other operators' kinds users may write them in any case."""
     found: object = raw
     for step in kind.roles_path:
         found = mapping(found).get(step)
@@ -120,7 +118,7 @@ def _written_roles(kind: JobKind, raw: Json, last: Mapping[str, int]) -> dict[st
 
 
 def _pieces(kind: JobKind, raw: Json, roles: Mapping[str, Json]) -> Iterator[tuple[Path, Any]]:
-    """What can be taken by itself: fields of roles, of the run policy, of the spec; annotations."""
+    """The parts that are tried separately: fields of roles, of the run policy, of the spec; annotations."""
     for name, role in roles.items():
         yield from (((*kind.roles_path, name, str(field)), value) for field, value in role.items())
     for field, value in mapping(raw.get("spec")).items():
@@ -138,7 +136,7 @@ def _pieces(kind: JobKind, raw: Json, roles: Mapping[str, Json]) -> Iterator[tup
 def _take(
     base: dict[str, Any], pieces: Sequence[tuple[Path, Any]], read: Callable[[Json], TrainingJob | None]
 ) -> tuple[dict[str, Any], list[Path]]:
-    """The object with all pieces with which it can be read, and the paths of the others."""
+    """The object with all pieces that leave it valid, and the paths of the dropped pieces."""
     left = list(pieces)
     for _ in range(SWEEPS):
         before, todo, left = len(left), [left], []
@@ -150,7 +148,7 @@ def _take(
             elif len(some) == 1:
                 left += some
             else:
-                # By halves: one wrong field among a hundred is found with few parses.
+                # Halving finds one wrong field among a hundred with few parses.
                 todo += [some[len(some) // 2 :], some[: len(some) // 2]]
         if len(left) in (0, before):
             break
@@ -158,7 +156,7 @@ def _take(
 
 
 def _with(obj: dict[str, Any], pieces: Sequence[tuple[Path, Any]]) -> dict[str, Any]:
-    """A copy; what no piece touches is shared."""
+    """A copy of the object with these pieces. It shares the parts that no piece changes."""
     made = dict(obj)
     for path, value in pieces:
         into = made
@@ -170,8 +168,7 @@ def _with(obj: dict[str, Any], pieces: Sequence[tuple[Path, Any]]) -> dict[str, 
 
 
 def _stub(template: object) -> dict[str, Any]:
-    """What others must know of the pods of a template: whose exit codes count, and where they listen. No pod is made of
-    it."""
+    """A minimal template with the containers whose exit codes count, and their ports. No pod is created from it."""
     listed = mapping(mapping(template).get("spec")).get("containers")
     made: dict[str, Any] = {}
     ports: dict[str, int] = {}

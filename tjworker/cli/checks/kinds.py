@@ -1,5 +1,5 @@
-"""The job kinds of other operators: which are served, which are switched off, and which are switched on by half. A job
-of a kind whose CRD is there, and that no operator serves, waits for ever, and nothing says so.
+"""Checks the job kinds of other operators: which are served, switched off, or installed but not served. A job of a kind
+that has a CRD, but no operator, would wait for ever without a message.
 """
 
 from __future__ import annotations

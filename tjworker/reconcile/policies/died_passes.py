@@ -23,7 +23,7 @@ def mark_died_passes(p: Pass) -> Pass:
     # First of all steps, so that the condition is written whatever the others decide.
     if p.observed.died_passes:
         return p.with_status(_with_stalled(p.job, p.status, p.observed.died_passes, p.at))
-    over = "passes over this job come to their end again"
+    over = "passes over this job finish again"
     return p.with_status(clear_condition(p.status, "Stalled", "PassEnded", over, now=p.at, generation=p.job.generation))
 
 

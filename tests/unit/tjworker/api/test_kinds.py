@@ -17,7 +17,17 @@ from tests.support.guests import GUESTS
 from tests.support.kinds import TEST_KINDS, TRAININGJOBS, resource_of
 from tests.support.paths import ROOT
 from tests.unit.tjworker.api import refusals
-from tjworker.api.kinds import GUEST_KINDS, JOB_KINDS, KINDS, KNOWN_KINDS, OWNERS, kind_of_labels, owners, parse, served
+from tjworker.api.kinds import (
+    GUEST_KINDS,
+    JOB_KINDS,
+    KINDS,
+    KNOWN_KINDS,
+    OWNERS,
+    kind_of_labels,
+    map_owners,
+    parse,
+    served,
+)
 from tjworker.api.labels import GROUP_NAME, JOB_KIND
 from tjworker.api.model import TrainingJob
 from tjworker.base import GroupResource, Terminal
@@ -52,7 +62,7 @@ LABELS: dict[str, Case] = {
 
 @pytest.mark.parametrize("case", LABELS.values(), ids=LABELS.keys())
 def test_which_kind_labels_name(case: Case) -> None:
-    assert kind_of_labels(case.labels, owners(MORE)) == case.want
+    assert kind_of_labels(case.labels, map_owners(MORE)) == case.want
 
 
 CHOSEN: dict[str, tuple[tuple[str, ...], set[str]]] = {

@@ -159,8 +159,8 @@ def test_the_fields_of_a_job() -> None:
 
 
 WRONG: dict[str, tuple[Json, str]] = {
-    "fewest alone": (elastic(least="2"), f"metadata.annotations[{MIN}]: counts only beside {MAX}; add that"),
-    "a number alone": (elastic(nodes="2"), f"metadata.annotations[{NUM}]: counts only beside {MAX}; add that"),
+    "fewest alone": (elastic(least="2"), f"metadata.annotations[{MIN}]: has no effect without {MAX}; add that"),
+    "a number alone": (elastic(nodes="2"), f"metadata.annotations[{NUM}]: has no effect without {MAX}; add that"),
     "none at least": (elastic(least="0", most="2"), f"[{MIN}]: '0': must be a number from 1 to 10000"),
     "a number of 5,000 digits": (elastic(most="9" * 5_000), f"[{MAX}]: '{'9' * 79}"),
     "autoscaled perhaps": (elastic(most="4", auto="yes"), f'[{AUTOSCALE}]: \'yes\': must be "true" or "false"'),

@@ -113,7 +113,7 @@ BY_KUBELET: dict[str, Callable[[PodBuilder], PodBuilder]] = {
     "is ended by its kubelet for any of these, and its program exits with 0": lambda p: p.succeeded().but(
         disruption="TerminationByKubelet"
     ),
-    "loses its containers, as its node is started anew": lambda p: p.failed(137, reason="ContainerStatusUnknown"),
+    "loses its containers, as its node restarts": lambda p: p.failed(137, reason="ContainerStatusUnknown"),
     "has a command that cannot be started": lambda p: p.failed(128, reason="StartError"),
     "is turned away before it starts": lambda p: p.turned_away(),
     "is turned away after it ran, by a kubelet that was restarted": lambda p: p.turned_away("TopologyAffinityError"),

@@ -1,7 +1,7 @@
-"""The kind AITrainingJob (elasticdeeplearning.ai/v1): roles of pods of any framework, into the internal model.
+"""The kind AITrainingJob (elasticdeeplearning.ai/v1): roles of pods of any framework.
 
-`spec` has the models and their bounds, `rules` what goes beyond a field, `checks` the same for the parser, which holds
-a job to the bounds again because it may be older than its CRD. Pure; `parse` never raises, whatever the JSON.
+`spec` has the models with the bounds of single fields. `rules` has the CEL rules on several fields, `checks` the same
+for the parser: a job may be older than its CRD. Pure; `parse` never raises, whatever the JSON.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tjworker.api.kinds.aitrainingjob import rules
-from tjworker.api.kinds.aitrainingjob.checks import broken, least, most, port_errors, scale_role
+from tjworker.api.kinds.aitrainingjob.checks import least, most, port_errors, rule_errors, scale_role
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
 from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Parsed, field_errors, header, strings, text, too_big_for_etcd
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
@@ -29,7 +29,7 @@ _DEFAULT_RETRYABLE = frozenset(range(128, 256))
 
 
 def parse(raw: Json) -> Parsed:
-    """The job, or what is wrong with its spec. Never raises."""
+    """Parse the job, or return the errors of its spec. Never raises."""
     raw = mapping(raw)
     head = header(raw, RESOURCE, KIND, f"{GROUP}/v1")
     spec_json = mapping(raw.get("spec"))
@@ -37,7 +37,7 @@ def parse(raw: Json) -> Parsed:
         spec = AITrainingJobSpec.model_validate(spec_json)
     except ValidationError as error:
         return InvalidJob(**head, errors=field_errors(error))
-    errors = tuple(broken(head["name"].name, spec))
+    errors = tuple(rule_errors(head["name"].name, spec))
     scaled = scale_role(spec.replica_specs)
     roles = tuple(
         _role(name, spec.replica_specs[name], spec_json, spec.replicas if name == scaled else None)
@@ -79,13 +79,13 @@ def parse(raw: Json) -> Parsed:
 
 
 def _role(name: str, spec: ReplicaSpec, spec_json: Json, asked: int | None) -> Role:
-    """`asked`: what spec.replicas wants of this role."""
+    """`asked`: the number of replicas that spec.replicas sets for this role, if it does."""
     bounded = spec.min_replicas is not None or spec.max_replicas is not None
     return Role(
         name=name,
         workload="Pod",
         replicas=spec.replicas if asked is None else asked,
-        # The template as written: the model has only the fields that the operator reads, and a pod needs all of them.
+        # Keep the raw template: the model has only the fields that the operator reads, and a pod needs all of them.
         template=spec_json["replicaSpecs"][name]["template"],
         # Without either bound the role has none: `kubectl scale` may then set any number.
         min_replicas=least(spec) if bounded else None,

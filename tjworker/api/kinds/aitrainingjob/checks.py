@@ -8,7 +8,7 @@ from typing import Any
 from tjworker.api import naming
 from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.aitrainingjob.spec import AITrainingJobSpec, ReplicaSpec
-from tjworker.api.kinds.batchsize import disorder
+from tjworker.api.kinds.batchsize import order_errors
 from tjworker.api.kinds.runpolicy import MAX_PODS
 from tjworker.api.model import FieldError
 
@@ -26,20 +26,20 @@ def scale_role(specs: Mapping[str, ReplicaSpec]) -> str | None:
     trainer = specs.get(rules.SCALE_ROLE)
     if trainer is not None and trainer.edl_policy != "Never":
         return rules.SCALE_ROLE
-    # Without a trainer, the one role that can be scaled is meant; of two nobody could say which.
+    # Without a trainer, it scales the only scalable role. If there are two, the choice would be arbitrary.
     elastic = [name for name, role in specs.items() if role.edl_policy != "Never" and least(role) < most(role)]
     return elastic[0] if len(elastic) == 1 else None
 
 
 def total_replicas(spec: AITrainingJobSpec) -> int:
-    """As they are wanted: spec.replicas wins over those of the role that it scales."""
+    """The sum of all replicas. spec.replicas overrides the number of the role that it scales."""
     scaled = scale_role(spec.replica_specs) if spec.replicas is not None else None
     own = sum(role.replicas for name, role in spec.replica_specs.items() if name != scaled)
     return own + (spec.replicas or 0 if scaled else 0)
 
 
-def broken(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
-    """What the CRD says in CEL, in the same words."""
+def rule_errors(job: str, spec: AITrainingJobSpec) -> Iterator[FieldError]:
+    """The errors by the CEL rules of the CRD, in the same words."""
     specs = spec.replica_specs
     if not rules.is_job_name(job):
         yield FieldError(
@@ -133,7 +133,7 @@ def _role_errors(job: str, name: str, role: ReplicaSpec, asked: int) -> Iterator
         yield FieldError(f"{path}.replicas", f"{role.replicas}: must be at least minReplicas ({role.min_replicas})")
     if role.max_replicas is not None and role.max_replicas < role.replicas:
         yield FieldError(f"{path}.replicas", f"{role.replicas}: must be at most maxReplicas ({role.max_replicas})")
-    yield from disorder(role.batch_size, f"{path}.batchSize")
+    yield from order_errors(role.batch_size, f"{path}.batchSize")
     containers = role.template.spec.containers
     # The API server would refuse only the first pod of this role, when pods of other roles may already run.
     if len({c.name for c in containers}) < len(containers):

@@ -1,6 +1,6 @@
-"""What no AITrainingJob may be: the bounds, and the rules beyond a single field as CEL for the API server.
+"""The bounds of an AITrainingJob, and the CEL rules on several fields for the API server.
 
-Pure data. `checks` says the same to the parser in the same words; a test holds the two together.
+Pure data. `checks` has the same rules and words for the parser; a test compares the two.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Rule = Mapping[str, Any]
 # and refuses the CRD as too expensive.
 MAX_ROLES = 16
 MAX_REPLICAS = 10_000
-"""Of a job: its restarts by index must fit into one object of etcd (1.5 MiB), whatever happens to it."""
+"""Replicas of a job: its restarts by index must always fit into one object of etcd (1.5 MiB)."""
 RESERVED_ROLES = ("trainingjob",)
-"""Its variable TRAININGJOB_PORTS is already the pod's own."""
+"""The variable TRAININGJOB_PORTS of such a role would replace the pod's own."""
 
 # Services are named after the job. Their names had to be RFC 1035 labels, which begin with a letter, until the feature
 # gate RelaxedServiceNameValidation, on by default from Kubernetes 1.36 on.
@@ -39,7 +39,7 @@ LENGTH_RULE = (
 )
 NO_REPLICAS = "at least one role must have replicas; set spec.suspend to true to let the job wait without pods"
 SCALE_ROLE = "trainer"
-"""The role that is scaled where it can be, bounds or not; else the only one whose bounds leave room."""
+"""The role that spec.replicas scales if it can be scaled, even without bounds; else the only role with bounds."""
 NOT_SCALED = (
     "no role of the job can be scaled by it: give one role minReplicas < maxReplicas and an edlPolicy other than "
     "Never, or scale a role by its own replicas"

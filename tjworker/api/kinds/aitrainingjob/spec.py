@@ -1,7 +1,7 @@
-"""The spec of an AITrainingJob (elasticdeeplearning.ai) as pydantic models: every field with its bounds.
+"""The spec of an AITrainingJob (elasticdeeplearning.ai) as pydantic models: all fields with their bounds.
 
-The only source of the CRD's schema (`api.crd`) and of the reference (`api.reference`). Pure. The fields are those of
-the trainingjob-operator, run policy and scheduling policy in the words of KubeDL's job API.
+The CRD's schema (`api.crd`) and the reference (`api.reference`) are generated from them. Pure. The fields are those of
+the trainingjob-operator; run policy and scheduling policy are those of KubeDL's job API.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tjworker.api.podtemplate import LABEL_VALUE, PodTemplate
 
 
 class ReplicaSpec(CamelModel):
-    """A role of the job: its pods, their number, and what happens when one ends."""
+    """A role of the job: its pods, their number, and the policies for failed and succeeded pods."""
 
     model_config = ConfigDict(json_schema_extra=rules.extension(*rules.REPLICAS))
 
@@ -35,15 +35,15 @@ class ReplicaSpec(CamelModel):
         ge=1,
         le=rules.MAX_REPLICAS,
         description=(
-            "the most pods that the role can use. The role is elastic when minReplicas < maxReplicas; default: replicas"
+            "the most pods that the role can use. The role is elastic if minReplicas < maxReplicas; default: replicas"
         ),
     )
     # Manual by default: users expect `kubectl scale` to work, and no autoscaler that they did not ask for (ADR 6).
     edl_policy: EdlPolicy = Field(
         "Manual",
         description=(
-            "who changes replicas: `Auto` the autoscaler, between minReplicas and maxReplicas; `Manual` only "
-            "people (kubectl scale); `Never` neither"
+            "how replicas may change: `Auto` by the autoscaler, between minReplicas and maxReplicas; `Manual` by "
+            "users only (kubectl scale); `Never` not at all"
         ),
     )
     batch_size: BatchSizeSpec | None = Field(
@@ -65,9 +65,9 @@ class ReplicaSpec(CamelModel):
     restart_policy: RestartPolicy = Field(
         "Never",
         description=(
-            "which failed pods are replaced: `Never` none; `Always` all; `OnFailure` those that failed by "
-            "themselves; `OnNodeFail` those whose node or GPU failed; `ExitCode` those that failed by themselves "
-            "with retryable exit codes only (restartingExitCode); `OnNodeFailWithExitCode` the last two together"
+            "which failed pods are replaced: `Never` none; `Always` all; `OnFailure` pods whose program failed; "
+            "`OnNodeFail` pods whose node or GPU failed; `ExitCode` pods whose program failed with a retryable exit "
+            "code (restartingExitCode); `OnNodeFailWithExitCode` the pods of both OnNodeFail and ExitCode"
         ),
     )
     restart_scope: RestartScope = Field(
@@ -94,22 +94,22 @@ class ReplicaSpec(CamelModel):
 
 
 class AITrainingJobSpec(CamelModel):
-    """What the job is to do."""
+    """Specification of the job."""
 
     model_config = ConfigDict(json_schema_extra=rules.extension(*rules.SPEC))
 
     framework_type: FrameworkType | None = Field(
         None,
         description=(
-            "the training framework: it decides which variables and files its launcher finds in the pods, beside "
-            "TRAININGJOB_* and those of the roles (docs/frameworks), the port of its services, which pod is the "
-            "master, and which pods are made first. Empty: any"
+            "the training framework. It decides which variables and files its launcher finds in the pods, besides "
+            "TRAININGJOB_* and the variables of the roles (docs/frameworks), the port of its services, which pod is "
+            "the master, and which pods are created first. Empty: any"
         ),
     )
     fault_tolerant: bool = Field(
         False,
         description=(
-            "the training program tolerates pods that come and go. Informational: restartPolicy and restartScope decide"
+            "the training program tolerates lost and added pods. Informational: restartPolicy and restartScope decide"
         ),
     )
     priority: str | None = Field(
@@ -117,11 +117,11 @@ class AITrainingJobSpec(CamelModel):
         max_length=63,
         pattern=LABEL_VALUE,
         description=(
-            "label `priority` of the pods, and their priorityClassName when the cluster has such a PriorityClass"
+            "label `priority` of the pods, and their priorityClassName if the cluster has such a PriorityClass"
         ),
     )
     scheduler_name: str | None = Field(
-        None, max_length=253, description="scheduler of the pods; default: that of the template, else the cluster's"
+        None, max_length=253, description="scheduler of the pods; default: the template's, else the cluster's"
     )
     time_limit: int | None = Field(
         None,
@@ -141,39 +141,38 @@ class AITrainingJobSpec(CamelModel):
     clean_pod_policy: CleanPodPolicyOrNone = Field(
         None,
         description=(
-            "which pods are deleted when the job has ended: `All`, those still `Running`, or `None`; services "
-            "go with the "
-            'pods. Default, and "": All'
+            "which pods are deleted when the job has ended: `All`, the `Running` ones, or `None`; services are deleted "
+            'with the pods. Default, and "": All'
         ),
     )
     fail_policy: JobEndPolicy = Field(
-        "Any", description="the job has failed when `Any` role or `All` roles have failed; `None`: never"
+        "Any", description="the job fails when `Any` role or `All` roles have failed; `None`: never"
     )
     complete_policy: JobEndPolicy = Field(
-        "All", description="the job has succeeded when `All` roles are complete or `Any` is; `None`: never by itself"
+        "All", description="the job succeeds when `All` roles or `Any` role is complete; `None`: never by itself"
     )
     suspend: bool = Field(
         False, description="true: the pods are deleted, the job waits and its time limits stop. false: it continues"
     )
-    run_policy: RunPolicy | None = Field(None, description="the job as a whole, in the words of the KubeDL job API")
+    run_policy: RunPolicy | None = Field(None, description="policies for the whole job, as in the KubeDL job API")
     # No schema default: a filled-in number would overrule that of the role in every job.
     replicas: int | None = Field(
         None,
         ge=0,
         le=rules.MAX_REPLICAS,
         description=(
-            "number of pods of the elastic role: `kubectl scale` and an HPA write it. An HPA needs "
-            "it in the manifest: without it the API server has no scale to read, and the HPA says FailedGetScale. It "
-            "wins over the role's own replicas and obeys its bounds. The elastic role is `trainer` where that can be "
-            "scaled, else the only role with minReplicas < maxReplicas. Default: the role's own replicas"
+            "number of pods of the elastic role; `kubectl scale` and an HPA write it. Set it in the manifest for an "
+            "HPA: else the API server has no scale to read, and the HPA reports FailedGetScale. It overrides replicas "
+            "of the role, within the role's bounds. The elastic role is `trainer` if it can be scaled, else the only "
+            "role with minReplicas < maxReplicas. Default: replicas of the role"
         ),
     )
     replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1,
         max_length=rules.MAX_ROLES,
         description=(
-            "roles of the job by name, 1 to 16, such as `pserver` and `trainer`. `kubectl scale` moves the elastic "
-            "one (see replicas), `tj scale --role` any; their set is fixed while the job exists"
+            "roles of the job by name, 1 to 16, such as `pserver` and `trainer`. `kubectl scale` scales the elastic "
+            "role (see replicas), `tj scale --role` any role. The set of roles cannot change"
         ),
         json_schema_extra=rules.extension(*rules.ROLES),
     )

@@ -1,6 +1,6 @@
-"""What the job kinds of other operators have in common: a map of roles, a run policy, a status in a shape of their own.
+"""The common part of other operators' job kinds: a map of roles, a run policy, a status of their own form.
 
-`kind` says what differs by operator and by kind (`GuestKind`), `spec` the fields that all have, `parse` makes the
-internal model of them, `status` writes what their users read (ADR 28). A family is a folder beside this one: the kinds
-of one operator.
+`kind` has the base class `GuestKind`, `spec` the common fields. `parse` makes the internal model of a job, `status`
+writes the status that the users of these kinds read (ADR 28). The kinds of each operator have a folder next to this
+one.
 """

@@ -128,7 +128,7 @@ class GuestKind(Guest, Generic[S]):
         """Errors in what only this kind checks. `job`: the job's name."""
         return iter(())
 
-    def dress(self, spec: S, role: str, uid: str, template: Json) -> Json:
+    def adapt_template(self, spec: S, role: str, uid: str, template: Json) -> Json:
         """A role's template, changed by other fields of the spec. `uid`: the job's."""
         return template
 

@@ -1,4 +1,4 @@
-"""What the MPIJobs of Kubeflow and KubeDL have in common; their pods: `mpipods`. Pure."""
+"""The common part of the MPIJobs of Kubeflow and KubeDL. `mpipods` makes their pods. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ ROLES = (LAUNCHER, WORKER)
 MAX_SLOTS = 1024
 
 
-def worker_errors(specs: Specs, main_container: str | None, *, unsaid: int, or_else: str = "") -> Iterator[FieldError]:
-    """`unsaid`: the workers of a role that does not say how many. `or_else`: what may be written instead of workers."""
+def worker_errors(specs: Specs, main_container: str | None, *, default: int, or_else: str = "") -> Iterator[FieldError]:
+    """Check the role of the workers. `default`: its number of replicas if the user sets none. `or_else`: for messages,
+    an alternative to workers."""
     path, worker = f"spec.mpiReplicaSpecs.{WORKER}", specs.get(WORKER)
     if worker is None:
         yield FieldError(path, f"required value: the launcher starts its processes in workers; add them{or_else}")
         return
     # The kinds differ in what a role without a number means.
-    count = unsaid if worker.replicas is None else worker.replicas
+    count = default if worker.replicas is None else worker.replicas
     if count < 1:
         yield FieldError(f"{path}.replicas", f"{count}: must be at least 1")
     names = [container.name for container in worker.template.spec.containers]

@@ -1,7 +1,7 @@
-"""What the pods of an MPIJob have beside their template: the MPI operator's ssh keys and host names (v2beta1 of
-Kubeflow's), or our agent in the place of `kubectl exec` (v1 of it, and KubeDL's). Pure.
+"""Additions to the pod templates of an MPIJob. Kubeflow's v2beta1 has ssh keys and host names, as under the MPI
+operator. Kubeflow's v1 and KubeDL's MPIJob have this operator's agent in place of `kubectl exec`. Pure.
 
-It is the first container that has them. What the user's template sets wins, but for the pod's host name.
+The first container gets them. The user's template overrides all of them except the pod's host name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RUNS = Runs((LAUNCHER,), after_all=True)
 SSHD = ("/usr/sbin/sshd", "-De")
 ROOT_SSH = "/root/.ssh"
 ROOT_SSH_MODE = 0o600
-"""ssh of root takes no key that others may read."""
+"""ssh of root refuses a key that other users may read."""
 AGENT = "/etc/mpi/agent.py"
 AGENT_PORT = 2200
 AGENT_KEY_FOLDER = "/etc/mpi-agent"
@@ -29,25 +29,25 @@ _SSH_FILES = ((SSH_PRIVATE_KEY, "id_rsa"), (SSH_PUBLIC_KEY, "id_rsa.pub"), (SSH_
 # CUDA's base images set NVIDIA_VISIBLE_DEVICES=all. NVIDIA's container runtime then shows every GPU of the node, also
 # to a container that requests none.
 _NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
-"""A launcher without processes of its own takes none, whatever its image says."""
+"""Variables that hide all GPUs from a launcher without processes of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodAdditions:
-    """What all pods of a job get."""
+    """The additions to all pods of a job."""
 
     job: TrainingJob
     secret: str
     hides_gpus: bool
-    """From a launcher that has no processes of its own."""
+    """True if GPUs are hidden from the launcher, because it has no processes of its own."""
     ssh_path: str = ROOT_SSH
     main_container: str = ""
 
 
-def launched(
+def with_launch(
     job: TrainingJob, launch: MPILaunch, *, hides_gpus: bool, ssh_path: str = ROOT_SSH, main_container: str = ""
 ) -> TrainingJob:
-    """The job with what starts its processes: a Secret of its own, and what its pods do with it."""
+    """The job with the means to start its processes: a Secret, and pod templates that use it."""
     # With the UID in the name, "already exists" proves that the Secret is this job's. So the operator needs no right to
     # read Secrets (ADR 28).
     name = f"{job.name.name}-{'agent' if launch.agent else 'ssh'}-{job.uid}"
@@ -59,17 +59,16 @@ def launched(
 
 
 def with_ssh(change: PodAdditions, role: Role) -> Json:
-    """v2beta1: `newWorker` and `newLauncherPodTemplate` of the MPI operator."""
+    """The template of a pod of v2beta1: `newWorker` and `newLauncherPodTemplate` of the MPI operator."""
     job, launches = change.job.name, role.name == LAUNCHER
     pod = dict(mapping(role.template.get("spec")))
     pod["subdomain"] = job.name
-    # Each pod's host name is its own name, by which the hostfile finds it; one of the template would be that of all.
+    # The hostfile finds each pod by its own name. A host name in the template would be the same for all pods.
     pod.pop("hostname", None)
     if launches:
-        # Under mpi-operator the launcher's host name has no index, and the hostfile names it so where it runs
-        # processes, too.
+        # Under mpi-operator the launcher's host name has no index, also in the hostfile.
         pod["hostname"] = f"{job.name}-launcher"
-    # As mpi-operator does: names of the hostfile resolve below the job's own service.
+    # As under mpi-operator, the names in the hostfile resolve in the domain of the job's service.
     dns = mapping(pod.get("dnsConfig"))
     own = f"{job.name}.{job.namespace}.svc.cluster.local"
     pod["dnsConfig"] = {**dns, "searches": [*(dns.get("searches") or ()), own]}
@@ -83,7 +82,7 @@ def with_ssh(change: PodAdditions, role: Role) -> Json:
     env = {"K_MPI_JOB_ROLE": role.name.lower()} | (_NO_GPU if launches and change.hides_gpus else {})
 
     def main(container: Json) -> Json:
-        # `newWorker` of mpi-operator: a worker without a program of its own waits for mpirun as an sshd.
+        # `newWorker` of mpi-operator: a worker without a program of its own runs sshd and waits for mpirun.
         serves = not launches and not container.get("command") and not container.get("args")
         served = {**container, "command": list(SSHD)} if serves else container
         return _added(served, env, {"name": "ssh-auth", "mountPath": change.ssh_path})
@@ -92,9 +91,9 @@ def with_ssh(change: PodAdditions, role: Role) -> Json:
 
 
 def with_agent(change: PodAdditions, role: Role) -> Json:
-    """v1: `newWorker` and `newLauncher` of training-operator, where a worker sleeps and kubectl starts its processes;
-    KubeDL's `setupMPIWorker` and `setupMPILauncher` do the same. Here it runs the agent, beside the command that its
-    template has."""
+    """The template of a pod of v1: `newWorker` and `newLauncher` of training-operator, `setupMPIWorker` and
+    `setupMPILauncher` of KubeDL. Under these operators a worker sleeps, and kubectl starts its processes. Here it runs
+    the agent, which also runs the command of the template."""
     launches = role.name == LAUNCHER
     pod = dict(mapping(role.template.get("spec")))
     _add_volume(pod, {"name": "mpi-agent-key", "secret": {"secretName": change.secret}})
@@ -104,8 +103,8 @@ def with_agent(change: PodAdditions, role: Role) -> Json:
         made = container
         if not launches:
             own = list(container.get("command") or ())
-            # Without a command of its own, training-operator puts its `sleep` in the place of the arguments, too.
-            # (KubeDL leaves those to the image's entrypoint, which nobody here can know: its MPIJob says so.)
+            # For a worker without a command, training-operator's `sleep` also replaces the arguments. KubeDL passes
+            # them to the image's entrypoint, which is unknown here: its MPIJob reports them as ignored.
             made = {k: v for k, v in container.items() if own or k != "args"}
             made["command"] = ["python3", AGENT, "serve", *(["--", *own] if own else [])]
             made = _with_port_of_the_node(pod, made)
@@ -116,8 +115,8 @@ def with_agent(change: PodAdditions, role: Role) -> Json:
 
 
 def _with_port_of_the_node(pod: Json, container: dict[str, Any]) -> dict[str, Any]:
-    """On its node's network the agent needs that port of the node: the scheduler must know, or two workers meet
-    there."""
+    """The container with the agent's port, if the pod is on the host network. Without it the scheduler may put two
+    workers with the same port on one node."""
     number = next(
         (int(one["value"]) for one in container.get("env") or () if _is_agents_port(mapping(one))), AGENT_PORT
     )
@@ -135,7 +134,7 @@ def _is_agents_port(variable: Json) -> bool:
 
 
 def has_gpu(job: TrainingJob) -> bool:
-    """As training-operator finds it: then the launcher has processes, too."""
+    """True if the launcher has a GPU. As under training-operator, it then also runs processes."""
     for role in job.roles:
         for container in containers(role.template) if role.name == LAUNCHER else ():
             # Limits are enough: the API server refuses a request of an extended resource without a limit.
@@ -157,7 +156,7 @@ def _added(container: Json, env: Mapping[str, str], mount: Json) -> Json:
 
 
 def _of_main(role: Role, pod: dict[str, Any], name: str, change: Any) -> Json:
-    """The template with this pod, its container of that name (else the first) changed."""
+    """The template with this pod spec, and a change of its container of that name, else of the first one."""
     every = list(pod.get("containers") or ())
     place, _ = main(every, name)
     pod["containers"] = [change(mapping(one)) if i == place else one for i, one in enumerate(every)]
@@ -165,6 +164,6 @@ def _of_main(role: Role, pod: dict[str, Any], name: str, change: Any) -> Json:
 
 
 def main(every: Sequence[Any], name: str) -> tuple[int, Json]:
-    """The container of that name, else the first; and its place."""
+    """(index, container) of the container with that name, else of the first one."""
     place = next((i for i, one in enumerate(every) if mapping(one).get("name") == name), 0)
     return place, mapping(every[place]) if every else {}

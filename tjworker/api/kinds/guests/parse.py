@@ -1,8 +1,8 @@
-"""A job of another operator's kind -> the internal model. What differs stands in a `GuestKind`. Pure; never raises,
-whatever the JSON.
+"""Parses a job of another operator's kind into the internal model. `GuestKind` has the differences between kinds. Pure;
+never raises, whatever the JSON.
 
-Pods are replaced by the operator and not by their kubelet, so that a restart has a cause, counts against backoffLimit
-and leaves the end of its log in the status.
+The operator replaces failed pods instead of letting the kubelet restart containers. So each restart has a cause, counts
+against backoffLimit and leaves the end of its log in the status.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from tjworker.api.timefmt import unix_seconds
 from tjworker.base import Json, mapping, with_article
 
 ANNOTATION_AUTOSCALE = "elasticdeeplearning.ai/edl-policy"
-"""On a job with an elasticPolicy: `Auto` lets the autoscaler move its workers."""
+"""Annotation of a job with an elasticPolicy: with `Auto` the autoscaler scales its workers."""
 
 _RESTARTS: Mapping[str, RestartPolicy] = {
-    # Their own operators make a pod that has failed again whatever the cause, a lost node included.
+    # Their own operators replace a failed pod whatever the cause, including a lost node.
     "Always": "Always",
     "OnFailure": "Always",
     "ExitCode": "OnNodeFailWithExitCode",
@@ -50,10 +50,10 @@ _RESTARTS: Mapping[str, RestartPolicy] = {
 
 
 def _restart_policy(kind: GuestKind[S], spec: S, role: str, written: str) -> tuple[RestartPolicy, str]:
-    """How the role's pods restart, and the policy as messages name it."""
+    """The restart policy of a role, and its name for messages."""
     if role in kind.batch_roles(spec):
-        # A batch Job makes its pod again until backoffLimit is used up: with Never a new pod, with OnFailure a new
-        # container (`newLauncherJob` of mpi-operator).
+        # A batch Job retries until backoffLimit is used up: with Never by a new pod, with OnFailure by a new container
+        # (`newLauncherJob` of mpi-operator).
         return "Always", written
     if written == "ExitCode" and role in kind.final:
         return "Never", f"ExitCode, which {kind.final[role]}"
@@ -62,7 +62,7 @@ def _restart_policy(kind: GuestKind[S], spec: S, role: str, written: str) -> tup
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec(Generic[S]):
-    """A spec that the model has read."""
+    """A spec that its model accepts."""
 
     job: str
     kind: GuestKind[S]
@@ -70,7 +70,7 @@ class ReadSpec(Generic[S]):
     specs: Specs
     """Roles by their canonical names."""
     written: Mapping[str, str]
-    """Canonical name -> as the user wrote it."""
+    """Canonical name -> name as the user wrote it."""
 
     def path(self, role: str) -> str:
         return f"{self.where}.{self.written.get(role, role)}"
@@ -90,7 +90,7 @@ class ReadSpec(Generic[S]):
 def parse(kind: GuestKind[S], raw: Json) -> Parsed:
     raw = mapping(raw)
     # Only this operator writes the field MEMORY: a status without it may be another operator's.
-    seen = status.of_another_operator(raw.get("status")) if MEMORY not in mapping(raw.get("status")) else ""
+    seen = status.state_elsewhere(raw.get("status")) if MEMORY not in mapping(raw.get("status")) else ""
     head = _header(kind, raw, seen)
     spec_json = mapping(raw.get("spec"))
     if seen == "begun":
@@ -102,7 +102,7 @@ def parse(kind: GuestKind[S], raw: Json) -> Parsed:
         return InvalidJob(**head, errors=field_errors(error))
     names = {name.lower(): name for name in kind.roles}
     given = kind.replica_specs(spec)
-    # Role names may be written in any case, as their own operators take them.
+    # Their own operators accept role names in any case.
     written = {names.get(name.lower(), name): name for name in given}
     read = ReadSpec(head["name"].name, kind, spec, {name: given[key] for name, key in written.items()}, written)
     errors = tuple(_errors(read))
@@ -110,7 +110,7 @@ def parse(kind: GuestKind[S], raw: Json) -> Parsed:
         # The CRD's rule looks at each name alone, so `worker` and `Worker` pass it together.
         twice = FieldError(read.where, "two roles differ in the case of their letters only")
         return InvalidJob(**head, errors=(errors or (twice,))[:MAX_ERRORS])
-    # The templates as written: the models keep only the fields that the operator reads.
+    # Keep the raw templates: the models drop the fields that the operator does not read.
     templates = {name: mapping(mapping(spec_json[kind.roles_field])[key])["template"] for name, key in written.items()}
     return _job(read, raw, head, templates)
 
@@ -122,7 +122,7 @@ _BEGUN = (
 
 
 def _header(kind: GuestKind[S], raw: Json, seen: str) -> Header:
-    """`seen`: how the job stands by the word of another operator: what has ended there is not run again."""
+    """`seen`: the state of the job under another operator. A job that ended there does not run again."""
     own: Json = mapping(mapping(raw.get("status")).get(MEMORY))
     if seen in ("Succeeded", "Failed"):
         # The TTL counts from here. Without it, the jobs that ended before the operator was changed would stay for ever.
@@ -163,7 +163,7 @@ def _role_errors(read: ReadSpec[S], name: str, role: ReplicaSpec) -> Iterator[Fi
     if len(set(containers)) < len(containers):
         # The API server refuses this only when the first pod is created.
         yield FieldError(f"{path}.template.spec.containers", "two containers have one name")
-    # Refused here, where the name is at fault: the API server would refuse the last pods of the job.
+    # Without this check the API server would refuse only the last pods of the job.
     longest = naming.longest_pod_name(read.job, name, replicas)
     if len(longest) > naming.MAX_NAME_LENGTH:
         yield FieldError("metadata.name", f"{longest[:80]}: the longest pod name {rules.LENGTH_RULE}")
@@ -174,7 +174,7 @@ def _elastic_errors(read: ReadSpec[S], elastic: ElasticBounds) -> Iterator[Field
     if worker is None:
         yield FieldError(read.path("Worker"), "must be there when spec.elasticPolicy is")
         return
-    # Whether `replicas` lies between them is not judged, as their own operators do not: there an HPA brings it back.
+    # Like their own operators, accept `replicas` outside of these bounds: there an HPA corrects it.
     least, most = elastic_bounds(elastic, worker)
     if least > most:
         yield FieldError("spec.elasticPolicy.minReplicas", f"{least}: must be at most maxReplicas ({most})")
@@ -184,9 +184,11 @@ def _job(read: ReadSpec[S], raw: Json, head: Header, templates: Mapping[str, Jso
     metadata, kind, run = mapping(raw.get("metadata")), read.kind, read.run
     annotations = strings(metadata.get("annotations"))
     autoscaled = annotations.get(ANNOTATION_AUTOSCALE) == "Auto"
-    dressed = {name: kind.dress(read.spec, name, head["uid"], template) for name, template in templates.items()}
+    adapted = {
+        name: kind.adapt_template(read.spec, name, head["uid"], template) for name, template in templates.items()
+    }
     batch_size, wrong_size = annotated_batch_size(annotations)
-    roles = tuple(_role(read, name, dressed[name], autoscaled, batch_size) for name in sorted(read.specs))
+    roles = tuple(_role(read, name, adapted[name], autoscaled, batch_size) for name in sorted(read.specs))
     if errors := (*wrong_size, *too_big_for_etcd(roles)):
         return InvalidJob(**head, errors=errors)
     job = TrainingJob(
@@ -272,7 +274,7 @@ def _all_inert(read: ReadSpec[S]) -> Iterator[str]:
 
 
 def _inert(path: str, model: BaseModel) -> Iterator[str]:
-    """What is only kept."""
+    """Fields that are kept, but have no effect."""
     for name, field in type(model).model_fields.items():
         value = getattr(model, name)
         if isinstance(value, AsWritten) and value.model_extra:

@@ -1,7 +1,7 @@
-"""The fields that the specs of all other operators' job kinds have, as pydantic models. Pure.
+"""The common fields of other operators' job kinds, as pydantic models. Pure.
 
-Names, bounds and defaults are theirs. Their schemas spell out the whole pod template; here that is the part that the
-operator reads, and the API server judges the rest when a pod is made.
+Names, bounds and defaults are those of the other operators. Their schemas have the whole pod template. Here it has the
+fields that the operator reads; the API server checks the rest when a pod is created.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ class AsWritten(BaseModel):
 
 
 class SchedulingFields(CamelModel):
-    """How a gang scheduler takes the pods of the job."""
+    """How a gang scheduler handles the pods of the job."""
 
     min_available: int | None = Field(
-        None, ge=1, le=MAX_PODS, description="pods that are scheduled together; at most all"
+        None, ge=1, le=MAX_PODS, description="number of pods that start together; at most all"
     )
 
 
 class RunFields(CamelModel):
-    """The job as a whole."""
+    """Policies for the whole job."""
 
     clean_pod_policy: GuestCleanPodPolicy | None = Field(
         None,
         description=(
-            "which pods are deleted when the job has ended: `All`, those still `Running`, or `None`. Default: None"
+            "which pods are deleted when the job has ended: `All`, the `Running` ones, or `None`. Default: None"
             " (a TFJob, an XDLJob, an MPIJob and an ElasticDLJob of KubeDL: Running)"
         ),
     )
@@ -72,8 +72,8 @@ class ReplicaSpec(CamelModel):
     replicas: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="number of pods of the role. Default: 1")
     restart_policy: GuestRestartPolicy | None = Field(
         None,
-        description="which failed pods are replaced: `Always` and `OnFailure` all, `ExitCode` those with exit codes"
-        " from 128 on, and those whose node failed, `Never` none",
+        description="which failed pods are replaced: `Always` and `OnFailure` all, `ExitCode` pods with exit codes from"
+        " 128 on and pods whose node failed, `Never` none",
     )
     template: PodTemplate = Field(
         description="pod template of the role's pods; the template's restartPolicy is ignored"
@@ -81,7 +81,7 @@ class ReplicaSpec(CamelModel):
 
 
 class ElasticBounds(CamelModel):
-    """Bounds between which the number of workers may change while the job runs."""
+    """Bounds of the number of workers, which may change while the job runs."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -100,7 +100,7 @@ class ElasticBounds(CamelModel):
 
 
 def elastic_bounds(elastic: ElasticBounds, worker: ReplicaSpec) -> tuple[int, int]:
-    """One bound stands for the other; without any the number of workers is fixed."""
+    """(fewest, most) workers. A missing bound equals the other; without bounds the number is fixed."""
     replicas = replicas_of(worker)
     least = elastic.min_replicas or elastic.max_replicas or replicas
     return least, elastic.max_replicas or least
@@ -113,8 +113,8 @@ def replicas_of(role: ReplicaSpec) -> int:
 def role_rules(
     names: tuple[str, ...], kind: str, *, lone: tuple[str, ...] = (), needed: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """What the parser asks of the map of roles, as CEL: their names, in any case of their letters; those of one
-    replica, and those without which a job cannot be, as in the kind's class."""
+    """The CEL rules of the map of roles. `names`: the valid names, in any case. `lone`: roles with one replica.
+    `needed`: required roles."""
     listed = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     return {
         "x-kubernetes-validations": [

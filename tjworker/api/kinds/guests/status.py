@@ -1,8 +1,8 @@
-"""The status of other operators' job kinds: what training-operator and KubeDL write, for the programs that read it; and
-its schema. What differs is a `Style`. Pure.
+"""The status of other operators' job kinds, in the form that training-operator and KubeDL write it, and its schema. A
+`Style` has the differences. Pure.
 
-Nothing is remembered in it: what the operator must know of a job stands beside it, in the field `operator`, which the
-clients of these kinds ignore (ADR 28).
+The operator never reads this form back. Its own status of a job is in the field `operator`, which the clients of these
+kinds ignore (ADR 28).
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ MESSAGE: dict[str, Any] = {
     "description": "why the job is in its state",
 }
 _SHOWN = ("Created", "Running", "Restarting", "Suspended", "Succeeded", "Failed")
-"""Types of conditions that they have, in the order of a life. Those of one moment stand in it."""
+"""Types of conditions in these kinds, in the order of a job's life. Conditions of the same time have this order."""
 _ENDS = ("Suspended", "Succeeded", "Failed")
-"""Types of conditions with which Running becomes False there."""
+"""Types of conditions that set Running to False."""
 RESUMED = "Resumed"
-"""Among `Style.texts`: of the condition Suspended when it is False."""
+"""Key in `Style.texts` for the condition Suspended when it is False."""
 
 
 class GuestCondition(CamelModel):
@@ -42,24 +42,24 @@ class GuestCondition(CamelModel):
 
     type: str = Field(description="Created, Running, Restarting, Suspended, Succeeded or Failed")
     status: str = Field(description="True, False or Unknown")
-    reason: str | None = Field(None, description="why, as one word: the kind and what happened")
-    message: str | None = Field(None, description="why, for people")
-    last_update_time: str | None = Field(None, description="as lastTransitionTime")
+    reason: str | None = Field(None, description="reason, as one word: the kind and the state")
+    message: str | None = Field(None, description="reason, for people")
+    last_update_time: str | None = Field(None, description="same as lastTransitionTime")
     last_transition_time: str | None = Field(None, description="when status last changed")
 
 
 class GuestReplicaStatus(CamelModel):
-    """How the pods of one role stand."""
+    """Pods of one role by state."""
 
-    active: int | None = Field(None, ge=0, description="running pods; in a failed job, those that ran at its end")
+    active: int | None = Field(None, ge=0, description="running pods; in a failed job, pods that ran at its end")
     succeeded: int | None = Field(
-        None, ge=0, description="succeeded pods; in a succeeded job, also those that ran at its end"
+        None, ge=0, description="succeeded pods; in a succeeded job, also pods that ran at its end"
     )
     failed: int | None = Field(None, ge=0, description="failed pods that are not replaced, or not yet")
 
 
 class GuestStatus(CamelModel):
-    """How the job stands, as its own operator tells it."""
+    """State of the job, as its own operator reports it."""
 
     conditions: list[GuestCondition] = Field(default_factory=list, description="conditions of the job, newest last")
     start_time: str | None = Field(
@@ -69,27 +69,27 @@ class GuestStatus(CamelModel):
     last_reconcile_time: str | None = Field(None, description="when the status last changed")
     operator: JobStatus = Field(
         JobStatus(),
-        description="what this operator adds: phase, failures with the end of their logs, restarts by cause",
+        description="status of this operator: phase, failures with the end of their logs, restarts by cause",
     )
 
 
 class Style(ABC):
-    """What differs by operator."""
+    """The differences between operators."""
 
     @abstractmethod
     def reason_prefix(self, kind: str) -> str:
-        """The first part of each reason, as `PyTorchJob` in PyTorchJobRunning."""
+        """The first part of each reason, such as `PyTorchJob` in PyTorchJobRunning."""
 
     @abstractmethod
     def texts(self, job: Parsed) -> Mapping[str, str]:
-        """What its operator writes as the message of each type of condition that is True, and of `RESUMED`."""
+        """Condition type -> message of its operator when the condition is True; also for `RESUMED`."""
 
     @abstractmethod
     def more_of_role(self, job: TrainingJob, role: Role, counts: ReplicaStatus) -> Mapping[str, object]:
-        """What stands beside the counts of a role."""
+        """Further fields of a role, besides the counts."""
 
     def is_uncounted_at_the_end(self, job: TrainingJob, role: Role) -> bool:
-        """Its operator no longer counts the pods of this role once the job has ended."""
+        """True if its operator no longer counts the pods of this role after the job's end."""
         return False
 
 
@@ -106,11 +106,11 @@ def write_status(style: Style, job: Parsed, status: JobStatus) -> dict[str, Any]
 
 
 def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, str]]:
-    """The last one is what the column State shows: of those that are true the newest."""
+    """The conditions to write. The last one is the newest that is True: the column State shows it."""
     by_type = {c.type: c for c in status.conditions}
     shown = [by_type[type_] for type_ in _SHOWN if type_ in by_type and not _is_left_out(by_type[type_], by_type)]
     waits = not any(c.status == "True" for c in shown if c.type != "Created")
-    # Created comes first, as it came about, but for a job that waits: then nothing else is true.
+    # Created comes first, unless the job waits: then no other condition is True.
     # Python's sort is stable: the second sort keeps the order in time within its groups.
     shown.sort(key=lambda c: (c.last_transition_time, _SHOWN.index(c.type)))
     shown.sort(key=lambda c: (c.type != "Created" or waits, c.status == "True"))
@@ -121,7 +121,7 @@ def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, 
             "status": c.status,
             "reason": _reason(style.reason_prefix(job.kind), c, by_type),
             "message": _message(texts, c),
-            # A time of its own would move with every pass, and so cost a write of the status each time.
+            # A separate time would change with every pass and cost a write of the status each time.
             "lastUpdateTime": c.last_transition_time,
             "lastTransitionTime": c.last_transition_time,
         }
@@ -129,8 +129,8 @@ def _conditions(style: Style, job: Parsed, status: JobStatus) -> list[dict[str, 
     ]
 
 
-def called(kind: str, name: str) -> dict[str, str]:
-    """Messages as most of their controllers have them. `name`: how they call the job."""
+def default_texts(kind: str, name: str) -> dict[str, str]:
+    """Messages that most controllers of other operators share. `name`: the job's name in them."""
     return {
         "Created": f"{kind} {name} is created.",
         "Running": f"{kind} {name} is running.",
@@ -141,8 +141,9 @@ def called(kind: str, name: str) -> dict[str, str]:
 
 
 def _is_left_out(condition: Condition, by_type: Mapping[str, Condition]) -> bool:
-    """Their operators have either Running or Restarting, and forget a restart that is over. A job that does not run yet
-    has no condition Running: what it waits for stands in the field `operator`."""
+    """True for a condition that its operator would not show. It shows either Running or Restarting, and removes
+    Restarting after the restart. A job that does not run yet has no condition Running; the field `operator` says what
+    it waits for."""
     if condition.type == "Restarting":
         return condition.status != "True"
     if condition.type != "Running":
@@ -154,7 +155,7 @@ def _is_left_out(condition: Condition, by_type: Mapping[str, Condition]) -> bool
 
 
 def _why_not_running(by_type: Mapping[str, Condition]) -> str | None:
-    """The type of the condition with which Running has become False."""
+    """The type of the condition that set Running to False, if any."""
     return next((type_ for type_ in _ENDS if type_ in by_type and by_type[type_].status == "True"), None)
 
 
@@ -174,10 +175,10 @@ def _reason(prefix: str, condition: Condition, by_type: Mapping[str, Condition])
 def _message(texts: Mapping[str, str], condition: Condition) -> str:
     if condition.status != "True":
         return texts[RESUMED] if condition.type == "Suspended" else condition.message
-    # Programs may compare the message with that of the kind's own operator; what this one adds comes behind.
-    told = texts.get(condition.type, condition.message)
-    more = condition.message.removeprefix(ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
-    return f"{told} {more}" if more else told
+    # Programs may compare the message with that of the kind's own operator, so this operator's notes come after it.
+    message = texts.get(condition.type, condition.message)
+    notes = condition.message.removeprefix(ACCEPTED).lstrip("; ") if condition.type == "Created" else ""
+    return f"{message} {notes}" if notes else message
 
 
 def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict[str, Any]:
@@ -189,22 +190,22 @@ def _replica_statuses(style: Style, job: TrainingJob, status: JobStatus) -> dict
         if status.ended and style.is_uncounted_at_the_end(job, role):
             counts = ReplicaStatus()
         numbers = {"active": counts.active, "succeeded": counts.succeeded, "failed": counts.failed}
-        told = {**numbers, **style.more_of_role(job, role, counts)}
+        shown = {**numbers, **style.more_of_role(job, role, counts)}
         # Zeros are absent, as Go's `omitempty` leaves them out.
-        found[role.name] = {name: value for name, value in told.items() if value}
+        found[role.name] = {name: value for name, value in shown.items() if value}
     return found
 
 
-def of_another_operator(status: object) -> str:
-    """What a status without our memory says of the job: `Succeeded` or `Failed`, `begun`, or nothing.
+def state_elsewhere(status: object) -> str:
+    """The state of a job by a status that another operator wrote: `Succeeded`, `Failed`, `begun`, or ''.
 
-    A job waits there, and has no pods, while it is suspended (in Kueue's queue) or nobody has gone further than to
-    accept it. The first pass that makes pods writes `replicaStatuses`, and in most kinds `startTime`. Pods of theirs
-    that still wait for a node count as begun: they would take the names of ours.
+    '' means that the job has no pods there: it is suspended (in Kueue's queue), or merely accepted. With its first pods
+    the other operator writes `replicaStatuses`, and in most kinds `startTime`. Pods that still wait for a node count as
+    begun: this operator's pods would have the same names.
     """
     seen = mapping(status)
-    told = seen.get("conditions")
-    found = [mapping(c) for c in told if isinstance(c, Mapping)] if isinstance(told, list) else []
+    listed = seen.get("conditions")
+    found = [mapping(c) for c in listed if isinstance(c, Mapping)] if isinstance(listed, list) else []
     true = {text(c.get("type")) for c in found if c.get("status") == "True"}
     for end in ("Failed", "Succeeded"):
         if end in true:

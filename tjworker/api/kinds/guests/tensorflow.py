@@ -1,4 +1,4 @@
-"""What Kubeflow's TFJob and KubeDL's have in common. Pure."""
+"""The common part of Kubeflow's and KubeDL's TFJob. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R", bound=ReplicaSpec)
 
 
 class TFJobFields(CamelModel, Generic[R]):
-    """What the job is to do."""
+    """Specification of the job."""
 
     success_policy: Literal["", "AllWorkers"] | None = Field(
         None,
@@ -46,13 +46,13 @@ class TFJobKind(GuestKind[T]):
     framework = "tensorflow"
     container = "tensorflow"
     workers_beside_chief: bool = False
-    """successPolicy AllWorkers counts in a job with a chief, too."""
+    """True if successPolicy AllWorkers also requires the workers of a job with a chief."""
 
     def replica_specs(self, spec: T) -> Specs:
         return spec.tf_replica_specs
 
     def complete_policies(self, spec: T, specs: Specs) -> Mapping[str, EndPolicy]:
-        """With the chief; without one with the first worker, or, as the policy says, the last."""
+        """The chief; in a job without a chief, the first worker or, with AllWorkers, all workers."""
         chiefs = [name for name in LONE if name in specs]
         every = spec.success_policy == "AllWorkers"
         if chiefs:

@@ -1,4 +1,4 @@
-"""What Kubeflow's XGBoostJob and KubeDL's have in common: all but the family and the container's name. Pure."""
+"""The common part of Kubeflow's and KubeDL's XGBoostJob: all but the family and the container's name. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ R = TypeVar("R", bound=ReplicaSpec)
 
 
 class XGBoostJobFields(CamelModel, Generic[R]):
-    """What the job is to do."""
+    """Specification of the job."""
 
     xgb_replica_specs: dict[str, R] = Field(
         min_length=1,

@@ -1,6 +1,6 @@
-"""KubeDL's job kinds (training.kubedl.io/v1alpha1): one file a kind, one row here.
+"""KubeDL's job kinds (training.kubedl.io/v1alpha1): one file and one row here per kind.
 
-`family` has what they share, `spec` their common fields; the rest is `guests`.
+`family` has their common base class, `spec` their common fields; `guests` has the rest.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""ElasticDLJob (training.kubedl.io/v1alpha1): a master, which makes its workers and parameter servers itself, by the
-API server and with an account of its own. The master alone is the job's; its pods are nobody's here (ADR 28). Pure.
+"""ElasticDLJob (training.kubedl.io/v1alpha1): a master, which creates its workers and parameter servers itself, with a
+service account of its own. The operator manages only the master, and ignores the other pods (ADR 28). Pure.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ ROLES = ("Master",)
 
 
 class ElasticDLJobSpec(GitSyncFields, KubeDLRunPolicy):
-    """What the job is to do."""
+    """Specification of the job."""
 
     elasticdl_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
         min_length=1,
         max_length=16,
-        description="Master, whose program makes the other pods itself",
+        description="Master, whose program creates the other pods itself",
         json_schema_extra=role_rules(ROLES, "ElasticDLJob", lone=("Master",), needed=("Master",)),
     )
 
@@ -31,7 +31,7 @@ class ElasticDLJobSpec(GitSyncFields, KubeDLRunPolicy):
 class ElasticDLJob(RunPolicyInSpec[ElasticDLJobSpec]):
     kind = "ElasticDLJob"
     plural = "elasticdljobs"
-    description = "An ElasticDL job of KubeDL: a master, which makes its workers itself."
+    description = "An ElasticDL job of KubeDL: a master, which creates its workers itself."
     spec_model = ElasticDLJobSpec
     roles_field = "elasticdlReplicaSpecs"
     roles = ROLES

@@ -1,4 +1,4 @@
-"""What KubeDL's job kinds share: group, labels, run policy, and the shape of their status. Pure."""
+"""The base class of KubeDL's job kinds: group, labels, run policy, and the form of their status. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field
 from tjworker.api.kinds.base import Parsed
 from tjworker.api.kinds.guests.kind import GuestKind, S
 from tjworker.api.kinds.guests.parse import parse
-from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE, GuestReplicaStatus, GuestStatus, Style, called
+from tjworker.api.kinds.guests.status import AGE, MESSAGE, STATE, GuestReplicaStatus, GuestStatus, Style, default_texts
 from tjworker.api.kinds.kubedl.spec import KubeDLRunPolicy
 from tjworker.api.labels import KUBEDL as PREFIX
 from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
@@ -19,7 +19,7 @@ from tjworker.base import Json
 
 
 class KubeDLReplicaStatus(GuestReplicaStatus):
-    """How the pods of one role stand."""
+    """Pods of one role by state."""
 
     evicted: int | None = Field(None, ge=0, description="failed pods that were evicted")
 
@@ -35,7 +35,7 @@ class KubeDLStyle(Style):
         return "Job"
 
     def texts(self, job: Parsed) -> Mapping[str, str]:
-        texts = called(job.kind, job.name.name)
+        texts = default_texts(job.kind, job.name.name)
         # KubeDL's TFJob controller writes this message without the "is" of its other controllers.
         return texts | {"Succeeded": f"TFJob {job.name.name} successfully completed."} if job.kind == "TFJob" else texts
 
@@ -44,7 +44,7 @@ class KubeDLStyle(Style):
 
 
 def columns(run_policy_path: tuple[str, ...]) -> tuple[dict[str, Any], ...]:
-    # KubeDL's own columns of an MPIJob show fields of the spec on which nothing acts, hence the path.
+    # For an MPIJob, KubeDL's own columns show fields of the spec that have no effect, hence the path.
     policy = ".".join(("", *run_policy_path))
     limits = {"Max-Lifetime": "activeDeadlineSeconds", "TTL-After-Finished": "ttlSecondsAfterFinished"}
     shown = ({"name": name, "type": "integer", "jsonPath": f"{policy}.{field}"} for name, field in limits.items())
@@ -60,7 +60,7 @@ class KubeDLKind(GuestKind[S]):
     exit_code_of_running = True
     # KubeDL has no scale subresource, and its status no selector.
     scale_paths = (".status.operator.replicas", ".status.operator.selector")
-    # By default KubeDL puts all pods of a role on the same node, and the annotations for affinity change that. Here no
+    # By default KubeDL puts all pods of a role on the same node, unless annotations for affinity change that. Here no
     # affinity is added: a role that is larger than a node would never run.
     ignored_annotations = tuple(
         f"{PREFIX}/{name}"
@@ -71,7 +71,7 @@ class KubeDLKind(GuestKind[S]):
         return parse(self, raw)
 
     def labels(self) -> LabelsOfGuest:
-        # KubeDL's labels have no prefix: they are those that every pod has here anyway.
+        # KubeDL's labels have no prefix. Every pod has them here anyway.
         return LabelsOfGuest("")
 
 
@@ -79,7 +79,7 @@ D = TypeVar("D", bound=KubeDLRunPolicy)
 
 
 class RunPolicyInSpec(KubeDLKind[D]):
-    """Of all kinds but MPIJob, the fields of the run policy stand in the spec itself."""
+    """A kind with the fields of the run policy in the spec itself: all kinds but MPIJob."""
 
     run_policy_path = ("spec",)
     columns = columns(("spec",))

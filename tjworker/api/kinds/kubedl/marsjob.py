@@ -22,35 +22,37 @@ from tjworker.base import Json, mapping
 
 ROLES = ("Scheduler", "WebService", "Worker")
 SHARED = "/dev/shm"  # noqa: S108
-"""Where the workers of a pod share memory."""
+"""Mount path of the memory that the workers of a pod share."""
 CACHE, SPILL = "mars-shared-cache", "mars-empty-dir"
 Path = Annotated[str, Field(min_length=1, max_length=4096)]
 
 
 class WorkerMemoryTuningPolicy(CamelModel):
-    """How workers keep data in memory."""
+    """Settings of the workers' memory."""
 
     plasma_store: Path | None = Field(None, description=f"folder of the shared memory. Default: {SHARED}")
     lock_free_file_io: bool | None = Field(
         None, alias="lockFreeFileIO", description="no other pod uses the spill folders. Default: true"
     )
     spill_dirs: list[Path] | None = Field(
-        None, max_length=16, description="folders, each an emptyDir, for what does not fit into memory"
+        None, max_length=16, description="folders, each an emptyDir, for data that does not fit into memory"
     )
     worker_cache_percentage: int | None = Field(
-        None, ge=0, le=100, description="of the worker's memory, for data in shared memory"
+        None, ge=0, le=100, description="percentage of the worker's memory for data in shared memory"
     )
-    worker_cache_size: Quantity | None = Field(None, description="the same as a size; wins over the percentage")
+    worker_cache_size: Quantity | None = Field(None, description="size of the shared memory; overrides the percentage")
 
 
 class MarsJobSpec(KubeDLRunPolicy):
-    """What the job is to do."""
+    """Specification of the job."""
 
     worker_memory_tuning_policy: WorkerMemoryTuningPolicy | None = Field(
-        None, description="how workers keep data in memory"
+        None, description="settings of the workers' memory"
     )
     web_host: str | None = Field(
-        None, max_length=253, description="host of an Ingress; not acted on: make one for the services of WebService"
+        None,
+        max_length=253,
+        description="host of an Ingress; ignored: create an Ingress for the services of WebService",
     )
     mars_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
         min_length=1,
@@ -94,8 +96,8 @@ class MarsJob(RunPolicyInSpec[MarsJobSpec]):
         if spec.web_host:
             yield Ignored("spec.webHost")
 
-    def dress(self, spec: MarsJobSpec, role: str, uid: str, template: Json) -> Json:
-        """The first container is Mars'."""
+    def adapt_template(self, spec: MarsJobSpec, role: str, uid: str, template: Json) -> Json:
+        """The template with shared memory and spill folders in the first container, which is Mars'."""
         policy = spec.worker_memory_tuning_policy or WorkerMemoryTuningPolicy()
         if role != "Worker":
             return template
@@ -126,7 +128,7 @@ def _main(template: Json) -> Json:
 
 
 def _with_mounts(template: Json, mounts: list[tuple[str, str, Json]]) -> Json:
-    """(name, path, source) of each emptyDir, mounted into the first container, where the template has no such."""
+    """The template with these emptyDirs, (name, path, source), unless it already has them, in the first container."""
     spec = mapping(template.get("spec"))
     containers: list[Any] = list(spec.get("containers") or ())
     volumes = _added(spec.get("volumes"), [{"name": name, "emptyDir": source} for name, _, source in mounts])

@@ -1,8 +1,8 @@
 """MPIJob (training.kubedl.io/v1alpha1). Pure.
 
-KubeDL's launcher starts processes by `kubectl exec`, with a kubectl that an init container brings; here by the agent of
-ADR 28. The spec has the fields of three versions of MPIJob: the run policy stands in `runPolicy`, as in the newest, and
-what older versions had in the spec itself is told, or refused with what to write (ADR 28).
+KubeDL's launcher starts processes by `kubectl exec`, with a kubectl from an init container. Here it uses the agent of
+ADR 28. The spec has the fields of three versions of MPIJob. The run policy is in `runPolicy`, as in the newest version.
+Fields of older versions are reported as ignored, or refused with the replacement (ADR 28).
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ _IMPLEMENTATIONS: Mapping[str, Literal["OpenMPI", "Intel", "MPICH"]] = {
     "IntelMPI": "Intel",
     "MPICH": "MPICH",
 }
-_IN_RUN_POLICY = "of the first versions of MPIJob; not acted on, as in KubeDL: set it in runPolicy"
-_V1ALPHA1 = "of MPIJob v1alpha1; refused: write mpiReplicaSpecs"
+_IN_RUN_POLICY = "field of the first versions of MPIJob; ignored, as in KubeDL: set it in runPolicy"
+_V1ALPHA1 = "field of MPIJob v1alpha1; refused: use mpiReplicaSpecs"
 
 
 class MPIJobSpec(CamelModel):
-    """What the job is to do."""
+    """Specification of the job."""
 
-    run_policy: KubeDLRunPolicy | None = Field(None, description="the job as a whole")
-    clean_pod_policy: GuestCleanPodPolicy | None = Field(None, description="as that of runPolicy, over which it wins")
+    run_policy: KubeDLRunPolicy | None = Field(None, description="policies for the whole job")
+    clean_pod_policy: GuestCleanPodPolicy | None = Field(None, description="same as in runPolicy, which it overrides")
     mpi_replica_specs: dict[str, KubeDLReplicaSpec] | None = Field(
         None,
         min_length=1,
         max_length=16,
         description=(
-            "Launcher, which runs mpirun, and Worker, where it starts processes; required, though not by the "
-            "schema, so that a job of v1alpha1 gets a message that says what to write"
+            "Launcher, which runs mpirun, and Worker, where it starts processes. Required, though not by the "
+            "schema: a job of v1alpha1 gets a message with the fields to use instead"
         ),
         json_schema_extra=role_rules(ROLES, "MPIJob", lone=("Launcher",), needed=("Launcher",)),
     )
     slots_per_worker: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes of each worker. Default: 1")
     main_container: str | None = Field(
-        None, max_length=63, description="the container of a worker in which processes start. Default: the first"
+        None, max_length=63, description="container of a worker that runs the processes. Default: the first"
     )
     mpi_distribution: Literal["", "OpenMPI", "IntelMPI", "MPICH"] | None = Field(
-        None, description="whose mpirun the launcher has. Default: OpenMPI"
+        None, description="MPI implementation of the launcher's mpirun. Default: OpenMPI"
     )
     ttl_seconds_after_finished: int | None = Field(None, ge=0, le=MAX_INT32, description=_IN_RUN_POLICY)
     active_deadline_seconds: int | None = Field(None, ge=0, le=MAX_INT32, description=_IN_RUN_POLICY)
@@ -78,7 +78,7 @@ OLD_RUN_POLICY = (
     *("ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"),
     *("schedulingPolicy", "cronPolicy"),
 )
-"""Of the first versions, in the spec itself; nothing acts on it there."""
+"""Fields that the first versions had in the spec itself, where they have no effect."""
 ARGUMENTS_LOST = "without a command; set one"
 _WRITE_INSTEAD: Mapping[str, str] = {
     "gpus": "write mpiReplicaSpecs.Worker.replicas and slotsPerWorker",
@@ -128,19 +128,17 @@ class MPIJob(KubeDLKind[MPIJobSpec]):
         return (mpipods.WORKER,)
 
     def ignored(self, spec: MPIJobSpec) -> Iterator[Ignored]:
-        said = spec.model_dump(by_alias=True, exclude_none=True)
-        yield from (
-            Ignored(f"spec.{name}", "it belongs into spec.runPolicy") for name in OLD_RUN_POLICY if name in said
-        )
+        given = spec.model_dump(by_alias=True, exclude_none=True)
+        yield from (Ignored(f"spec.{name}", "set it in spec.runPolicy") for name in OLD_RUN_POLICY if name in given)
 
     def errors(self, job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
-        said = spec.model_dump(by_alias=True, exclude_none=True)
+        given = spec.model_dump(by_alias=True, exclude_none=True)
         for name, instead in _WRITE_INSTEAD.items():
-            if said.get(name):
+            if given.get(name):
                 yield FieldError(f"spec.{name}", f"is a field of MPIJob v1alpha1, which is not served; {instead}")
-        yield from worker_errors(specs, spec.main_container, unsaid=1)
+        yield from worker_errors(specs, spec.main_container, default=1)
 
-    def dress(self, spec: MPIJobSpec, role: str, uid: str, template: Json) -> Json:
+    def adapt_template(self, spec: MPIJobSpec, role: str, uid: str, template: Json) -> Json:
         """`setDefaults_MPIJobPort`."""
         pod = mapping(template.get("spec"))
         every: list[Any] = list(pod.get("containers") or ())
@@ -161,12 +159,12 @@ class MPIJob(KubeDLKind[MPIJobSpec]):
             on_launcher=mpipods.has_gpu(job),
             waits=True,
         )
-        made = mpipods.launched(job, launch, hides_gpus=False, main_container=spec.main_container or "")
+        made = mpipods.with_launch(job, launch, hides_gpus=False, main_container=spec.main_container or "")
         return replace(made, ignored=(*job.ignored, *_lost_arguments(job, spec)))
 
 
 def _lost_arguments(job: TrainingJob, spec: MPIJobSpec) -> Iterator[Ignored]:
-    """The agent is the command of a worker, so there is no entrypoint of the image that could take them."""
+    """Arguments of workers without a command: the agent replaces the entrypoint of the image, which would take them."""
     for role in (one for one in job.roles if one.name == mpipods.WORKER):
         place, container = mpipods.main(role.template["spec"]["containers"], spec.main_container or "")
         if container.get("args") and not container.get("command"):

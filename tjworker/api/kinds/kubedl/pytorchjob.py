@@ -19,7 +19,7 @@ ROLES = ("Master", "Worker")
 
 
 class PyTorchElasticPolicy(ElasticBounds):
-    """How torchrun's processes find each other, and how many they may be."""
+    """Rendezvous of torchrun's processes, and bounds of their number."""
 
     rdzv_backend: str | None = Field(None, description="such as etcd or c10d. Default: c10d")
     rdzv_endpoint: str | None = Field(None, description="host:port of the rendezvous. Default: the first pod")
@@ -27,9 +27,9 @@ class PyTorchElasticPolicy(ElasticBounds):
 
 
 class PyTorchJobSpec(ModelFields, KubeDLRunPolicy):
-    """What the job is to do."""
+    """Specification of the job."""
 
-    enable_elastic: bool | None = Field(None, description="true: elasticPolicy counts")
+    enable_elastic: bool | None = Field(None, description="true: elasticPolicy applies")
     elastic_policy: PyTorchElasticPolicy | None = Field(None, description="makes the workers elastic, with torchrun")
     pytorch_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
         min_length=1,

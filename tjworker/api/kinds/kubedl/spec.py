@@ -1,5 +1,5 @@
-"""What the specs of KubeDL's job kinds (training.kubedl.io/v1alpha1) have in common: the run policy stands in the spec
-itself. Pure.
+"""The common fields of KubeDL's job kinds (training.kubedl.io/v1alpha1). Most have the run policy in the spec itself.
+Pure.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from tjworker.api.kinds.guests.spec import AsWritten, ReplicaSpec, RunFields, Sc
 
 
 class SchedulingPolicy(SchedulingFields):
-    """How a gang scheduler takes the pods of the job."""
+    """How a gang scheduler handles the pods of the job."""
 
-    priority: int | None = Field(None, description="of the queue; not acted on, the condition Created says so")
+    priority: int | None = Field(None, description="priority in the queue; ignored, the condition Created says so")
     priority_class_name: str | None = Field(
-        None, max_length=253, description="of the PodGroup, and of pods whose template names none"
+        None, max_length=253, description="PriorityClass of the PodGroup, and of pods whose template names none"
     )
     queue: str | None = Field(None, max_length=253, description="queue of the PodGroup (Volcano)")
 
@@ -24,29 +24,29 @@ class KubeDLReplicaSpec(ReplicaSpec):
     """The pods of one role."""
 
     spot_replica_spec: AsWritten | None = Field(
-        None, description="replicas on cheaper nodes; not acted on, the condition Created says so"
+        None, description="replicas on cheaper nodes; ignored, the condition Created says so"
     )
 
 
 class KubeDLRunPolicy(RunFields):
-    """The job as a whole."""
+    """Policies for the whole job."""
 
     scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler handles the pods")
     cron_policy: AsWritten | None = Field(
-        None, description="schedule of runs; not acted on: the job runs once. A CronJob can create jobs"
+        None, description="schedule of runs; ignored: the job runs once. A CronJob can create jobs"
     )
 
 
 class ModelFields(CamelModel):
-    """What KubeDL does around a training that makes a model."""
+    """Fields for what KubeDL does before and after the training."""
 
-    model_version: AsWritten | None = Field(None, description="an image of the trained model; not acted on")
-    cache_backend: AsWritten | None = Field(None, description="a cache of the data set; not acted on")
+    model_version: AsWritten | None = Field(None, description="image of the trained model; ignored")
+    cache_backend: AsWritten | None = Field(None, description="cache of the data set; ignored")
 
 
 class GitSyncFields(CamelModel):
-    """Code from git, in a field."""
+    """Source code from git."""
 
     git_sync_config: AsWritten | None = Field(
-        None, description="not acted on here: use the annotation kubedl.io/git-sync-config"
+        None, description="ignored here: use the annotation kubedl.io/git-sync-config"
     )

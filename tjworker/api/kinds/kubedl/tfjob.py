@@ -13,7 +13,7 @@ from tjworker.api.kinds.kubedl.spec import GitSyncFields, KubeDLReplicaSpec, Kub
 
 
 class TFJobSpec(GitSyncFields, ModelFields, TFJobFields[KubeDLReplicaSpec], KubeDLRunPolicy):
-    """What the job is to do."""
+    """Specification of the job."""
 
     success_policy: Literal["", "AllWorkers"] | None = Field(
         None,

@@ -22,7 +22,7 @@ ZK_ADDR = "ZK_ADDR"
 
 
 class XDLJobSpec(KubeDLRunPolicy):
-    """What the job is to do."""
+    """Specification of the job."""
 
     min_finish_worker_num: int | None = Field(
         None,
@@ -36,7 +36,7 @@ class XDLJobSpec(KubeDLRunPolicy):
         ge=1,
         le=100,
         alias="minFinishWorkRate",
-        description=f"the same in percent of them, rounded up; wins over minFinishWorkNum. Default: {LEAST_PERCENT}",
+        description=f"the same in percent, rounded up; overrides minFinishWorkNum. Default: {LEAST_PERCENT}",
     )
     xdl_replica_specs: dict[str, KubeDLReplicaSpec] = Field(
         min_length=1,
@@ -73,15 +73,15 @@ class XDLJob(RunPolicyInSpec[XDLJobSpec]):
         if percent is None and spec.min_finish_worker_num is not None:
             # More successes than there are workers would never come, and the job would never end.
             return Enough(tuple(counts), min(spec.min_finish_worker_num, every))
-        # Rounded up in integers: 0.07 * 100 is more than 7 as a float, and would ask for an eighth worker.
+        # Round up in integers: 0.07 * 100 is more than 7 as a float, and would require an eighth worker.
         return Enough(tuple(counts), -(-every * (percent or LEAST_PERCENT) // 100))
 
     def runs(self, spec: XDLJobSpec, specs: Specs) -> Runs:
         # KubeDL reports Running as soon as the pods exist. A pod that waits for a node trains nothing.
         return Runs(ROLES)
 
-    def dress(self, spec: XDLJobSpec, role: str, uid: str, template: Json) -> Json:
-        """Jobs that share a ZooKeeper have a folder each there."""
+    def adapt_template(self, spec: XDLJobSpec, role: str, uid: str, template: Json) -> Json:
+        """The template with a folder in ZooKeeper for each job, as jobs may share a ZooKeeper."""
         return with_containers(template, lambda container: _with_folder(container, uid))
 
 

@@ -8,7 +8,7 @@ from tjworker.api.kinds.kubedl.spec import KubeDLReplicaSpec, KubeDLRunPolicy
 
 
 class XGBoostJobSpec(XGBoostJobFields[KubeDLReplicaSpec], KubeDLRunPolicy):
-    """What the job is to do."""
+    """Specification of the job."""
 
 
 class XGBoostJob(XGBoostJobKind[XGBoostJobSpec], RunPolicyInSpec[XGBoostJobSpec]):

@@ -1,7 +1,7 @@
-"""Kubeflow's job kinds (kubeflow.org) as training-operator 1.9 and mpi-operator 0.6 have them: one file a kind, one
-row here.
+"""Kubeflow's job kinds (kubeflow.org) as in training-operator 1.9 and mpi-operator 0.6: one file and one row here per
+kind.
 
-`family` has what they share, `spec` their common fields; the rest is `guests`.
+`family` has their common base class, `spec` their common fields; `guests` has the rest.
 """
 
 from __future__ import annotations

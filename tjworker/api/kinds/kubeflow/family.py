@@ -1,4 +1,4 @@
-"""What Kubeflow's job kinds share: group, labels, run policy, and the shape of their status. Pure."""
+"""The base class of Kubeflow's job kinds: group, labels, run policy, and the form of their status. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tjworker.api.kinds.guests.status import (
     GuestReplicaStatus,
     GuestStatus,
     Style,
-    called,
+    default_texts,
 )
 from tjworker.api.kinds.kubeflow.spec import OWN_CONTROLLERS, KubeflowSpec, RunPolicy
 from tjworker.api.model import LabelsOfGuest, Role, TrainingJob
@@ -29,7 +29,7 @@ from tjworker.base import Json, mapping
 
 
 class KubeflowReplicaStatus(GuestReplicaStatus):
-    """How the pods of one role stand."""
+    """Pods of one role by state."""
 
     selector: str | None = Field(None, description="label selector of the role's pods")
 
@@ -41,15 +41,18 @@ class KubeflowStatus(GuestStatus):
 
 
 class KubeflowStyle(Style):
-    """As training-operator 1.9 and the MPI operator 0.6 write it."""
+    """The form that training-operator 1.9 and the MPI operator 0.6 write."""
 
     def reason_prefix(self, kind: str) -> str:
         return kind
 
     def texts(self, job: Parsed) -> Mapping[str, str]:
-        """With the namespace, or without, as `UpdateJobStatus` of each controller of training-operator 1.9 has them,
-        and as the MPI operator 0.6 has them for an MPIJob of v2beta1."""
-        short, long = called(job.kind, job.name.name), called(job.kind, f"{job.name.namespace}/{job.name.name}")
+        """The messages of `UpdateJobStatus` in each controller of training-operator 1.9, and of the MPI operator 0.6
+        for an MPIJob of v2beta1. Some have the job's namespace."""
+        short, long = (
+            default_texts(job.kind, job.name.name),
+            default_texts(job.kind, f"{job.name.namespace}/{job.name.name}"),
+        )
         done = {"Succeeded": f"{job.kind} {job.name.namespace}/{job.name.name} successfully completed."}
         launch, roles = (job.mpi, {role.name for role in job.roles}) if isinstance(job, TrainingJob) else (None, set())
         if launch is not None and not launch.agent:
@@ -63,8 +66,8 @@ class KubeflowStyle(Style):
         return {"selector": naming.selector(labels.of_guest(job, naming.role_labels(job, role.name)))}
 
     def is_uncounted_at_the_end(self, job: TrainingJob, role: Role) -> bool:
-        """mpi-operator's `updateMPIJobStatus` and training-operator's of an MPIJob count the workers that they have
-        just looked up, and look none up once the launcher has ended."""
+        """True for the workers of an MPIJob: mpi-operator's `updateMPIJobStatus` and training-operator's do not look
+        them up after the launcher has ended."""
         return job.mpi is not None and role.name != LAUNCHER
 
 
@@ -83,7 +86,7 @@ class KubeflowKind(GuestKind[K]):
     # `ReconcileJobs` of common/job.go calls DeletePodsAndServices before the job has its condition Failed, and then
     # that function ignores cleanPodPolicy.
     limit_clean_policy = "All"
-    # `ReconcilePods` of common/pod.go: 0xbeef, at least 128, stands in for an exit code that is not there.
+    # `ReconcilePods` of common/pod.go replaces a missing exit code by 0xbeef, which is at least 128.
     retries_unknown_exit = True
     # Kueue has an integration for each of the six kinds (ADR 36).
     known_to_kueue = True
@@ -95,7 +98,7 @@ class KubeflowKind(GuestKind[K]):
         return spec.run_policy or RunPolicy()
 
     def labels(self) -> LabelsOfGuest:
-        # training-operator's controller of a kind calls itself so.
+        # The name of training-operator's controller of the kind.
         return LabelsOfGuest(labels.KUBEFLOW, f"{self.kind.lower()}-controller")
 
     def is_for_another(self, raw: Json) -> bool:

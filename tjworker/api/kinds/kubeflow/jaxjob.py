@@ -16,7 +16,7 @@ ROLES = ("Worker",)
 
 
 class JAXJobSpec(KubeflowSpec):
-    """What the job is to do."""
+    """Specification of the job."""
 
     jax_replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1, max_length=16, description="Worker", json_schema_extra=role_rules(ROLES, "JAXJob")

@@ -1,8 +1,7 @@
 """MPIJob (kubeflow.org): v2beta1 of the MPI operator, and v1 of training-operator. Pure.
 
-Two operators have this CRD, each in a version of its own, and never both. Here both versions are served, with one
-schema (ADR 28): `manifestVersion`, which the API server fills in, says for which of them a manifest was written. Their
-pods differ: `mpipods`.
+Each of two operators serves this CRD in its own version. Here both versions have one schema (ADR 28). The API server
+sets `manifestVersion` to the version of the manifest, on which the pods depend (`mpipods`).
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from tjworker.api import labels, naming
+from tjworker.api import labels
 from tjworker.api.ignored import Ignored
-from tjworker.api.kinds.aitrainingjob import rules
 from tjworker.api.kinds.guests import mpipods
 from tjworker.api.kinds.guests.kind import Restart, Specs
 from tjworker.api.kinds.guests.mpijob import MAX_SLOTS, ROLES, worker_errors
@@ -28,19 +26,21 @@ from tjworker.api.podtemplate import ABSOLUTE_PATH
 
 V1, V2 = "v1", "v2beta1"
 BACKOFF_LIMIT = 6
-"""That of a batch Job, which is the launcher of v2beta1 there."""
+"""The default of a batch Job: under mpi-operator the launcher of v2beta1 is one."""
 
 
 _OF_V1 = f"has(self.manifestVersion) && self.manifestVersion == '{V1}'"
 
 
 class MPIJobSpec(KubeflowSpec):
-    """What the job is to do."""
+    """Specification of the job."""
 
     model_config = ConfigDict(
         json_schema_extra=spec_rules((_OF_V1, OWN_CONTROLLER), (f"!({_OF_V1})", OWN_MPI_CONTROLLER))
     )
-    clean_pod_policy: GuestCleanPodPolicy | None = Field(None, description="v1: as that of runPolicy, which wins")
+    clean_pod_policy: GuestCleanPodPolicy | None = Field(
+        None, description="v1: same as in runPolicy, which overrides it"
+    )
     mpi_replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1,
         max_length=16,
@@ -49,10 +49,10 @@ class MPIJobSpec(KubeflowSpec):
     )
     slots_per_worker: int | None = Field(None, ge=1, le=MAX_SLOTS, description="processes of each worker. Default: 1")
     main_container: str | None = Field(
-        None, max_length=63, description="v1: the container of a worker in which processes start. Default: the first"
+        None, max_length=63, description="v1: container of a worker that runs the processes. Default: the first"
     )
     run_launcher_as_worker: bool | None = Field(
-        None, description="v2beta1: true: processes start in the launcher's pod, too"
+        None, description="v2beta1: true: the launcher's pod also runs processes"
     )
     ssh_auth_mount_path: str | None = Field(
         None,
@@ -61,15 +61,15 @@ class MPIJobSpec(KubeflowSpec):
         description=f"v2beta1: the folder of the ssh keys in every pod. Default: {mpipods.ROOT_SSH}",
     )
     launcher_creation_policy: Literal["", "AtStartup", "WaitForWorkersReady"] | None = Field(
-        None, description="AtStartup: the launcher starts beside the workers. Default: when all of them are ready"
+        None, description="AtStartup: the launcher starts with the workers. Default: when all of them are ready"
     )
     mpi_implementation: Literal["", "OpenMPI", "Intel", "MPICH"] | None = Field(
-        None, description="v2beta1: whose mpirun the launcher has. Default: OpenMPI"
+        None, description="v2beta1: MPI implementation of the launcher's mpirun. Default: OpenMPI"
     )
     manifest_version: Literal["v1", "v2beta1"] | None = Field(
         None,
-        description="the version of MPIJob that the manifest was written for, which is its apiVersion: how the launcher"
-        " starts its processes differs. Filled in by the API server",
+        description="apiVersion of the manifest, which decides how the launcher starts its processes. Set by the API"
+        " server",
         json_schema_extra={
             "x-kubernetes-validations": [
                 {
@@ -118,28 +118,26 @@ class MPIJob(KubeflowKind[MPIJobSpec]):
         return () if _is_v1(spec) else (mpipods.LAUNCHER,)
 
     def ignored(self, spec: MPIJobSpec) -> Iterator[Ignored]:
-        said = spec.model_dump(by_alias=True, exclude_none=True)
+        given = spec.model_dump(by_alias=True, exclude_none=True)
         of_v1 = ("mainContainer", "cleanPodPolicy")
         of_v2 = ("sshAuthMountPath", "mpiImplementation", "runLauncherAsWorker")
-        only, why = (of_v2, "v2beta1 alone has it") if _is_v1(spec) else (of_v1, "v1 alone has it")
-        yield from (Ignored(f"spec.{name}", why) for name in only if said.get(name))
+        other, why = (of_v2, "only v2beta1 has it") if _is_v1(spec) else (of_v1, "only v1 has it")
+        yield from (Ignored(f"spec.{name}", why) for name in other if given.get(name))
 
     def errors(self, job: str, spec: MPIJobSpec, specs: Specs) -> Iterator[FieldError]:
-        # The launcher itself is then a host of the hostfile, so mpirun has a place for its processes.
-        alone = bool(spec.run_launcher_as_worker) and not _is_v1(spec)
-        if not (alone and mpipods.WORKER not in specs):
+        # With runLauncherAsWorker the launcher is in the hostfile, so the job needs no workers.
+        needs_no_worker = bool(spec.run_launcher_as_worker) and not _is_v1(spec)
+        if not (needs_no_worker and mpipods.WORKER not in specs):
             or_else = "" if _is_v1(spec) else ", or spec.runLauncherAsWorker: true"
             main = spec.main_container if _is_v1(spec) else None
-            yield from worker_errors(specs, main, unsaid=0, or_else=or_else)
+            yield from worker_errors(specs, main, default=0, or_else=or_else)
         for name in () if _is_v1(spec) else specs:
-            # mpi-operator runs the launcher as a batch Job, for which the API server accepts Never and OnFailure alone.
+            # mpi-operator runs the launcher as a batch Job, for which the API server accepts only Never and OnFailure.
             if specs[name].restart_policy in ("Always", "ExitCode"):
                 yield FieldError(
                     f"spec.mpiReplicaSpecs.{name}.restartPolicy",
                     f"{specs[name].restart_policy}: must be Never or OnFailure",
                 )
-        if len(f"{job}-launcher-0") > naming.MAX_NAME_LENGTH and mpipods.LAUNCHER not in specs:
-            yield FieldError("metadata.name", f"{job}-launcher-0: the longest pod name {rules.LENGTH_RULE}")
 
     def finish(self, job: TrainingJob, spec: MPIJobSpec) -> TrainingJob:
         v1, run = _is_v1(spec), spec.run_policy or RunPolicy()
@@ -153,7 +151,7 @@ class MPIJob(KubeflowKind[MPIJobSpec]):
             # ready, and each failure uses up backoffLimit.
             waits=spec.launcher_creation_policy != "AtStartup",
         )
-        made = mpipods.launched(
+        made = mpipods.with_launch(
             job,
             launch,
             hides_gpus=not on_launcher,

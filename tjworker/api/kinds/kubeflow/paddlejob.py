@@ -17,16 +17,16 @@ ROLES = ("Master", "Worker")
 
 
 class PaddleJobSpec(KubeflowSpec):
-    """What the job is to do."""
+    """Specification of the job."""
 
     elastic_policy: ElasticPolicy | None = Field(
         None,
-        description="makes the workers elastic; their rendezvous is then an etcd of yours, PADDLE_MASTER=etcd://...",
+        description="makes the workers elastic; you provide an etcd for their rendezvous, PADDLE_MASTER=etcd://...",
     )
     paddle_replica_specs: dict[str, ReplicaSpec] = Field(
         min_length=1,
         max_length=16,
-        description="Worker alone for collective training; with Master, which are then the parameter servers",
+        description="Worker for collective training; with Master, the masters are the parameter servers",
         json_schema_extra=role_rules(ROLES, "PaddleJob"),
     )
 

@@ -21,28 +21,33 @@ ROLES = ("Master", "Worker")
 
 
 class RendezvousSetting(CamelModel):
-    """One of torchrun's --rdzv-conf."""
+    """A setting of torchrun's --rdzv-conf."""
 
-    key: str = Field("", description="its name")
-    value: str = Field("", description="its value")
+    key: str = Field("", description="name of the setting")
+    value: str = Field("", description="value of the setting")
 
 
 class PyTorchElasticPolicy(ElasticPolicy):
-    """How torchrun's processes find each other, and how many they may be."""
+    """Rendezvous of torchrun's processes, and bounds of their number."""
 
     rdzv_backend: Literal["c10d", "etcd", "etcd-v2"] | None = Field(None, description="Default: c10d")
     rdzv_host: str | None = Field(None, description="host of the rendezvous. Default: the first pod")
     rdzv_port: int | None = Field(
-        None, ge=1, le=65535, description="its port, where rdzvHost is set; the first pod's is that of its container"
+        None,
+        ge=1,
+        le=65535,
+        description="port of rdzvHost; without rdzvHost it is the port of the first pod's container",
     )
     rdzv_id: str | None = Field(None, description="name of the rendezvous. Default: unique for the job")
-    rdzv_conf: list[RendezvousSetting] | None = Field(None, max_length=64, description="further settings of it")
+    rdzv_conf: list[RendezvousSetting] | None = Field(
+        None, max_length=64, description="further settings of the rendezvous"
+    )
     standalone: bool | None = Field(None, description="each pod trains by itself")
-    n_proc_per_node: int | None = Field(None, ge=1, description="as spec.nprocPerNode, for older manifests")
+    n_proc_per_node: int | None = Field(None, ge=1, description="same as spec.nprocPerNode, for older manifests")
 
 
 class PyTorchJobSpec(KubeflowSpec):
-    """What the job is to do."""
+    """Specification of the job."""
 
     elastic_policy: PyTorchElasticPolicy | None = Field(None, description="makes the workers elastic, with torchrun")
     pytorch_replica_specs: dict[str, ReplicaSpec] = Field(

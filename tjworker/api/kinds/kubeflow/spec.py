@@ -1,4 +1,4 @@
-"""What the specs of Kubeflow's job kinds (kubeflow.org/v1) have beside the common fields. Pure.
+"""The fields that only Kubeflow's job kinds (kubeflow.org/v1) have. Pure.
 
 Names, bounds and defaults are those of training-operator 1.9.
 """
@@ -18,15 +18,14 @@ from tjworker.api.kinds.runpolicy import MAX_INT32
 
 OWN_CONTROLLER, OWN_MPI_CONTROLLER = "kubeflow.org/training-operator", "kubeflow.org/mpi-operator"
 OWN_CONTROLLERS = ("", OWN_CONTROLLER, OWN_MPI_CONTROLLER)
-"""`managedBy` of a job that no other controller has."""
-# In a cluster that only manages, MultiKueue has the job run by a copy in another cluster. Without this field both
-# clusters would run it.
+"""Values of `managedBy` for jobs of this operator."""
+# MultiKueue runs a copy of the job in another cluster. Without this field both clusters would run the job.
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 MAX_MANAGER = 253
 
 
 class SchedulingPolicy(SchedulingFields):
-    """How a gang scheduler takes the pods of the job."""
+    """How a gang scheduler handles the pods of the job."""
 
     queue: str | None = Field(
         None,
@@ -42,7 +41,7 @@ class SchedulingPolicy(SchedulingFields):
         None, description="total resources that the PodGroup requests (Volcano, scheduler-plugins)"
     )
     priority_class: str | None = Field(
-        None, max_length=253, description="of the PodGroup, and of pods whose template names none"
+        None, max_length=253, description="PriorityClass of the PodGroup, and of pods whose template names none"
     )
     schedule_timeout_seconds: int | None = Field(
         None,
@@ -53,7 +52,7 @@ class SchedulingPolicy(SchedulingFields):
 
 
 class RunPolicy(RunFields):
-    """The job as a whole."""
+    """Policies for the whole job."""
 
     scheduling_policy: SchedulingPolicy | None = Field(None, description="how a gang scheduler handles the pods")
     managed_by: str | None = Field(
@@ -68,7 +67,7 @@ class RunPolicy(RunFields):
 
 
 _HAS_MANAGER = "has({0}.runPolicy) && has({0}.runPolicy.managedBy)"
-# A rule of the field itself is not asked about one that is set or unset.
+# The API server skips a transition rule on the field itself if an edit adds or removes the field.
 _NOT_SET_LATER: Rule = {
     "rule": f"({_HAS_MANAGER.format('self')}) == ({_HAS_MANAGER.format('oldSelf')})",
     "message": "runPolicy.managedBy cannot be set or unset later; delete the job and create it again",
@@ -76,39 +75,39 @@ _NOT_SET_LATER: Rule = {
 
 
 def spec_rules(*managers: tuple[str, str]) -> dict[str, Any]:
-    """The rules of a spec. `managers`: in which case (CEL, of the spec; "" for any), and who has the job by default
-    then. As the webhook of training-operator (`ValidateRunPolicyCreate`) and the MPI operator take them."""
+    """The CEL rules of a spec, by the webhook of training-operator (`ValidateRunPolicyCreate`) and the MPI operator.
+    `managers`: (CEL condition on the spec or "", default of managedBy in that case)."""
     return {"x-kubernetes-validations": [_NOT_SET_LATER, *(_managers(case, own) for case, own in managers)]}
 
 
 def _managers(case: str, own: str) -> Rule:
     known = f"self.runPolicy.managedBy in ['{own}', '{MULTIKUEUE}']"
-    told = f"must be {own} or {MULTIKUEUE}; leave the field out for a job of this operator"
-    unasked = f"!({case}) || " if case else ""
+    message = f"must be {own} or {MULTIKUEUE}; leave the field out for a job of this operator"
+    other_case = f"!({case}) || " if case else ""
     return {
-        "rule": f"{unasked}!({_HAS_MANAGER.format('self')}) || {known}",
+        "rule": f"{other_case}!({_HAS_MANAGER.format('self')}) || {known}",
         "fieldPath": ".runPolicy.managedBy",
-        "message": told,
-        "messageExpression": f"'%s: {told}'.format([self.runPolicy.managedBy])",
+        "message": message,
+        "messageExpression": f"'%s: {message}'.format([self.runPolicy.managedBy])",
     }
 
 
 class KubeflowSpec(CamelModel):
-    """What every job of Kubeflow's has."""
+    """The fields of every job of Kubeflow."""
 
     model_config = ConfigDict(json_schema_extra=spec_rules(("", OWN_CONTROLLER)))
-    run_policy: RunPolicy | None = Field(None, description="the job as a whole")
+    run_policy: RunPolicy | None = Field(None, description="policies for the whole job")
 
 
 class ElasticPolicy(ElasticBounds):
-    """Bounds between which the number of workers may change while the job runs."""
+    """Bounds of the number of workers, which may change while the job runs."""
 
     max_restarts: int | None = Field(None, ge=0, le=MAX_INT32, description="restarts that each pod's launcher makes")
     metrics: list[AsWritten] | None = Field(
         None,
         max_length=64,
-        description="of a HorizontalPodAutoscaler; not acted on, the condition Created says so: make one for the job's"
-        " scale subresource, or leave it to the autoscaler",
+        description="metrics of a HorizontalPodAutoscaler; ignored, the condition Created says so: create one for the"
+        " job's scale subresource, or use the autoscaler",
     )
 
 

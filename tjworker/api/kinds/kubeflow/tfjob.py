@@ -11,7 +11,7 @@ from tjworker.api.kinds.kubeflow.spec import KubeflowSpec
 
 
 class TFJobSpec(TFJobFields[ReplicaSpec], KubeflowSpec):
-    """What the job is to do."""
+    """Specification of the job."""
 
     enable_dynamic_worker: bool | None = Field(
         None, description="true: workers may fail and be scaled; TF_CONFIG names only the pod itself and the PS"

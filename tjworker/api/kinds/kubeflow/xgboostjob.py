@@ -9,7 +9,7 @@ from tjworker.api.kinds.kubeflow.spec import KubeflowSpec
 
 
 class XGBoostJobSpec(XGBoostJobFields[ReplicaSpec], KubeflowSpec):
-    """What the job is to do."""
+    """Specification of the job."""
 
 
 class XGBoostJob(XGBoostJobKind[XGBoostJobSpec], KubeflowKind[XGBoostJobSpec]):

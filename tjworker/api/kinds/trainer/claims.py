@@ -1,6 +1,6 @@
-"""`volumeClaimPolicies` of a runtime, as JobSet serves them (pkg/controllers/volume_claim_policy.go): a
-PersistentVolumeClaim `<template>-<job>` for each template, and a volume of the template's name in the pods of every
-replicated job that mounts one. Pure."""
+"""`volumeClaimPolicies` of a runtime, as in JobSet (pkg/controllers/volume_claim_policy.go): a PersistentVolumeClaim
+`<template>-<job>` for each template, and a volume of the template's name in the pods of every replicated job that
+mounts it. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _is_volume_name = re.compile(DNS_LABEL).fullmatch
 
 
 def claims_of(job: str, policies: Sequence[VolumeClaimPolicy]) -> tuple[JobClaim, ...]:
-    """Of the job of this name, in the order of the templates."""
+    """The claims of the job with this name, in the order of the templates."""
     return tuple(
         JobClaim(
             name=_claim_name(_name(template), job),
@@ -33,8 +33,8 @@ def claims_of(job: str, policies: Sequence[VolumeClaimPolicy]) -> tuple[JobClaim
 
 
 def with_claims(steps: Sequence[Step], job: str, policies: Sequence[VolumeClaimPolicy]) -> tuple[Step, ...]:
-    """The steps with a volume for each template that one of their containers mounts. A volume of that name which the
-    pod has already stays: Kubernetes refuses a pod with two of one name."""
+    """The steps with a volume for each template that one of their containers mounts. An existing volume of that name
+    stays: Kubernetes refuses a pod with two volumes of the same name."""
     names = [_name(template) for _, template in _templates(policies)]
     return tuple(_with_volumes(step, [name for name in names if name in _mounted(step)], job) for step in steps)
 
@@ -46,14 +46,14 @@ def _with_volumes(step: Step, names: Sequence[str], job: str) -> Step:
     added = [
         {"name": name, "persistentVolumeClaim": {"claimName": _claim_name(name, job)}}
         for name in names
-        # What the runtime mounts under that name goes first.
+        # The runtime's own volume of that name takes precedence.
         if name not in known
     ]
     return step.with_pod(volumes=[*there, *added]) if added else step
 
 
 def claim_errors(of: str, policies: Sequence[VolumeClaimPolicy]) -> Iterator[FieldError]:
-    """`of`: the runtime, for messages. What the API server judges of a claim's spec it says when the claim is made."""
+    """Check the templates of claims; the API server checks a claim's spec. `of`: the runtime, for messages."""
     seen: set[str] = set()
     for i, policy in enumerate(policies):
         for j, template in enumerate(policy.templates):
@@ -84,8 +84,7 @@ def _name(template: Json) -> str:
     return str(_metadata(template).get("name") or "")
 
 
-# JobSet's name of the claim, under which users find it, and under which a retained claim serves the next job of this
-# name.
+# JobSet's name of the claim. Users find the claim by it, and the next job of this name uses a retained claim.
 def _claim_name(template: str, job: str) -> str:
     return f"{template}-{job}"
 

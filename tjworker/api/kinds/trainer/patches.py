@@ -1,5 +1,5 @@
-"""`runtimePatches`: what a TrainJob changes of its runtime, as Kubernetes' strategic merge of a JobTemplateSpec does it
-(`mergeRuntimePatches` of Trainer's pkg/runtime/core/trainingruntime.go); and what no patch may change. Pure."""
+"""`runtimePatches`, by which a TrainJob changes its runtime: Kubernetes' strategic merge of a JobTemplateSpec
+(`mergeRuntimePatches` of Trainer's pkg/runtime/core/trainingruntime.go), and checks of the patches. Pure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _MERGE_KEYS = {
     "imagePullSecrets": "name",
     "schedulingGates": "name",
 }
-"""Of the lists that a patch may change (`patchspec.PodSpecPatch`), those that are merged, by the field that tells their
-items apart (`patchMergeKey` in core/v1). Others are replaced."""
+"""The lists that a patch merges (`patchspec.PodSpecPatch`), and the field that identifies their items (`patchMergeKey`
+in core/v1). A patch replaces other lists."""
 OWN_VARIABLES = frozenset({NODE, DATASET, MODEL})
-"""Containers whose variables stand in the TrainJob itself."""
+"""Containers whose variables are fields of the TrainJob itself."""
 
 
 def merged(into: Json, patch: Json) -> dict[str, Any]:
-    """A strategic merge; neither argument is changed. A field without a value changes nothing: Trainer reads patches
-    into Go's types, which do not keep it, so no patch can take a field of the runtime away."""
+    """A strategic merge; neither argument is changed. No patch can remove a field of the runtime: Trainer reads patches
+    into Go's types, which drop a null."""
     made = dict(into)
     for name, value in patch.items():
         old = made.get(name)
@@ -44,8 +44,8 @@ def merged(into: Json, patch: Json) -> dict[str, Any]:
 
 
 def _merged_list(into: Sequence[Any], patch: Sequence[Any], key: str) -> list[Any]:
-    """In the order of `mergeSortedSlice` of apimachinery: a new item comes before those that the patch does not name,
-    so that a variable of the runtime may refer to one of a patch."""
+    """The merged items in the order of `mergeSortedSlice` of apimachinery. New items come before items that the patch
+    does not name, so that a variable of the runtime may refer to a variable of a patch."""
     old, changed = [mapping(one) for one in into], [mapping(one) for one in patch]
     old_keys, changed_keys = [one.get(key) for one in old], [one.get(key) for one in changed]
     kept = [place for place, name in enumerate(old_keys) if name not in changed_keys]
@@ -62,7 +62,7 @@ def _merged_list(into: Sequence[Any], patch: Sequence[Any], key: str) -> list[An
 
 
 def with_patches(jobs: Sequence[Json], patches: Sequence[Json]) -> list[dict[str, Any]]:
-    """The replicated jobs of a runtime with what the patches of a job change, in their order."""
+    """The replicated jobs of a runtime with a job's patches, applied in their order."""
     made = [dict(mapping(job)) for job in jobs]
     for _, one in changes(patches):
         # Replicated jobs of another name stay as they are; `patch_errors` has refused a patch that matches none.
@@ -73,7 +73,7 @@ def with_patches(jobs: Sequence[Json], patches: Sequence[Json]) -> list[dict[str
 
 
 def changes(patches: Sequence[Json]) -> Iterator[tuple[str, Json]]:
-    """Each change of a replicated job, and the field that it stands in."""
+    """(path, change) for each replicated job in the patches."""
     for i, patch in enumerate(patches):
         template = mapping(mapping(patch.get("trainingRuntimeSpec")).get("template"))
         listed = mapping(template.get("spec")).get("replicatedJobs")
@@ -87,13 +87,13 @@ def added_metadata(template: Json, patches: Sequence[Json], field: str) -> dict[
     found = dict(mapping(mapping(template.get("metadata")).get(field)))
     for patch in patches:
         changed = mapping(mapping(patch.get("trainingRuntimeSpec")).get("template"))
-        # In their order: under Trainer the last manager wins a key that two managers set.
+        # Under Trainer, too, the last of two patches with the same key wins.
         found |= mapping(mapping(changed.get("metadata")).get(field))
     return found
 
 
 def patch_errors(jobs: Sequence[Json], patches: Sequence[Json]) -> Iterator[FieldError]:
-    """`runtimePatches` of Trainer's jobset plugin, `validateRuntimePatches`."""
+    """The checks of `validateRuntimePatches` in Trainer's jobset plugin."""
     known = {str(job.get("name")): _pod_spec(job) for job in jobs}
     for path, one in changes(patches):
         name = str(one.get("name"))
@@ -108,8 +108,7 @@ def patch_errors(jobs: Sequence[Json], patches: Sequence[Json]) -> Iterator[Fiel
                 called = str(mapping(container).get("name"))
                 if called not in there:
                     yield FieldError(f"{where}.name", f"{called!r}: the replicated job has no such one: {_or(there)}")
-                # The TrainJob's own variables are set after the patches, so that those of a patch could be lost without
-                # a word.
+                # The TrainJob's own variables are set after the patches and would silently replace those of a patch.
                 elif called in OWN_VARIABLES and mapping(container).get("env"):
                     yield FieldError(
                         f"{where}.env", f"must not have envs for {called}: set them in spec.trainer or spec.initializer"

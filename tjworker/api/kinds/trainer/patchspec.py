@@ -1,7 +1,7 @@
 """Fields of `runtimePatches`, with the bounds and rules of Trainer 2.3 (RuntimePatch to ContainerPatch of
 pkg/apis/trainer/v1alpha1/trainjob_types.go). Pure.
 
-Parts of a pod that have no fields here are kept as written; the API server judges them when a pod is made.
+Parts of a pod without fields here are kept as written; the API server checks them when a pod is created.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tjworker.api.kinds.guests.spec import AsWritten
 from tjworker.api.kinds.runpolicy import MAX_INT32
 from tjworker.api.podtemplate import map_by
 
-# As `IsDomainPrefixedPath` of apimachinery: a DNS subdomain, a slash, and a path.
+# `IsDomainPrefixedPath` of apimachinery: a DNS subdomain, a slash, and a path.
 MANAGER = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[a-zA-Z0-9]([-a-zA-Z0-9_./]*[a-zA-Z0-9])?$"
 
 
@@ -27,7 +27,7 @@ class KeySelector(AsWritten):
     """A key of a ConfigMap or Secret."""
 
     name: str | None = Field(None, max_length=253, description="name of the object")
-    key: str | None = Field(None, max_length=253, description="which of its keys")
+    key: str | None = Field(None, max_length=253, description="key in the object")
 
 
 class FieldSelector(AsWritten):
@@ -43,7 +43,7 @@ class ResourceSelector(AsWritten):
 
 
 class VariableSource(AsWritten):
-    """Where the value of a variable comes from."""
+    """Source of a variable's value."""
 
     fieldRef: FieldSelector | None = Field(None, description="a field of the pod")  # noqa: N815
     resourceFieldRef: ResourceSelector | None = Field(None, description="a resource of a container")  # noqa: N815
@@ -58,7 +58,7 @@ class Variable(AsWritten):
 
     name: str = Field(min_length=1, max_length=1024, description="name of the variable")
     value: str | None = Field(None, max_length=1 << 20, description="its value")
-    valueFrom: VariableSource | None = Field(None, description="where its value comes from")  # noqa: N815
+    valueFrom: VariableSource | None = Field(None, description="source of the value")  # noqa: N815
 
 
 class PatchMetadata(CamelModel):
@@ -77,12 +77,12 @@ class NamedItem(AsWritten):
 
 
 class PatchedMount(NamedItem):
-    """Where a container mounts a volume, as in a Pod."""
+    """A volume mount, as in a Pod."""
 
     mountPath: str = Field(min_length=1, max_length=4096, description="path in the container")  # noqa: N815
 
 
-# Typed for the same reason as Variable: the rule that patches of a running job stay has to see its fields.
+# Typed for the same reason as Variable: the rule that the patches of a running job stay must see its fields.
 class Toleration(AsWritten):
     """A toleration, as in a Pod."""
 
@@ -102,7 +102,7 @@ class _PatchFields(CamelModel):
 # Kueue rewrites node selectors and tolerations at each admission. The fields that it has no use for Trainer keeps
 # fixed.
 _STAYS: dict[str, Any] = {"x-kubernetes-validations": [cel_rule("self == oldSelf", "field is immutable")]}
-"""Of a field that no patch can change once it has it, not even that of a suspended job."""
+"""The rule of a field that a patch cannot change, even while the job is suspended."""
 
 
 def _items(what: str, most: int, **more: Any) -> Any:

@@ -1,8 +1,8 @@
-"""What the ML policy of a runtime adds to its steps, as the plugins of Trainer do (pkg/runtime/framework/plugins:
-torch, jax, xgboost, mpi, plainml). A policy is a function and a row of `POLICIES`. Pure.
+"""Applies the ML policy of a runtime to its steps, as the plugins of Trainer do (pkg/runtime/framework/plugins: torch,
+jax, xgboost, mpi, plainml). A policy is a function and a row of `POLICIES`. Pure.
 
-Trainer adds the variables of torch, jax and xgboost only to a job that has `spec.trainer`, and those of the job itself
-after its own.
+As in Trainer, only a job with `spec.trainer` gets the variables of torch, jax and xgboost, and the job's own variables
+come after them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tjworker.base import Json, mapping
 PORT = 29500
 HOSTFILE_FOLDER, HOSTFILE = "/etc/mpi", "hostfile"
 HOSTFILE_ANNOTATION = "trainer.kubeflow.org/mpi-hostfile"
-"""The annotation of the launcher's pods that holds the hostfile; a downwardAPI volume shows it as a file."""
+"""Annotation of the launcher's pods with the hostfile. A downwardAPI volume makes it a file."""
 KEYS_VOLUME, HOSTFILE_VOLUME = "mpi-ssh-auth", "mpi-hostfile"
 # The rank comes from the annotation of an Indexed Job, as under Trainer, so that the pods of a step differ in nothing
 # else.
@@ -36,7 +36,7 @@ _INDEX: Json = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_IN
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """The job whose steps these are."""
+    """The job to which the steps belong."""
 
     name: str
     subdomain: str
@@ -44,7 +44,7 @@ class Setting:
     secret: str
     """Name of the Secret with its ssh keys."""
     elastic: bool = False
-    """The number of its nodes changes while it runs: the framework's variables come with each pod."""
+    """True if its number of nodes may change: then each pod gets the framework's variables when it is created."""
 
     @property
     def first_host(self) -> str:
@@ -59,19 +59,19 @@ Check = Callable[[Setting, MLPolicy, Sequence[Step]], Iterator[FieldError]]
 class RuntimePolicy:
     apply: Apply
     reserved: frozenset[str] = frozenset()
-    """Variables that a job may not set itself."""
+    """Variables that a job must not set."""
     errors: Check = lambda setting, policy, steps: iter(())
 
 
 def find_policy(policy: MLPolicy | None) -> RuntimePolicy:
-    """The policy of the framework that the runtime names; of none, one that adds nothing."""
-    # The CRD has Trainer's rule that a runtime configures a single policy, so the first is the only.
+    """The policy of the runtime's framework; without a framework, a policy that changes nothing."""
+    # By a rule of the CRD, as in Trainer, a runtime has at most one policy.
     chosen = [name for name in POLICIES if policy is not None and getattr(policy, name) is not None]
     return POLICIES[chosen[0]] if chosen else PLAIN
 
 
 def reserved_errors(setting: Setting, policy: MLPolicy | None) -> Iterator[FieldError]:
-    """`must not have reserved envs` of the plugins' Validate."""
+    """Check that a job sets no reserved variable: `must not have reserved envs` of the plugins' Validate."""
     trainer, made = setting.spec.trainer, find_policy(policy)
     named = sorted({one.name for one in (trainer.env if trainer else None) or ()} & made.reserved)
     if named:
@@ -92,10 +92,9 @@ def _with_torch(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> 
     if _tunes(setting):
         tuned = _changed(steps, node.name, NODE, lambda c: _with_port(_tuned(setting, steps, node, c)))
         return _injected(policy, tuned, _torchrun(setting, steps, node))
-    # torchrun must not find PET_NNODES of a fixed size here: the variables of a container cannot change when the size
-    # does.
+    # A container's variables cannot change, so torchrun must not find a fixed PET_NNODES in an elastic job.
     if setting.elastic:
-        # The framework of an elastic job tells each pod how to join (`reconcile.frameworks.pytorch`), by this port.
+        # In an elastic job `reconcile.frameworks.pytorch` sets the rendezvous of each pod, at this port.
         procs = _variables(TorchOptions(nproc_per_node=_processes(setting, steps)))
         return _changed(steps, node.name, NODE, lambda c: _with_port(_before_own(setting, c, procs), "pytorchjob-port"))
     added = _torchrun(setting, steps, node)
@@ -121,7 +120,7 @@ def _variables(options: TorchOptions) -> list[Json]:
 
 
 def _injected(policy: MLPolicy, steps: tuple[Step, ...], added: Sequence[Json]) -> tuple[Step, ...]:
-    """Also with torchtune, whose rendezvous stands in its command line: they are programs beside it."""
+    """Add the variables to the containers of envInjection, also for torchtune: these run other programs."""
     for target in policy.torch.env_injection.targets if policy.torch and policy.torch.env_injection else ():
         for container in target.container_names:
             steps = _changed(steps, target.job_name, container, lambda c: with_env(c, added))
@@ -149,20 +148,20 @@ def _tunes(setting: Setting) -> bool:
 
 
 def _processes(setting: Setting, steps: Sequence[Step]) -> str:
-    """`auto` where the node has GPUs, else one for each CPU."""
+    """Processes of each node: `auto` if it has GPUs, else one per CPU."""
     trainer = setting.spec.trainer
     if trainer is not None and trainer.num_proc_per_node is not None:
         return str(trainer.num_proc_per_node)
     resources = _resources_per_node(setting, steps)
     if _gpus(resources):
         return "auto"
-    # At least a single process, also where the node requests no CPU at all.
+    # At least one process, even if the node requests no CPU.
     cpus = (math.ceil(_cpus(resources.get(part, {}).get("cpu", 0))) for part in ("requests", "limits"))
     return str(max(1, next((count for count in cpus if count), 0)))
 
 
 def _resources_per_node(setting: Setting, steps: Sequence[Step]) -> Mapping[str, Json]:
-    """`requests` and `limits` of the job, as they stand in it; of a job that has none, the runtime's."""
+    """`requests` and `limits` as in the job, or in the runtime if the job has none."""
     trainer = setting.spec.trainer
     if trainer is not None and trainer.resources_per_node is not None:
         given: Json = json_of(trainer.resources_per_node)
@@ -220,7 +219,7 @@ def _with_xgboost(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -
 
 
 def _gpus(resources: Mapping[str, Json]) -> int:
-    """Of the requests, or of the limits where the requests name none: `GetNumGPUPerNode` of pkg/runtime/runtime.go."""
+    """GPUs in the requests, or else in the limits: `GetNumGPUPerNode` of pkg/runtime/runtime.go."""
     given = (resources.get(part, {}) for part in ("requests", "limits"))
     counts = (sum(math.ceil(_cpus(value)) for name, value in one.items() if "gpu" in name.lower()) for one in given)
     return next((count for count in counts if count), 0)
@@ -241,7 +240,7 @@ def _with_mpi(setting: Setting, policy: MLPolicy, steps: tuple[Step, ...]) -> tu
     keys = {"name": KEYS_VOLUME, "secret": {"secretName": setting.secret, "defaultMode": 0o400, "items": items}}
     made = []
     for step in steps:
-        # By the names that Trainer's mpi plugin has fixed: the label of the step may be at the launcher or at the node.
+        # Trainer's mpi plugin also goes by these names: the label of the step may be on the launcher or on the node.
         takes_part = step.name in (NODE, LAUNCHER)
         with_keys = _with_volume(step, keys, mpi.ssh_auth_mount_path) if takes_part else step
         hosts = _hostfile(setting, mpi, steps, slots)
@@ -253,7 +252,7 @@ def _slots(setting: Setting, mpi: MPIPolicy, steps: Sequence[Step]) -> int:
     trainer = setting.spec.trainer
     if trainer is not None and trainer.num_proc_per_node is not None:
         return trainer.num_proc_per_node
-    # 1 is the default of the field. As in Trainer, a 1 that the runtime sets is not distinguished from it.
+    # 1 is the default of the field. Like Trainer, treat a 1 that the runtime sets as the default.
     gpus = _gpus(_resources_per_node(setting, steps)) if mpi.num_proc_per_node == 1 else 0
     return gpus if gpus > 1 else mpi.num_proc_per_node
 
@@ -271,7 +270,7 @@ def _hostfile(setting: Setting, mpi: MPIPolicy, steps: Sequence[Step], slots: in
 
 
 def _with_hostfile(step: Step, text: str, slots: int) -> Step:
-    # Trainer has the hostfile in a ConfigMap. An annotation needs no right to ConfigMaps, and goes with its pod.
+    # Trainer's hostfile is in a ConfigMap. An annotation needs no right to ConfigMaps and is deleted with its pod.
     source = {"fieldRef": {"fieldPath": f"metadata.annotations['{HOSTFILE_ANNOTATION}']"}}
     items = [{"path": HOSTFILE, "mode": 0o444, **source}]
     made = _with_volume(step, {"name": HOSTFILE_VOLUME, "downwardAPI": {"items": items}}, HOSTFILE_FOLDER)
@@ -287,7 +286,7 @@ def _with_hostfile(step: Step, text: str, slots: int) -> Step:
 
 
 def _with_volume(step: Step, volume: Json, path: str) -> Step:
-    """The volume, mounted in the container `node`: in the place of one of its name, and of what is mounted there."""
+    """Mount the volume in the container `node`. It replaces a volume of its name, and another mount at its path."""
     mount = {"name": volume["name"], "mountPath": path}
     made = step.with_pod(volumes=_put(mapping(step.template.get("spec")).get("volumes"), "name", volume))
     (mounted,) = _changed(
@@ -297,7 +296,7 @@ def _with_volume(step: Step, volume: Json, path: str) -> Step:
 
 
 def _put(listed: object, key: str, item: Json) -> list[Any]:
-    """The list with this in the place of each item of its key, or at the end."""
+    """The list with this item in place of each item with the same key, or at the end."""
     old = listed if isinstance(listed, list) else []
     made = [item if mapping(one).get(key) == item[key] else one for one in old]
     return made if item in made else [*made, item]
@@ -351,10 +350,10 @@ POLICIES: Mapping[str, RuntimePolicy] = {
         ),
         _mpi_errors,
     ),
-    # Refused and not ignored: a program that expects Flux would start without its peers.
+    # Refused rather than ignored: a program that expects Flux would start without its peers.
     "flux": RuntimePolicy(_unchanged, errors=_unsupported),
 }
-"""By the field of the ML policy."""
+"""Field of the ML policy -> its implementation."""
 
 
 def _training(steps: Sequence[Step]) -> Step | None:
@@ -370,7 +369,7 @@ def _changed(steps: tuple[Step, ...], name: str, container: str, change: Callabl
 
 
 def _before_own(setting: Setting, container: Json, added: Sequence[Json]) -> dict[str, Any]:
-    """With these variables; one that the job sets itself stays."""
+    """The container with these variables, except those that the job sets itself."""
     trainer = setting.spec.trainer
     own = {one.name for one in (trainer.env if trainer else None) or ()}
     return with_env(container, [one for one in added if one["name"] not in own])

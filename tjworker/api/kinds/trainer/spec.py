@@ -1,7 +1,7 @@
-"""Fields of a TrainJob and of the runtimes, with the bounds and rules of Trainer 2.3 (pkg/apis/trainer/v1alpha1). What
-its webhooks refuse is a CEL rule here where CEL can say it, else `trainjob` refuses it. Pure.
+"""Fields of a TrainJob and of the runtimes, with the bounds and rules of Trainer 2.3 (pkg/apis/trainer/v1alpha1). The
+checks of its webhooks are CEL rules here if CEL can express them, else checks in `trainjob`. Pure.
 
-Containers of runtimes and patches are kept as written; the API server judges them when a pod is made.
+Containers of runtimes and patches are kept as written; the API server checks them when a pod is created.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ NAME_LENGTH = {
 }
 MAX_SLOTS = 1024
 Word = Annotated[str, Field(max_length=1 << 20)]
-"""Of a command: the client of Trainer sends whole programs in one."""
+"""Most characters of a command: Trainer's client sends whole programs in it."""
 
 
 def _kept(name: str) -> Any:
-    """The field cannot be changed, added or removed."""
+    """A rule that the field cannot be changed, added or removed."""
     same = f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || self.{name} == oldSelf.{name})"
     return cel_rule(same, "field is immutable", f".{name}")
 
 
 class RuntimeRef(CamelModel):
-    """The runtime that says what the pods of the job are."""
+    """The runtime, which describes the pods of the job."""
 
     name: str = Field(min_length=1, max_length=253, description="name of the runtime")
     api_group: str = Field(GROUP, max_length=253, description="API group of the runtime")
@@ -59,22 +59,22 @@ class SecretRef(CamelModel):
 
 
 class Source(CamelModel):
-    """What an initializer fetches."""
+    """Data or a model that an initializer fetches."""
 
     storage_uri: str | None = Field(
-        None, max_length=2048, pattern=URI, description="where it is, as the variable STORAGE_URI: `scheme://...`"
+        None, max_length=2048, pattern=URI, description="location, as the variable STORAGE_URI: `scheme://...`"
     )
     env: list[Variable] | None = Field(
         None,
         max_length=128,
         json_schema_extra=map_by("name"),
-        description="more variables of the initializer's container",
+        description="further variables of the initializer's container",
     )
     secret_ref: SecretRef | None = Field(None, description="Secret whose entries are variables of the container")
 
 
 class Initializer(CamelModel):
-    """What is fetched before the training begins, by steps that the runtime has."""
+    """Data and model to fetch before the training, by steps of the runtime."""
 
     dataset: Source | None = Field(None, description="data, fetched by the step dataset-initializer")
     model: Source | None = Field(None, description="model, fetched by the step model-initializer")
@@ -85,22 +85,22 @@ class Resources(CamelModel):
 
     limits: dict[str, Quantity] | None = Field(None, max_length=64, description="limits by resource")
     requests: dict[str, Quantity] | None = Field(None, max_length=64, description="requests by resource")
-    claims: list[AsWritten] | None = Field(None, max_length=64, description="as in a container")
+    claims: list[AsWritten] | None = Field(None, max_length=64, description="resource claims, as in a container")
 
 
 class Trainer(CamelModel):
-    """What the training nodes run, in the place of what the runtime says."""
+    """Program and resources of the training nodes, which override the runtime's."""
 
     image: str | None = Field(None, max_length=500, description="image of the container `node`")
-    command: list[Word] | None = Field(None, max_length=128, description="its command")
-    args: list[Word] | None = Field(None, max_length=128, description="its arguments")
+    command: list[Word] | None = Field(None, max_length=128, description="command of the container")
+    args: list[Word] | None = Field(None, max_length=128, description="arguments of the command")
     env: list[Variable] | None = Field(
         None,
         max_length=128,
         json_schema_extra=map_by("name"),
-        description="its variables, which override the runtime's of the same name",
+        description="variables of the container, which override the runtime's of the same name",
     )
-    num_nodes: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="how many training nodes (pods)")
+    num_nodes: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="number of training nodes (pods)")
     resources_per_node: Resources | None = Field(
         None, description="resources of each node, which override the runtime's"
     )
@@ -114,15 +114,15 @@ _PATCHES_KEPT = (
 
 
 class TrainJobSpec(CamelModel):
-    """What the job is to do."""
+    """Specification of the job."""
 
     model_config = ConfigDict(
         json_schema_extra={
             "x-kubernetes-validations": [
                 *map(_kept, ("runtimeRef", "initializer", "trainer", "activeDeadlineSeconds", "managedBy")),
                 cel_rule(
-                    # Kueue admits a job in a single update, which sets suspend to false and adds the patches. So a
-                    # suspended state before or after is enough.
+                    # Kueue admits a job in a single update, which sets suspend to false and adds the patches. So it is
+                    # enough that the job is suspended before or after.
                     f"self.suspend || oldSelf.suspend || ({_PATCHES_KEPT})",
                     "runtimePatches can change only while the job is suspended: set suspend to true first",
                     ".runtimePatches",
@@ -130,22 +130,22 @@ class TrainJobSpec(CamelModel):
             ]
         }
     )
-    runtime_ref: RuntimeRef = Field(description="the runtime of the job")
-    initializer: Initializer | None = Field(None, description="what is fetched before the training begins")
+    runtime_ref: RuntimeRef = Field(description="runtime of the job")
+    initializer: Initializer | None = Field(None, description="data and model to fetch before the training")
     trainer: Trainer | None = Field(None, description="the training nodes")
     runtime_patches: list[RuntimePatch] | None = Field(
         None,
         # A list-map by manager: server-side apply lets Kueue and a user each own a patch.
         max_length=16,
         json_schema_extra=map_by("manager"),
-        description="changes of the runtime for this job, in this order",
+        description="changes to the runtime for this job, applied in order",
     )
     suspend: bool = Field(False, description="true: the pods are deleted and the job waits. false: it continues")
     active_deadline_seconds: int | None = Field(
         None,
         ge=1,
         le=MAX_INT32,
-        description="seconds after which the job fails, from its start or from its last resume",
+        description="seconds from the job's start, or from its last resume, after which it fails",
     )
     managed_by: Literal["trainer.kubeflow.org/trainjob-controller", "kueue.x-k8s.io/multikueue"] = Field(
         "trainer.kubeflow.org/trainjob-controller",
@@ -157,14 +157,14 @@ class TrainJobSpec(CamelModel):
 
 
 class Injection(CamelModel):
-    """Containers of a replicated job that get the variables of torchrun, too."""
+    """Further containers of a replicated job that get the variables of torchrun."""
 
     job_name: str = Field(min_length=1, max_length=63, description="name of the replicated job")
     container_names: list[str] = Field(default_factory=list, max_length=64, description="names of its containers")
 
 
 class EnvInjection(CamelModel):
-    """Where else the variables of torchrun go."""
+    """Further containers that get the variables of torchrun."""
 
     targets: list[Injection] = Field(default_factory=list, max_length=20, description="containers by replicated job")
 
@@ -172,16 +172,18 @@ class EnvInjection(CamelModel):
 class TorchPolicy(CamelModel):
     """PyTorch, started by torchrun."""
 
-    env_injection: EnvInjection | None = Field(None, description="where else the variables of torchrun go")
+    env_injection: EnvInjection | None = Field(
+        None, description="further containers that get the variables of torchrun"
+    )
 
 
 class MPIPolicy(CamelModel):
     """MPI, started by mpirun over ssh."""
 
     num_proc_per_node: int = Field(1, ge=1, le=MAX_SLOTS, description="processes of each node")
-    mpi_implementation: Literal["OpenMPI"] = Field("OpenMPI", description="whose mpirun it is")
+    mpi_implementation: Literal["OpenMPI"] = Field("OpenMPI", description="MPI implementation of mpirun")
     ssh_auth_mount_path: str = Field("/root/.ssh", max_length=1024, description="folder of the ssh keys")
-    run_launcher_as_node: bool = Field(False, description="the launcher trains, too, as one of the nodes")
+    run_launcher_as_node: bool = Field(False, description="true: the launcher is also one of the training nodes")
 
 
 class NoFields(CamelModel):
@@ -189,7 +191,7 @@ class NoFields(CamelModel):
 
 
 class MLPolicy(CamelModel):
-    """How many nodes train, and how their framework is started: at most one of the frameworks."""
+    """Number of training nodes, and their framework (at most one)."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -202,12 +204,12 @@ class MLPolicy(CamelModel):
             ]
         }
     )
-    num_nodes: int = Field(1, ge=0, le=MAX_REPLICAS, description="training nodes of a job that does not say how many")
+    num_nodes: int = Field(1, ge=0, le=MAX_REPLICAS, description="training nodes of a job without numNodes")
     torch: TorchPolicy | None = Field(None, description="PyTorch, started by torchrun")
     mpi: MPIPolicy | None = Field(None, description="MPI, started by mpirun over ssh")
     jax: NoFields | None = Field(None, description="JAX")
     xgboost: NoFields | None = Field(None, description="XGBoost, whose node 0 runs the tracker")
-    flux: AsWritten | None = Field(None, description="Flux. Jobs of such a runtime fail here")
+    flux: AsWritten | None = Field(None, description="Flux. Not supported: jobs of such a runtime fail")
 
 
 class Coscheduling(CamelModel):
@@ -215,47 +217,49 @@ class Coscheduling(CamelModel):
 
     # 60 is the default of Trainer's own API.
     schedule_timeout_seconds: int | None = Field(
-        60, ge=0, le=MAX_INT32, description="for so long pods that have found room wait for the others"
+        60, ge=0, le=MAX_INT32, description="how long pods that have found room wait for the others"
     )
 
 
 class Volcano(CamelModel):
     """Volcano's gang."""
 
-    network_topology: AsWritten | None = Field(None, description="as in Volcano's PodGroup; not acted on")
+    network_topology: AsWritten | None = Field(None, description="as in Volcano's PodGroup; ignored")
 
 
 class PodGroupPolicy(CamelModel):
-    """That the pods of a job start together; which gang scheduler does it is a setting of the operator."""
+    """The pods of a job start together. A setting of the operator chooses the gang scheduler."""
 
     coscheduling: Coscheduling | None = Field(None, description="the scheduler-plugins' gang")
     volcano: Volcano | None = Field(None, description="Volcano's gang")
 
 
 class DependsOn(CamelModel):
-    """What a replicated job waits for before its pods are made."""
+    """A replicated job that must be ready or complete before the pods are created."""
 
-    name: str = Field(min_length=1, max_length=63, description="name of another replicated job, further up")
+    name: str = Field(min_length=1, max_length=63, description="name of an earlier replicated job in the list")
     status: Literal["Ready", "Complete"] = Field(description="Ready: its pods are ready. Complete: it has succeeded")
 
 
 class JobSpec(CamelModel):
-    """The child Job of a replicated job, as in batch/v1: the fields that count here."""
+    """The child Job of a replicated job, as in batch/v1: the fields that have an effect."""
 
     # A runtime is Trainer's object, too: pruned fields would be missing when the cluster moves back to Trainer.
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
     parallelism: int | None = Field(None, ge=0, le=MAX_REPLICAS, description="pods of a step that is no trainer")
-    backoff_limit: int | None = Field(None, ge=0, le=MAX_INT32, description="failures that are made up for. Default: 6")
-    template: PodTemplate = Field(description="its pods")
+    backoff_limit: int | None = Field(
+        None, ge=0, le=MAX_INT32, description="number of failed pods that are replaced. Default: 6"
+    )
+    template: PodTemplate = Field(description="pod template of the child Job")
 
 
 class JobTemplate(CamelModel):
     """The template of a replicated job's child Jobs."""
 
     metadata: PatchMetadata | None = Field(
-        None, description=f"labels and annotations. The label {STEP_LABEL} says which step of the job this is"
+        None, description=f"labels and annotations. The label {STEP_LABEL} names the step of the job"
     )
-    spec: JobSpec = Field(description="the child Job")
+    spec: JobSpec = Field(description="child Job")
 
 
 _STEP = f"self.template.metadata.labels['{STEP_LABEL}']"
@@ -263,12 +267,12 @@ _NO_STEP = (
     "!has(self.template.metadata) || !has(self.template.metadata.labels)"
     f" || !('{STEP_LABEL}' in self.template.metadata.labels)"
 )
-# Trainer's webhook checks the same. Without a webhook, a rule of the CRD refuses the runtime before a job names it.
+# Trainer's webhook has the same check. A CEL rule refuses the runtime before a job names it.
 _WANTED = f"({_STEP} == '{TRAINER}' ? '{NODE}' : {_STEP})"
 
 
 class ReplicatedJob(CamelModel):
-    """A group of pods of one template."""
+    """A group of pods with the same template."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -292,105 +296,116 @@ class ReplicatedJob(CamelModel):
         min_length=1, max_length=40, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", description="name, part of pod names"
     )
     group_name: str | None = Field(None, max_length=63, description="JobSet's group, a label of the pods")
-    replicas: int = Field(1, ge=1, le=64, description="child Jobs. Of a step: 1")
-    depends_on: list[DependsOn] | None = Field(None, max_length=10, description="what its pods wait for")
-    template: JobTemplate = Field(description="its child Jobs")
+    replicas: int = Field(1, ge=1, le=64, description="number of child Jobs. A step of the job has 1")
+    depends_on: list[DependsOn] | None = Field(
+        None, max_length=10, description="replicated jobs that its pods wait for"
+    )
+    template: JobTemplate = Field(description="template of its child Jobs")
 
 
 class SuccessPolicy(CamelModel):
-    """When the job has succeeded."""
+    """When the job succeeds."""
 
-    operator: Literal["All", "Any"] = Field("All", description="of the replicated jobs below, all or any must succeed")
+    operator: Literal["All", "Any"] = Field("All", description="whether all or any of the replicated jobs must succeed")
     target_replicated_jobs: list[str] | None = Field(
         None, max_length=20, description="replicated jobs that count. Default: all"
     )
 
 
 class FailurePolicy(CamelModel):
-    """How often the whole job begins anew when a replicated job has failed."""
+    """How often the whole job restarts after a replicated job has failed."""
 
     max_restarts: int = Field(0, ge=0, le=MAX_INT32, description="restarts of the whole job")
-    rules: list[AsWritten] | None = Field(None, max_length=20, description="not acted on; `tj describe` says so")
-    restart_strategy: str | None = Field(None, max_length=63, description="not acted on: the pods go before new come")
+    rules: list[AsWritten] | None = Field(None, max_length=20, description="ignored; `tj describe` says so")
+    restart_strategy: str | None = Field(
+        None, max_length=63, description="ignored: pods are deleted before new pods are created"
+    )
 
 
 class Network(CamelModel):
-    """How pods find each other."""
+    """Names of the pods in the network."""
 
     enable_dns_hostnames: bool | None = Field(
-        None, alias="enableDNSHostnames", description="pods always have host names here"
+        None, alias="enableDNSHostnames", description="ignored: pods always have host names"
     )
     subdomain: str | None = Field(None, max_length=63, description="name of the headless service. Default: the job's")
-    publish_not_ready_addresses: bool | None = Field(None, description="pods are always found before they are ready")
+    publish_not_ready_addresses: bool | None = Field(
+        None, description="ignored: the service always includes pods that are not ready"
+    )
 
 
 class RetentionPolicy(CamelModel):
-    """What becomes of claims when their job is deleted."""
+    """What happens to claims when their job is deleted."""
 
     when_deleted: Literal["Delete", "Retain"] = Field(
-        "Delete", description="Delete: they go with it. Retain: they stay"
+        "Delete", description="Delete: claims are deleted with the job. Retain: claims stay"
     )
 
 
 class VolumeClaimPolicy(CamelModel):
-    """PersistentVolumeClaims that each job has of its own."""
+    """PersistentVolumeClaims that are created for each job."""
 
     templates: list[AsWritten] = Field(
         max_length=50,
-        description="claims as Kubernetes has them. A job makes `<name>-<job>` of each, and containers with a"
-        " volumeMount of that name get it",
+        description="templates of PersistentVolumeClaims. Each job has a claim `<name>-<job>`, and containers with a"
+        " volumeMount of that name mount it",
     )
     retention_policy: RetentionPolicy | None = Field(
-        None, description="what becomes of them when the job is deleted. Default: they go with it"
+        None, description="whether claims are deleted with the job. Default: they are"
     )
 
 
 class JobSetSpec(CamelModel):
-    """The replicated jobs, in JobSet's words: the fields that count here."""
+    """The replicated jobs, as in a JobSet: the fields that have an effect."""
 
     model_config = ConfigDict(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
     replicated_jobs: list[ReplicatedJob] = Field(
         default_factory=list, max_length=20, json_schema_extra=map_by("name"), description="groups of pods"
     )
-    network: Network | None = Field(None, description="how pods find each other")
-    success_policy: SuccessPolicy | None = Field(None, description="when the job has succeeded. Default: all have")
-    failure_policy: FailurePolicy | None = Field(
-        None, description="how often the whole job begins anew. Default: never"
+    network: Network | None = Field(None, description="names of the pods in the network")
+    success_policy: SuccessPolicy | None = Field(
+        None, description="when the job succeeds. Default: when all replicated jobs have succeeded"
     )
-    startup_policy: AsWritten | None = Field(None, description="startupPolicyOrder: InOrder starts one after another")
+    failure_policy: FailurePolicy | None = Field(None, description="how often the whole job restarts. Default: never")
+    startup_policy: AsWritten | None = Field(
+        None, description="startupPolicyOrder InOrder: start one replicated job after another"
+    )
     volume_claim_policies: list[VolumeClaimPolicy] | None = Field(
-        None, max_length=50, description="PersistentVolumeClaims that are made for each job"
+        None, max_length=50, description="PersistentVolumeClaims that are created for each job"
     )
     ttl_seconds_after_finished: int | None = Field(
-        None, ge=0, le=MAX_INT32, description="seconds after the end when the pods go; the TrainJob stays"
+        None,
+        ge=0,
+        le=MAX_INT32,
+        description="seconds from the end of the job to the deletion of its pods; the TrainJob stays",
     )
 
 
 class RuntimeTemplate(CamelModel):
-    """What jobs are made of."""
+    """Template of the jobs' JobSets."""
 
     metadata: PatchMetadata | None = Field(
-        None, description="labels and annotations of Trainer's JobSet; here they reach the PodGroup alone"
+        None, description="labels and annotations of Trainer's JobSet; here only the PodGroup gets them"
     )
     spec: JobSetSpec = Field(description="the replicated jobs")
 
 
 class RuntimeSpec(CamelModel):
-    """How jobs of this runtime are run."""
+    """Specification of the jobs of this runtime."""
 
-    ml_policy: MLPolicy | None = Field(None, description="how many nodes train, and how their framework is started")
+    ml_policy: MLPolicy | None = Field(None, description="number of training nodes, and their framework")
     pod_group_policy: PodGroupPolicy | None = Field(
         None,
-        description="that the pods of a job start together",
+        description="makes the pods of a job start together",
         json_schema_extra={
             "x-kubernetes-validations": [
                 cel_rule("!(has(self.coscheduling) && has(self.volcano))", "Only one of the policy can be configured")
             ]
         },
     )
-    template: RuntimeTemplate = Field(description="what jobs are made of")
+    template: RuntimeTemplate = Field(description="template of the jobs' JobSets")
 
 
 def json_of(model: CamelModel | None) -> dict[str, Any]:
-    """What is set, as JSON."""
+    """The fields that are set, as JSON."""
     return {} if model is None else model.model_dump(mode="json", by_alias=True, exclude_none=True)

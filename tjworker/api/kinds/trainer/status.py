@@ -1,7 +1,7 @@
-"""The status of a TrainJob: what Trainer 2.3 writes, for the programs that read it. Pure.
+"""The status of a TrainJob in the form of Trainer 2.3, for the programs that read it. Pure.
 
-Its clients call a job running by its pods, and only while it has no condition. So no condition stands here but those
-that Trainer has, and `Waiting`, of a job whose runtime is not there, which Trainer's webhook would have refused.
+Trainer's clients find out by the pods that a job runs, and only while it has no condition. So it has only Trainer's
+conditions, and `Waiting` for a job without a runtime, which Trainer's webhook would have refused.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tjworker.api.model import Role, TrainingJob
 from tjworker.api.status import DEADLINE_EXCEEDED, INVALID_SPEC, Condition, JobStatus, ReplicaStatus, TrainerStatus
 
 COMPLETED = ("AllJobsCompleted", "jobset completed successfully")
-"""Reason and message that JobSet gives a success (`setJobSetCompletedCondition`), for which clients look."""
+"""JobSet's reason and message for a success (`setJobSetCompletedCondition`). Clients look for them."""
 
 
 class TrainJobCondition(CamelModel):
@@ -24,10 +24,10 @@ class TrainJobCondition(CamelModel):
 
     type: str = Field(description="Suspended, Complete, Failed, or Waiting")
     status: str = Field(description="True, False or Unknown")
-    observed_generation: int | None = Field(None, description="metadata.generation that this was decided on")
+    observed_generation: int | None = Field(None, description="metadata.generation of the job for this condition")
     last_transition_time: str = Field(description="when status last changed")
-    reason: str = Field(description="why, as one word")
-    message: str = Field("", description="why, for people")
+    reason: str = Field(description="reason, as one word")
+    message: str = Field("", description="reason, for people")
 
 
 class ChildJobStatus(CamelModel):
@@ -35,10 +35,10 @@ class ChildJobStatus(CamelModel):
 
     name: str = Field(description="name of the replicated job")
     ready: int = Field(ge=0, description="child Jobs all of whose pods run or have succeeded")
-    succeeded: int = Field(ge=0, description="those that have succeeded")
-    failed: int = Field(ge=0, description="those that have failed for good")
-    active: int = Field(ge=0, description="those with a pod that waits or runs")
-    suspended: int = Field(ge=0, description="those that are suspended")
+    succeeded: int = Field(ge=0, description="succeeded child Jobs")
+    failed: int = Field(ge=0, description="child Jobs that have failed for good")
+    active: int = Field(ge=0, description="child Jobs with a pod that waits or runs")
+    suspended: int = Field(ge=0, description="suspended child Jobs")
 
 
 class TrainJobStatus(CamelModel):
@@ -57,7 +57,7 @@ class TrainJobStatus(CamelModel):
     trainer_status: TrainerStatus | None = Field(None, description="progress, as the training program reports it")
     operator: JobStatus = Field(
         JobStatus(),
-        description="what this operator adds: phase, failures with the end of their logs,"
+        description="status of this operator: phase, failures with the end of their logs,"
         " restarts by cause, and the runtime as it was when the job began",
     )
 
@@ -97,7 +97,7 @@ def _conditions(job: Parsed, status: JobStatus) -> Iterator[dict[str, Any]]:
 
 
 def _words(job: Parsed, status: JobStatus, name: str, one: Condition) -> tuple[str, str]:
-    """`setSuspendedCondition`, `setFailedCondition` of Trainer's trainjob_controller.go; of an end, JobSet's."""
+    """(reason, message) as in `setSuspendedCondition` and `setFailedCondition` of Trainer; at the end, JobSet's."""
     if name == "Suspended":
         suspended = one.status == "True"
         return ("Suspended", "TrainJob is suspended") if suspended else ("Resumed", "TrainJob is resumed")
@@ -107,10 +107,10 @@ def _words(job: Parsed, status: JobStatus, name: str, one: Condition) -> tuple[s
         return DEADLINE_EXCEEDED, "TrainJob exceeded its active deadline"
     if name == "Failed" and one.reason != INVALID_SPEC:
         first = _first_failed(job, status)
-        told = (
+        words = (
             f"jobset failed due to one or more job failures (first failed job: {first})" if first else "jobset failed"
         )
-        return "FailedJobs", f"{told}; {one.message}"
+        return "FailedJobs", f"{words}; {one.message}"
     return one.reason, one.message
 
 
@@ -135,7 +135,7 @@ def _jobs_status(job: TrainingJob, status: JobStatus) -> Iterator[dict[str, Any]
 
 def _counted(job: TrainingJob, role: Role, status: JobStatus, counts: ReplicaStatus) -> dict[str, int]:
     wanted = counts.desired
-    # These are numbers of child Jobs, not of pods: a Job with a failed pod is failed only once nothing makes up for it.
+    # These are numbers of child Jobs, not of pods. A Job with a failed pod has failed once the pod is not replaced.
     failed = status.phase not in ("", "Succeed") and status.ended and counts.failed > 0
     succeeded = not failed and counts.succeeded >= wanted
     suspended = status.phase == "Suspended"
@@ -150,7 +150,7 @@ def _counted(job: TrainingJob, role: Role, status: JobStatus, counts: ReplicaSta
 
 
 def _is_held(job: TrainingJob, role: Role, status: JobStatus) -> bool:
-    """Its pods are not made yet, as a role that it waits for has not come so far. JobSet makes no Job before that."""
+    """True if its pods wait for another role. JobSet would not have created its Job yet."""
     for after in role.after:
         other = status.replica_statuses.get(after.role)
         done = other is not None and other.succeeded + (0 if after.status == "Complete" else other.active)

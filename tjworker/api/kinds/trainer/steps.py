@@ -1,8 +1,8 @@
-"""A runtime and a TrainJob together: the steps of the job, each with its pods as Trainer and JobSet make them
+"""Merges a runtime and a TrainJob into the steps of the job, with pod templates as Trainer and JobSet make them
 (pkg/runtime/core/trainingruntime.go and plugins/jobset/builder.go of kubeflow/trainer). Pure.
 
-Trainer makes a JobSet, JobSet a batch Job for each replica of a replicated job, and Kubernetes the pods of it. Here a
-role of the internal job is one of those batch Jobs, so that a pod has the name that it has there:
+Trainer creates a JobSet, JobSet a batch Job for each replica of a replicated job, and Kubernetes its pods. Here a role
+of the internal job takes the place of each batch Job, so that pods have the same names as under Trainer:
 `<job>-<replicated job>-<replica>-<index>`.
 """
 
@@ -32,20 +32,20 @@ from tjworker.base import JobName, Json, mapping
 
 STEPS = frozenset({DATASET, MODEL, TRAINER})
 BACKOFF_LIMIT = 6
-"""Of a batch Job that does not say."""
+"""The default of a batch Job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One replicated job."""
+    """A replicated job."""
 
     name: str
     step: str
-    """Which step of the job it is; '' for none."""
+    """Name of the job's step; '' if the replicated job is none."""
     pods: int
-    """Of each child Job."""
+    """Number of pods of each child Job."""
     template: Json
-    """Of its pods."""
+    """Pod template."""
     job: ReplicatedJob
     annotations: Mapping[str, str] = field(default_factory=dict)
 
@@ -57,7 +57,7 @@ class Step:
         return self.container(name) or _named(self.template, "initContainers", name)
 
     def with_container(self, name: str, changed: Json) -> Step:
-        """With this in the place of the container, or init container, of that name."""
+        """The step with the container, or init container, of that name replaced."""
         pod = mapping(self.template.get("spec"))
         lists = {kind: _containers(self.template, kind) for kind in ("initContainers", "containers") if kind in pod}
         every = {kind: [changed if c.get("name") == name else c for c in listed] for kind, listed in lists.items()}
@@ -78,7 +78,7 @@ def _named(template: Json, kind: str, name: str) -> Json | None:
 
 
 def patched(runtime: Json, patches: Sequence[Json]) -> dict[str, Any]:
-    """The spec of a runtime, as JSON, with the patches of a job."""
+    """Apply the patches of a job to the spec of a runtime, as JSON."""
     template = mapping(runtime.get("template"))
     spec = mapping(template.get("spec"))
     jobs = spec.get("replicatedJobs")
@@ -87,8 +87,8 @@ def patched(runtime: Json, patches: Sequence[Json]) -> dict[str, Any]:
 
 
 def steps_of(raw: Json, runtime: RuntimeSpec, job: TrainJobSpec) -> tuple[Step, ...]:
-    """Of a runtime as JSON and as it was read, in its order: with the numbers, images, commands, variables and
-    resources that the job sets. Without what its framework adds (`policies`)."""
+    """The steps of a runtime in its order, with the numbers, images, commands, variables and resources that the job
+    sets. `policies` adds the parts of the framework. `raw`: the same runtime as JSON."""
     listed = mapping(mapping(raw["template"]).get("spec")).get("replicatedJobs") or ()
     return tuple(
         _with_what_the_job_sets(_step(mapping(one), read, runtime, job), runtime, job)
@@ -106,8 +106,8 @@ def _step(raw: Json, read: ReplicatedJob, runtime: RuntimeSpec, job: TrainJobSpe
     if step == TRAINER:
         pods = policy.num_nodes if policy else pods
     if policy is not None and policy.mpi is not None:
-        # Trainer's mpi plugin gives numNodes to the replicated job `node`, wherever the label is; of those nodes the
-        # launcher is one where it trains, too.
+        # Trainer's mpi plugin gives numNodes to the replicated job `node`, wherever the label is. If the launcher also
+        # trains, it is one of these nodes.
         if read.name == NODE and (asked is not None or step != TRAINER):
             nodes = policy.num_nodes if asked is None else asked
             pods = max(nodes - 1, 1) if policy.mpi.run_launcher_as_node else nodes
@@ -121,8 +121,8 @@ def _step(raw: Json, read: ReplicatedJob, runtime: RuntimeSpec, job: TrainJobSpe
 def _with_what_the_job_sets(step: Step, runtime: RuntimeSpec, job: TrainJobSpec) -> Step:
     trainer, initializer = job.trainer, job.initializer
     if trainer is not None and (found := step.container(NODE)) is not None:
-        # Where the launcher trains, the label is at the launcher, and `node` still needs the variables and resources of
-        # the job. Image, command and arguments are the labelled step's alone.
+        # If the launcher also trains, it has the label, and `node` still needs the variables and resources of the job.
+        # Only the labelled step gets the image, command and arguments.
         as_node = step.name == NODE and _launcher_is_node(runtime)
         changed = dict(found)
         if step.step == TRAINER:
@@ -145,12 +145,12 @@ def _launcher_is_node(runtime: RuntimeSpec) -> bool:
 
 
 def json_of_any(model: Any) -> dict[str, Any]:
-    """Of a field that is kept as it is written."""
+    """The JSON of a field that is kept as the user wrote it."""
     return dict(model.model_dump(exclude_unset=True))
 
 
 def _resources(container: Json, more: Json) -> dict[str, Any]:
-    """Each of the job's in the place of the runtime's of the same name."""
+    """The job's resources, which override the runtime's of the same name."""
     if not more:
         return {}
     old = mapping(container.get("resources"))
@@ -168,7 +168,7 @@ def _fetching(container: Json, source: Source) -> Json:
 
 
 def with_env(container: Json, added: Sequence[Json]) -> dict[str, Any]:
-    """The container with these variables, each in the place of one of its name."""
+    """The container with these variables, which replace variables of the same name."""
     if not added:
         return dict(container)
     listed = container.get("env")
@@ -183,12 +183,12 @@ def with_env(container: Json, added: Sequence[Json]) -> dict[str, Any]:
 
 
 def role_name(step: str, replica: int) -> str:
-    """Of the internal job: what JobSet calls the child Job, without the name of the job."""
+    """Name of a role of the internal job: JobSet's name of the child Job without the name of the job."""
     return f"{step}-{replica}"
 
 
 def child_jobs(steps: Sequence[Step]) -> Iterator[tuple[Step, int, int]]:
-    """Each child Job: its step, its number in that, and its number among all."""
+    """(step, index in the step, index among all child Jobs) of each child Job."""
     number = 0
     for step in steps:
         for replica in range(step.job.replicas):
@@ -200,13 +200,13 @@ def jobset_template(
     name: JobName, uid: str, subdomain: str, steps: Sequence[Step], step: Step, replica: int, number: int
 ) -> Json:
     """The pod template with the labels and annotations of JobSet (`labelAndAnnotateObject` of its
-    jobset_controller.go), and those that Kubernetes gives to pods of a batch Job. What differs by pod and by attempt
-    comes when a pod is made (`TrainingJob.guest_labels`)."""
+    jobset_controller.go) and of the pods of a batch Job. Labels that differ by pod or attempt are added when a pod is
+    created (`TrainingJob.guest_labels`)."""
     child = f"{name.name}-{role_name(step.name, replica)}"
     group = step.job.group_name or "default"
     in_group = [one for one in steps if (one.job.group_name or "default") == group]
     before = sum(one.job.replicas for one in in_group[: in_group.index(step)])
-    told = {
+    jobset_keys = {
         f"{JOBSET}jobset-name": name.name,
         f"{JOBSET}jobset-uid": uid,
         f"{JOBSET}replicatedjob-name": step.name,
@@ -214,7 +214,7 @@ def jobset_template(
         f"{JOBSET}global-replicas": str(sum(one.job.replicas for one in steps)),
         f"{JOBSET}job-index": str(replica),
         f"{JOBSET}job-global-index": str(number),
-        # JobSet's digest of the child Job (`jobHashKey`), which exclusive placement selects by.
+        # JobSet's digest of the child Job (`jobHashKey`), by which exclusive placement selects pods.
         f"{JOBSET}job-key": hashlib.sha1(f"{name.namespace}/{child}".encode(), usedforsecurity=False).hexdigest(),
         f"{JOBSET}group-name": group,
         f"{JOBSET}group-replicas": str(sum(one.job.replicas for one in in_group)),
@@ -230,7 +230,7 @@ def jobset_template(
             **metadata,
             # JobSet writes its keys as labels and as annotations: selectors need the former, and programs read the
             # latter by the downward API.
-            "labels": {**mapping(metadata.get("labels")), **told, **of_jobs},
-            "annotations": {**mapping(metadata.get("annotations")), **told, **step.annotations},
+            "labels": {**mapping(metadata.get("labels")), **jobset_keys, **of_jobs},
+            "annotations": {**mapping(metadata.get("annotations")), **jobset_keys, **step.annotations},
         },
     }

@@ -1,5 +1,5 @@
-"""torchtune in a TrainJob whose command is `tune run`, as plugins/torch/torchtune.go of kubeflow/trainer has it: the
-command line, and what it refuses. The model stands in the name of the runtime: torchtune-llama3.2-1b. Pure."""
+"""torchtune in a TrainJob with the command `tune run`, as in plugins/torch/torchtune.go of kubeflow/trainer: the
+command line, and checks. The name of the runtime contains the model: torchtune-llama3.2-1b. Pure."""
 
 from __future__ import annotations
 
@@ -16,34 +16,33 @@ QLORA_ON_ONE_DEVICE = frozenset({"llama3_2/1B", "llama3_2/3B"})
 WITHOUT_QLORA = frozenset({"qwen2_5/1.5B"})
 MODELS = SEVERAL_NODES | QLORA_ON_ONE_DEVICE | WITHOUT_QLORA
 _PATHS = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
-"""Settings that the runtime alone makes."""
+"""Settings that only the runtime may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """What a job trains on."""
+    """The devices of a job."""
 
     nodes: int
     processes: str
-    """A number for each node, or `auto` for a process on each GPU."""
+    """Processes of each node: a number, or `auto` for one per GPU."""
     gpus: int
-    """For each node."""
+    """GPUs of each node."""
 
 
 def tune_command(spec: TrainJobSpec, on: Devices, first_host: str, of_runtime: Sequence[str]) -> list[str]:
-    """The command: the rendezvous of several processes, the recipe, its configuration, and the paths in the runtime's
-    command."""
-    # One process needs no rendezvous, and torchtune's recipes for one device take none.
+    """The command: rendezvous of several processes, recipe, configuration, and the paths in the runtime's command."""
+    # One process needs no rendezvous, and torchtune's recipes for one device accept none.
     alone = on.nodes == 1 and (int(on.processes) == 1 if on.processes != "auto" else on.gpus <= 1)
     rendezvous = [] if alone else [f"--rdzv_endpoint={first_host}"]
     recipe, config = _recipe(spec, on)
-    # The paths are in volumes that the runtime mounts, so a job cannot know them.
+    # The paths are in volumes that the runtime mounts, and unknown to the job.
     kept = [word for word in of_runtime if word.partition("=")[0] in _PATHS]
     return [*TUNE, *rendezvous, recipe, "--config", f"{_model(spec)}{config}", *kept]
 
 
 def _recipe(spec: TrainJobSpec, on: Devices) -> tuple[str, str]:
-    """(recipe, end of the name of its configuration)."""
+    """(recipe, suffix of the name of its configuration)."""
     # torchtune has recipes for several nodes only for full fine-tuning.
     if on.nodes > 1:
         return "full_finetune_distributed", "_full_multinode"
@@ -66,7 +65,7 @@ def _uses_qlora(spec: TrainJobSpec) -> bool:
 
 
 def _is_on(switch: str, spec: TrainJobSpec) -> bool:
-    """`isBoolArgEnabled`: an argument sets the switch to true, in letters of any case."""
+    """True if an argument sets the switch to true, in any case (`isBoolArgEnabled`)."""
     pairs = (argument.partition("=") for argument in _args(spec))
     return any(switch in name and value.strip().lower() == "true" for name, _, value in pairs)
 
@@ -78,7 +77,7 @@ def _model(spec: TrainJobSpec) -> str:
 
 
 def tune_errors(spec: TrainJobSpec, gpus: int) -> Iterator[FieldError]:
-    """`validateTorchTune`. `gpus`: of each node."""
+    """The checks of `validateTorchTune`. `gpus`: number per node."""
     model, trainer = _model(spec), spec.trainer
     if model not in MODELS:
         known = ", ".join(sorted(MODELS))

@@ -1,7 +1,8 @@
-"""TrainJob (trainer.kubeflow.org/v1alpha1) -> the internal job. Pure; never raises, whatever the JSON.
+"""Parses a TrainJob (trainer.kubeflow.org/v1alpha1) into the internal job. Pure; never raises, whatever the JSON.
 
-A TrainJob is read together with its runtime, which stands in the status from the first pass on (`JobStatus.snapshot`):
-a runtime that is edited or deleted changes no job that has begun, as with Trainer's ConfigMap `<job>-runtime-snapshot`.
+A TrainJob is parsed together with its runtime. From the first pass on the status has a copy of it
+(`JobStatus.snapshot`), as Trainer has in the ConfigMap `<job>-runtime-snapshot`. So an edit or deletion of the runtime
+does not change a job that has begun.
 """
 
 from __future__ import annotations
@@ -87,14 +88,14 @@ MIN_NODES = "elasticdeeplearning.ai/min-nodes"
 MAX_NODES = "elasticdeeplearning.ai/max-nodes"
 AUTOSCALE = "elasticdeeplearning.ai/autoscale"
 NUM_NODES = "elasticdeeplearning.ai/num-nodes"
-"""On an elastic TrainJob: how many nodes it has now, in the place of spec.trainer.numNodes, which cannot change."""
+"""Annotation of an elastic TrainJob: its current number of nodes, in place of the immutable spec.trainer.numNodes."""
 # The object also holds the job's spec and the rest of the status, and etcd refuses it above 1.5 MiB.
 MOST_OF_A_RUNTIME = 256 << 10
-"""Bytes of a runtime that a job keeps in its status."""
+"""Most bytes of a runtime that a job keeps in its status."""
 RUNTIMES_KEPT = 32
-"""In memory, as they were read: at most 8 MiB of JSON."""
+"""Parsed runtimes in memory: at most 8 MiB of JSON."""
 
-_KEPT_OF = "A runtime of Kubeflow's Trainer: what the pods of a TrainJob are."
+_DESCRIPTION = "A runtime of Kubeflow's Trainer, which describes the pods of TrainJobs."
 RUNTIMES: Mapping[str, Companion] = {
     kind: Companion(
         plural=f"{kind.lower()}s",
@@ -103,7 +104,7 @@ RUNTIMES: Mapping[str, Companion] = {
         group=GROUP,
         version=VERSION,
         namespaced=namespaced,
-        description=f"{_KEPT_OF} {whose}",
+        description=f"{_DESCRIPTION} {whose}",
         spec_model=RuntimeSpec,
     )
     for kind, namespaced, whose in (
@@ -128,12 +129,12 @@ def parse(raw: Json) -> Parsed:
         return InvalidJob(**head, errors=field_errors(error))
     if unknown := tuple(_reference_errors(spec.runtime_ref)):
         return InvalidJob(**head, errors=unknown)
-    # A job that was refused has made nothing: it reads its runtime again, which may be mended.
+    # A refused job has no pods, so it reads its runtime again, which a user may have corrected.
     snapshot = mapping(raw.get(RESOLVED)) or ({} if head["status"].refused else head["status"].snapshot)
     if not snapshot:
         return _waiting(head, spec.runtime_ref)
-    # Not into the status: the watcher could not keep the job.
-    if readable(said := snapshot.get("spec")) is not said:
+    # With such a snapshot in its status, the watcher could not keep the job.
+    if readable(runtime_spec := snapshot.get("spec")) is not runtime_spec:
         of = f"{spec.runtime_ref.kind} {spec.runtime_ref.name}"
         deep = f"{of} is nested too deep to be kept; mend it so that no field has more than 200 levels"
         return InvalidJob(**head, errors=(FieldError("spec.runtimeRef.name", deep),))
@@ -144,19 +145,19 @@ def parse(raw: Json) -> Parsed:
 def _read(raw: Json, head: Header, spec: TrainJobSpec, snapshot: Json) -> Parsed:
     listed = mapping(raw.get("spec")).get("runtimePatches")
     patches: list[Json] = [mapping(one) for one in listed] if isinstance(listed, list) else []
-    said = mapping(snapshot.get("spec"))
+    runtime_spec = mapping(snapshot.get("spec"))
     of = f"{spec.runtime_ref.kind} {spec.runtime_ref.name}"
-    if len(orjson.dumps(said)) > MOST_OF_A_RUNTIME:
+    if len(orjson.dumps(runtime_spec)) > MOST_OF_A_RUNTIME:
         long = f"{of} has more than {MOST_OF_A_RUNTIME >> 10} KiB, which the job keeps in its status; shorten it"
         return InvalidJob(**head, errors=(FieldError("spec.runtimeRef.name", long),))
-    jobs = mapping(mapping(said.get("template")).get("spec")).get("replicatedJobs")
-    # Before the merge: a patch whose name matches no replicated job changes nothing, and would be lost without a word.
+    jobs = mapping(mapping(runtime_spec.get("template")).get("spec")).get("replicatedJobs")
+    # Check before the merge: a patch whose name matches no replicated job would silently have no effect.
     wrong = tuple(patch_errors([mapping(one) for one in jobs] if isinstance(jobs, list) else [], patches))
     if wrong:
         return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
     try:
-        whole, runtime = _checked(orjson.dumps(patched(said, patches)))
-    except orjson.JSONEncodeError:  # a file's: the watcher keeps no such job
+        whole, runtime = _checked(orjson.dumps(patched(runtime_spec, patches)))
+    except orjson.JSONEncodeError:  # only in a file: the watcher keeps no such job
         deep = "is nested too deep to be kept; mend it so that no field has more than 200 levels"
         return InvalidJob(**head, errors=(FieldError("spec.runtimePatches", deep),))
     except ValidationError as error:
@@ -168,8 +169,8 @@ def _read(raw: Json, head: Header, spec: TrainJobSpec, snapshot: Json) -> Parsed
 
 @lru_cache(RUNTIMES_KEPT)
 def _checked(text: bytes) -> tuple[Json, RuntimeSpec]:
-    """The spec of a runtime, with the patches of a job, as JSON and as it is read. Raises ValidationError. Jobs have
-    few runtimes, and to check one costs as much as all else of a job."""
+    """The spec of a patched runtime as JSON and as a model. Raises ValidationError. Cached, because jobs share few
+    runtimes, and the validation takes half the time of parsing a job."""
     whole: Json = orjson.loads(text)
     return whole, RuntimeSpec.model_validate(whole)
 
@@ -193,11 +194,11 @@ class _ReadTrainJob:
 
     @property
     def bounds(self) -> tuple[int, int] | None:
-        """Fewest and most nodes of an elastic job."""
-        told = self.annotations
-        if MIN_NODES not in told and MAX_NODES not in told:
+        """(fewest, most) nodes of an elastic job."""
+        annotations = self.annotations
+        if MIN_NODES not in annotations and MAX_NODES not in annotations:
             return None
-        least, most = _count(told.get(MIN_NODES, "1")), _count(told.get(MAX_NODES, ""))
+        least, most = _count(annotations.get(MIN_NODES, "1")), _count(annotations.get(MAX_NODES, ""))
         return (least, most) if least is not None and most is not None else None
 
     @property
@@ -229,8 +230,8 @@ _BEGUN = (
 
 
 def _of_trainer(status: Json) -> str:
-    """How a job stands by the word of Kubeflow's Trainer: `Complete` or `Failed`, `begun`, or nothing. Suspended
-    jobs have no pods there either."""
+    """The state of a job by the status that Kubeflow's Trainer wrote: `Complete`, `Failed`, `begun`, or '' if it has no
+    pods there, as a suspended job."""
     listed = status.get("conditions")
     found = [mapping(c) for c in listed] if isinstance(listed, list) else []
     true = {text(c.get("type")) for c in found if c.get("status") == "True"}
@@ -251,7 +252,7 @@ def _reference_errors(ref: RuntimeRef) -> Iterator[FieldError]:
 
 
 def _waiting(head: Header, ref: RuntimeRef) -> InvalidJob:
-    """A job without its runtime. One that was refused says why, for those who do not read the runtime again."""
+    """A job that waits for its runtime. A refused job keeps its error, for readers that do not fetch the runtime."""
     runtime, status = RUNTIMES[ref.kind], head["status"]
     missing = Reference(runtime.resource, ref.kind, ref.name, "spec.runtimeRef.name")
     error = FieldError("", status.message) if status.refused and status.message else missing.absent
@@ -310,7 +311,7 @@ def _step_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
 
 
 def _initializer_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
-    """`validateInitializer` of Trainer's jobset plugin."""
+    """The checks of `validateInitializer` in Trainer's jobset plugin."""
     given = read.spec.initializer
     fetched = {("dataset", DATASET): given.dataset, ("model", MODEL): given.model} if given else {}
     for field, name in (of for of, source in fetched.items() if source is not None):
@@ -331,21 +332,23 @@ def _count(value: str) -> int | None:
 
 
 def _elastic_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
-    told = read.annotations
-    named = [name for name in (MIN_NODES, MAX_NODES, AUTOSCALE, NUM_NODES) if name in told]
+    annotations = read.annotations
+    named = [name for name in (MIN_NODES, MAX_NODES, AUTOSCALE, NUM_NODES) if name in annotations]
     if not named:
         return
-    if MAX_NODES not in told:
-        yield FieldError(f"metadata.annotations[{named[0]}]", f"counts only beside {MAX_NODES}; add that")
+    if MAX_NODES not in annotations:
+        yield FieldError(f"metadata.annotations[{named[0]}]", f"has no effect without {MAX_NODES}; add that")
         return
     for name in (MIN_NODES, MAX_NODES, NUM_NODES):
-        if name in told and _count(told[name]) is None:
+        value = annotations.get(name)
+        if value is not None and _count(value) is None:
             yield FieldError(
-                f"metadata.annotations[{name}]", f"{told[name][:80]!r}: must be a number from 1 to {rules.MAX_REPLICAS}"
+                f"metadata.annotations[{name}]", f"{value[:80]!r}: must be a number from 1 to {rules.MAX_REPLICAS}"
             )
             return
-    if told.get(AUTOSCALE, "true") not in ("true", "false"):
-        yield FieldError(f"metadata.annotations[{AUTOSCALE}]", f'{told[AUTOSCALE][:80]!r}: must be "true" or "false"')
+    autoscale = annotations.get(AUTOSCALE, "true")
+    if autoscale not in ("true", "false"):
+        yield FieldError(f"metadata.annotations[{AUTOSCALE}]", f'{autoscale[:80]!r}: must be "true" or "false"')
     policy, bounds = read.runtime.ml_policy, read.bounds
     if policy is None or policy.torch is None:
         yield FieldError(
@@ -379,18 +382,18 @@ def _job(read: _ReadTrainJob) -> Parsed:
         labels=strings(metadata.get("labels")),
         annotations=annotations,
         created_at=unix_seconds(text(metadata.get("creationTimestamp"))),
-        # Of an elastic job torchrun's rendezvous differs by pod. All else stands in the templates.
+        # In an elastic job torchrun's rendezvous differs by pod. The templates have everything else.
         framework="pytorch" if read.bounds is not None else "any",
         rendezvous=(role_name(NODE, 0),) if read.bounds is not None else (),
         active_deadline_seconds=spec.active_deadline_seconds,
         # Trainer counts the deadline from the last resume.
         deadline_begins_anew=True,
         ttl_seconds_after_finished=jobset.ttl_seconds_after_finished,
-        # The TTL is a field of JobSet, which deletes itself with its pods. The TrainJob stays with its conditions.
+        # The TTL is a field of JobSet, which deletes itself and its pods. The TrainJob stays with its conditions.
         ttl_keeps_job=True,
         gang=_gang(read),
         main_container=NODE,
-        # Of the child Jobs of a JobSet that has ended, those that run are deleted, and with a deadline all.
+        # An ended JobSet deletes its running child Jobs; after a deadline Trainer deletes all of them.
         clean_pod_policy="Running",
         limit_clean_policy="All",
         complete_policy=jobset.success_policy.operator if jobset.success_policy else "All",
@@ -436,7 +439,7 @@ def _roles(read: _ReadTrainJob, steps: tuple[Step, ...], batch_size: Any) -> Ite
             # JobSet's webhook sets OnFailure on pods whose runtime has no restartPolicy, so messages use that name.
             restart_words="OnFailure",
             fails_in_part=True,
-            # JobSet begins all Jobs anew; a batch Job alone makes up for single pods. As many failures are made up for.
+            # JobSet restarts all Jobs; a batch Job alone replaces single pods. `_failures` counts both.
             restart_scope="All" if restarts else "Pod",
             restart_limit=_failures(limit, restarts),
             complete_policy="All" if step.name in counted else "None",
@@ -449,7 +452,7 @@ def _roles(read: _ReadTrainJob, steps: tuple[Step, ...], batch_size: Any) -> Ite
 
 
 def _failures(limit: int | None, restarts: int) -> int:
-    """How many failures of pods are made up for: those of one batch Job, in each restart of the JobSet."""
+    """The number of failed pods to replace: the limit of one batch Job, for each run of the JobSet."""
     of_a_job = BACKOFF_LIMIT if limit is None else limit
     return min((restarts + 1) * (of_a_job + 1) - 1, 2**31 - 1)
 
@@ -457,17 +460,17 @@ def _failures(limit: int | None, restarts: int) -> int:
 def _elastic(read: _ReadTrainJob, role: Role, batch_size: Any) -> Role:
     if read.bounds is None:
         return role
-    (least, most), told = read.bounds, read.annotations
-    asked = _count(told[NUM_NODES]) if NUM_NODES in told else None
+    (least, most), annotations = read.bounds, read.annotations
+    asked = _count(annotations[NUM_NODES]) if NUM_NODES in annotations else None
     limit = read.trainer.job.template.spec.backoff_limit if read.trainer else None
     return replace(
         role,
         replicas=min(max(asked or role.replicas, least), most),
         min_replicas=least,
         max_replicas=most,
-        # Trainer has no autoscaler, so a job has to ask for this.
-        edl_policy="Auto" if told.get(AUTOSCALE) == "true" else "Manual",
-        # The loss of node 0 ends the programs of all others, too: that many failures say nothing of the program.
+        # Trainer has no autoscaler, so a job has to request it.
+        edl_policy="Auto" if annotations.get(AUTOSCALE) == "true" else "Manual",
+        # If node 0 is lost, the programs of all nodes end. These failures are not the program's fault.
         restart_limit=role.restart_limit if limit is not None else None,
         spec_path=f"metadata.annotations[{NUM_NODES}]",
         batch_size=batch_size,
@@ -475,11 +478,11 @@ def _elastic(read: _ReadTrainJob, role: Role, batch_size: Any) -> Role:
 
 
 def _gang(read: _ReadTrainJob) -> GangPolicy:
-    """What the runtime and the patches ask of a gang scheduler (plugins coscheduling and volcano of Trainer)."""
-    policy, told = read.runtime.pod_group_policy, _jobset_annotations(read)
+    """The gang policy of the runtime and the patches (plugins coscheduling and volcano of Trainer)."""
+    policy = read.runtime.pod_group_policy
     coscheduling = policy.coscheduling if policy else None
     return GangPolicy(
-        queue=str(told.get(QUEUE_ANNOTATION, "")),
+        queue=str(_jobset_annotations(read).get(QUEUE_ANNOTATION, "")),
         schedule_timeout_seconds=coscheduling.schedule_timeout_seconds if coscheduling else None,
         path=f"{read.of}: spec.podGroupPolicy",
     )
@@ -492,7 +495,7 @@ def _jobset_annotations(read: _ReadTrainJob) -> dict[str, Any]:
 
 
 def _gang_errors(read: _ReadTrainJob) -> Iterator[FieldError]:
-    """`Validate` of Trainer's volcano plugin. Whether a PriorityClass exists the API server says."""
+    """The checks of `Validate` in Trainer's volcano plugin. The API server checks that a PriorityClass exists."""
     policy = read.runtime.pod_group_policy
     if policy is not None and policy.volcano is not None and _jobset_annotations(read).get(QUEUE_ANNOTATION) == "":
         yield FieldError(
@@ -512,7 +515,7 @@ def _ignored(read: _ReadTrainJob) -> Iterator[Ignored]:
 class TrainJob(Guest):
     plural = PLURAL
     kind = KIND
-    description = "A job of Kubeflow's Trainer: what a runtime says, with a program, a number of nodes and data."
+    description = "A job of Kubeflow's Trainer: a runtime with a program, a number of nodes, and data."
     group = GROUP
     versions = (VERSION,)
     # It has no `scale_role`: `numNodes` cannot change, and the path of a scale subresource must lie in the spec.
@@ -542,7 +545,7 @@ class TrainJob(Guest):
         return mapping(raw.get("spec")).get("managedBy") not in (None, "", CONTROLLER)
 
     def named(self, raw: Json) -> Named | None:
-        """The runtime of a job that waits for it, or was refused for it."""
+        """The runtime that the job waits for, or for which it was refused."""
         own = mapping(mapping(raw.get("status")).get(MEMORY))
         ref = mapping(mapping(raw.get("spec")).get("runtimeRef"))
         runtime = RUNTIMES.get(text(ref.get("kind", "ClusterTrainingRuntime")))
@@ -553,12 +556,12 @@ class TrainJob(Guest):
 
     def snapshot(self, found: Json) -> dict[str, Any]:
         metadata = mapping(found.get("metadata"))
-        # The resourceVersion shows which edit of a runtime a job has, without the rest of its metadata in every status.
+        # The resourceVersion identifies the edit of the runtime. The rest of its metadata would only fill each status.
         named = {name: metadata[name] for name in ("name", "uid", "resourceVersion") if name in metadata}
         return {**named, "spec": mapping(found.get("spec"))}
 
     def rest(self, raw: Json) -> TrainingJob | None:
-        """Its runtime without patches. No pod is made of that."""
+        """The job with its runtime, but without patches. No pods are created from it."""
         spec = mapping(raw.get("spec"))
         kept = {name: spec[name] for name in ("runtimeRef", "trainer", "suspend") if name in spec}
         for trial in (kept, {name: value for name, value in kept.items() if name != "trainer"}):

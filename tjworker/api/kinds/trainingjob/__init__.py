@@ -1,9 +1,7 @@
-"""The kind TrainingJob (paddlepaddle.org): master, parameter servers and trainers of an EDL job, into the internal
-model.
+"""The kind TrainingJob (paddlepaddle.org) of PaddlePaddle EDL's operator: master, parameter servers and trainers.
 
-`spec` has the models and their bounds, `rules` what goes beyond a field, `pods` the templates. Pure; `parse` never
-raises, whatever the JSON. v1 and v1alpha1 have one schema. The kind is that of
-PaddlePaddle EDL's operator.
+`spec` has the models with the bounds of single fields, `rules` the CEL rules on several fields, `pods` the templates.
+Pure; `parse` never raises, whatever the JSON. v1 and v1alpha1 have one schema.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from tjworker.api.kinds.base import MAX_ERRORS, JobKind, Parsed, field_errors, h
 from tjworker.api.kinds.batchsize import annotated_batch_size
 from tjworker.api.kinds.runpolicy import RunPolicy, gang_policy
 from tjworker.api.kinds.trainingjob import rules
-from tjworker.api.kinds.trainingjob.checks import broken
+from tjworker.api.kinds.trainingjob.checks import rule_errors
 from tjworker.api.kinds.trainingjob.pods import ETCD_IMAGE, TemplateContext, template
 from tjworker.api.kinds.trainingjob.spec import TrainingJobSpec
 from tjworker.api.labels import ignored_queue
@@ -32,21 +30,19 @@ RESOURCE = GroupResource(f"{PLURAL}.{GROUP}")
 SCALE_ROLE = "trainer"
 
 ANNOTATION_RESTART_LIMIT = f"{GROUP}/pserver-restart-limit"
-"""A parameter server that has been restarted so often fails the job; default: the operator's setting
-`restart_limit`."""
+"""Annotation: the restarts of a parameter server after which the job fails. Default: the setting `restart_limit`."""
 ANNOTATION_ETCD_IMAGE = f"{GROUP}/etcd-image"
-"""Image of the etcd beside the master, for clusters with a registry of their own; `none`: the master does without."""
+"""Annotation: the image of the etcd in the master's pod, for clusters with their own registry. `none`: no etcd."""
 NO_ETCD = "none"
 WITHOUT_LIMIT = 2**31 - 1
-"""Of a master's restarts: one that has done its work ends, and its ReplicaSet starts it again for as long as trainers
-run."""
+"""Restart limit of a master: a master ends after its work, and its ReplicaSet starts it again while trainers run."""
 ANNOTATION_CLEAN_POD_POLICY = f"{GROUP}/clean-pod-policy"
-"""Which pods go at the end, as cleanPodPolicy of an AITrainingJob: All (default), Running (logs of the others stay),
-None."""
+"""Annotation: the pods to delete at the end, as cleanPodPolicy of an AITrainingJob: All (default), Running (logs of the
+others stay), None."""
 
 
 class _Acting(TypedDict):
-    """What annotations of the job decide."""
+    """The settings in the job's annotations."""
 
     restart_limit: int | None
     etcd_image: str
@@ -54,7 +50,7 @@ class _Acting(TypedDict):
 
 
 def parse(raw: Json) -> Parsed:
-    """The job, or what is wrong with its spec. Never raises."""
+    """Parse the job, or return the errors of its spec. Never raises."""
     raw = mapping(raw)
     head = header(raw, RESOURCE, KIND, f"{GROUP}/v1")
     metadata = mapping(raw.get("metadata"))
@@ -68,10 +64,10 @@ def parse(raw: Json) -> Parsed:
     acting = _acting(annotations)
     batch_size, wrong_size = annotated_batch_size(annotations)
     run = spec.run_policy or RunPolicy()
-    # An annotation that is not there agrees with whatever the run policy says.
+    # A missing annotation agrees with any run policy.
     asked = annotations.get(ANNOTATION_CLEAN_POD_POLICY, run.clean_pod_policy)
     of_annotations = (acting, *wrong_size) if isinstance(acting, FieldError) else wrong_size
-    wrong = (*broken(job, spec), *of_annotations, *_disagree(run, asked))
+    wrong = (*rule_errors(job, spec), *of_annotations, *_disagree(run, asked))
     if wrong or isinstance(acting, FieldError):
         return InvalidJob(**head, errors=wrong[:MAX_ERRORS])
     roles = _roles(job, spec, spec_json, acting, batch_size)
@@ -157,7 +153,7 @@ def _roles(
             max_replicas=most,
             spec_path="spec.trainer.min-instance",
             edl_policy="Auto" if least < most else "Manual" if spec.fault_tolerant and not local else "Never",
-            # The Job makes a new trainer for one that failed; a job that does not bear that has ended by then.
+            # The Job replaces a failed trainer, unless the failure ends the job first.
             restart_policy="Always" if spec.fault_tolerant else "Never",
             restart_scope="Pod",
             # A fault-tolerant job outlives every lost trainer, and fails only when each trainer has failed by itself
@@ -171,7 +167,7 @@ def _roles(
 
 
 def _served(name: str, replicas: int, pods: Json, restart_limit: int | None = None) -> Role:
-    """A role that is kept alive for as long as the trainers need it, and never ends the job by itself."""
+    """A role that runs as long as the trainers need it, and never ends the job by itself."""
     return Role(
         name=name,
         workload="ReplicaSet",
@@ -192,8 +188,8 @@ class TrainingJobKind(JobKind):
     kind = KIND
     short_name = "tj"
     description = (
-        "An elastic PaddlePaddle job: a master, parameter servers, and trainers that come and go with the cluster's"
-        " load while the training goes on."
+        "An elastic PaddlePaddle job: a master, parameter servers, and trainers whose number follows the load of the"
+        " cluster while the training continues."
     )
     group = GROUP
     # The same schema for both, so that the CRD needs no conversion webhook.
@@ -209,7 +205,7 @@ class TrainingJobKind(JobKind):
         return parse(raw)
 
     def skeleton(self, numbers: Mapping[str, int], templates: Mapping[str, Json]) -> dict[str, Any]:
-        # Its templates are made of other fields, and these two say which roles it has.
+        # Its templates are made from other fields. The first two fields here determine its roles.
         return {
             "fault_tolerant": "master" in numbers,
             "is_nccl": "pserver" not in numbers,

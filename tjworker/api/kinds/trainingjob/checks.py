@@ -11,8 +11,8 @@ from tjworker.api.model import FieldError
 from tjworker.api.podtemplate import DNS_LABEL
 
 
-def broken(job: str, spec: TrainingJobSpec) -> Iterator[FieldError]:
-    """What the CRD says in CEL about a new job, in the same words."""
+def rule_errors(job: str, spec: TrainingJobSpec) -> Iterator[FieldError]:
+    """The errors of a new job by the CEL rules of the CRD, in the same words."""
     if len(job) > rules.MAX_JOB_NAME or not re.fullmatch(DNS_LABEL, job):
         yield FieldError("metadata.name", f"{job[:80]!r}: {rules.NAME_RULE}")
     for name, role in (("master", spec.master), ("pserver", spec.pserver), ("trainer", spec.trainer)):

@@ -1,7 +1,7 @@
 """The environment of a TrainingJob's containers: the PADDLE_* variables that paddle_k8s and old training scripts read.
 Pure.
 
-TRAINERS, PSERVERS and PADDLE_INIT_NUM_GRADIENT_SERVERS say min-instance for ever: they are for jobs of a fixed size. A
+TRAINERS, PSERVERS and PADDLE_INIT_NUM_GRADIENT_SERVERS always have min-instance: they are for jobs of a fixed size. A
 container's environment cannot change while it runs, and an elastic job asks its master. The names are PaddlePaddle
 EDL's.
 """
@@ -21,7 +21,7 @@ _FROM_THE_POD = {"NAMESPACE": "metadata.namespace", "POD_IP": "status.podIP", "P
 
 
 def environment(job: str, spec: TrainingJobSpec, role: Component, trainers: int, pservers: int) -> list[Entry]:
-    """In the order of the spec, the role's own `envs` last and sorted. A name that `envs` has stands there only."""
+    """The operator's variables, then the role's `envs`, sorted. A variable in `envs` replaces the operator's."""
     entry = spec.trainer.entrypoint or ""
     gpus = gpu_count(spec.trainer.resources)
     values = {

@@ -1,8 +1,7 @@
-"""The pod templates of a TrainingJob's master, parameter servers and trainers: complete, as a ReplicaSet or a Job takes
-them.
+"""The pod templates of a TrainingJob's master, parameter servers and trainers, for its ReplicaSets and its batch Job.
 
-Pure; the spec has been validated. Names, ports, labels and commands are those that the EDL operator gives them, because
-scripts on clusters look for them. They are PaddlePaddle EDL's.
+Pure; the spec has been validated. Names, ports, labels and commands are those of PaddlePaddle EDL's operator, because
+scripts on clusters look for them.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ ROLE_LABELS: Mapping[str, str] = {
     "pserver": "paddle-job-pserver",
     "trainer": "paddle-job",
 }
-"""Label of a role's pods and of what owns them; its value is the name of the job."""
+"""Label of a role's pods and of their ReplicaSet or Job. Its value is the name of the job."""
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "master": ("start_master", "start_master"),
     "pserver": ("start_pserver", "start_new_pserver"),
     "trainer": ("start_trainer", "start_new_trainer"),
 }
-"""Of `paddle_k8s`, when there is no entrypoint: of a plain job, of a fault-tolerant one."""
+"""Default arguments of `paddle_k8s` by role: for a plain job, for a fault-tolerant job."""
 # 4001 is the client port that etcd used before 2379; EDL's operator opens both.
 _ETCD = (
     "etcd",
@@ -55,16 +54,16 @@ _SCRATCH = "mount-path"
 
 @dataclass(frozen=True, slots=True)
 class TemplateContext:
-    """What the templates need to know of the job beside its spec."""
+    """A job, for its templates."""
 
     job: str
     spec: TrainingJobSpec
     raw: Json
-    """The spec as it stands in the manifest: a pod's own types are passed on as the user wrote them."""
+    """The spec as the user wrote it: fields of a pod's own types are copied from it."""
     trainers: int
     pservers: int
     etcd_image: str = ETCD_IMAGE
-    """'': no etcd beside the master."""
+    """'': the master's pod has no etcd."""
 
 
 def template(shape: TemplateContext, name: str, role: Component) -> Json:
@@ -88,7 +87,7 @@ def template(shape: TemplateContext, name: str, role: Component) -> Json:
         # With the same variables: the command of etcd refers to $(POD_IP).
         containers.append({"name": "etcd", "image": shape.etcd_image, "command": list(_ETCD), "env": env})
     secured = {"securityContext": shape.raw.get("securityContext")}
-    # All roles have one image, so what pulls it for the trainers pulls it for the others.
+    # All roles have the same image, so the trainers' Secrets can pull it for the other roles.
     secrets = raw.get("imagePullSecrets") or mapping(shape.raw.get("trainer")).get("imagePullSecrets")
     pod: dict[str, Any] = {
         "containers": [_set({**container, **secured}) for container in containers],
@@ -111,13 +110,13 @@ def template(shape: TemplateContext, name: str, role: Component) -> Json:
 
 
 def command(name: str, entrypoint: str | None, fault_tolerant: bool) -> list[str]:
-    """As a shell splits words, so that an argument may hold a blank; PaddlePaddle EDL split at each blank."""
+    """The command, split as in a shell: a quoted argument may have blanks. PaddlePaddle EDL split at each blank."""
     plain, tolerant = _COMMANDS[name]
     return shlex.split(entrypoint or "") or ["paddle_k8s", tolerant if fault_tolerant else plain]
 
 
 def ports(name: str, spec: TrainingJobSpec) -> list[Json]:
-    """The master's two; the `jobport-<n>` of parameter servers, and of trainers that other pods connect to."""
+    """The two ports of the master, or `jobport-<n>` of parameter servers and of trainers that other pods connect to."""
     if name == "master":
         return [{"name": "master-port", "containerPort": 8080}, {"name": "etcd-port", "containerPort": 2379}]
     own = range(spec.port, spec.port + spec.ports_num + spec.ports_num_for_sparse)
@@ -131,27 +130,27 @@ def ports(name: str, spec: TrainingJobSpec) -> list[Json]:
 
 
 def labels(shape: TemplateContext, name: str) -> dict[str, str]:
-    """Of the pods, and of the ReplicaSet or batch Job that keeps them."""
+    """The labels of the pods and of their ReplicaSet or batch Job."""
     priority = shape.spec.annotations.priority
     return {ROLE_LABELS[name]: shape.job, **({"priority": priority} if priority else {})}
 
 
 def _annotations(spec: TrainingJobSpec) -> dict[str, str]:
-    told = {
+    annotations = {
         GROUP_ANNOTATION: spec.pod_group_name,
         "usergroupid": spec.annotations.usergroupid,
         "userid": spec.annotations.userid,
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in annotations.items() if value}
 
 
 def _volumes(shape: TemplateContext) -> tuple[list[Any], list[Any]]:
-    """The job's volumes and mounts, and what `mountPath` adds to them."""
+    """The job's volumes and mounts, with those for `mountPath`."""
     volumes, mounts = list(shape.raw.get("volumes") or ()), list(shape.raw.get("VolumeMounts") or ())
     path = shape.spec.mount_path
     if path:
         mounted = {mount["name"] for mount in mounts}
-        # A volume that no mount names is there for `mountPath`.
+        # A volume that no mount names belongs to `mountPath`.
         free = next((volume["name"] for volume in volumes if volume["name"] not in mounted), None)
         if free is None:
             free = _SCRATCH
@@ -161,5 +160,5 @@ def _volumes(shape: TemplateContext) -> tuple[list[Any], list[Any]]:
 
 
 def _set(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not set: an empty list is a field that was given, and shows in each pod."""
+    """The fields without empty values, which would show in each pod."""
     return {key: value for key, value in fields.items() if value not in (None, "", [], {})}

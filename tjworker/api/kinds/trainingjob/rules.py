@@ -1,6 +1,6 @@
-"""What no TrainingJob may be, beyond the bound of a single field: as CEL for the API server, and the words for it.
+"""The CEL rules on several fields of a TrainingJob for the API server, and their messages.
 
-Pure data. `checks` says the same to the parser in the same words; a test holds the two together.
+Pure data. `checks` has the same rules and words for the parser; a test compares the two.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tjworker.api.podtemplate import DNS_LABEL
 Rule = Mapping[str, Any]
 
 MAX_WORDS = 32_768
-"""Characters of an entrypoint."""
+"""Most characters of an entrypoint."""
 LONGEST_CHILD = "-pserver-xxxxx"
-"""What Kubernetes appends to the job's name for the longest of its pods; `-trainer-xxxxx` is as long."""
+"""The longest suffix of a pod's name after the job's name; `-trainer-xxxxx` has the same length."""
 MAX_JOB_NAME = MAX_NAME_LENGTH - len(LONGEST_CHILD)
 
 
-# A quoted part ends, and a backslash has something to quote. `shlex.split` agrees, a random test says.
+# Each quoted part ends, and each backslash quotes a character. A random test compares it with `shlex.split`.
 _WORDS = r"""^([^'"\\]|\\.|'[^']*'|"([^"\\]|\\.)*")*$"""
 are_words = re.compile(_WORDS, re.DOTALL).fullmatch
 WORDS_RULE = (

@@ -1,9 +1,7 @@
-"""The spec of a TrainingJob (paddlepaddle.org) as pydantic models: every name of the EDL operator's manifests, with
-bounds.
+"""The spec of a TrainingJob (paddlepaddle.org) as pydantic models: all fields of PaddlePaddle EDL's manifests.
 
-The only source of the CRD's schema and of the reference. Pure. Names are those that the manifests have, snake case and
-`min-instance` included; the API server and the parser hold a job to the same bounds. The names are
-those of PaddlePaddle EDL's operator.
+The CRD's schema and the reference are generated from them. Pure. The names are those of the manifests, including snake
+case and `min-instance`. The API server and the parser apply the same bounds.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ FrameworkType = Literal["local", "nccl2", "multi"]
 
 # Declared, because kubectl's strict validation refuses a manifest with an unknown field.
 Inert = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
-"""Of no meaning today: read as it comes, and ignored."""
+"""A field without effect. Any value is accepted."""
 
 
 def _inert(alias: str) -> Any:
@@ -40,7 +38,7 @@ Words = Annotated[str, Field(max_length=4096)]
 
 
 def _or_default(default: int | str) -> AfterValidator:
-    """Go clients write zero values."""
+    """Replace a zero value, which Go's clients write for a missing field."""
     return AfterValidator(lambda value: value or default)
 
 
@@ -51,13 +49,13 @@ class _Model(BaseModel):
 # The CRD does not repeat Pod's schema: a pod field of a newer Kubernetes would be pruned from the job without a word
 # (ADR 6).
 class _Free(_Model):
-    """Of a pod's own types: its fields are judged by the API server when the pod is made."""
+    """A type of a pod's fields. The API server checks its fields when a pod is created."""
 
     model_config = ConfigDict(json_schema_extra=PRESERVE)
 
 
 class Resources(_Model):
-    """What a pod's container asks for and may use, as in a Pod."""
+    """Requests and limits of a container, as in a Pod."""
 
     limits: dict[str, Quantity] | None = Field(None, max_length=MAX_LIST, description="limits by resource")
     requests: dict[str, Quantity] | None = Field(
@@ -66,7 +64,7 @@ class Resources(_Model):
 
 
 class SecretReference(_Model):
-    """A Secret of the job's namespace, by name."""
+    """A Secret in the job's namespace."""
 
     name: str = Field(min_length=1, max_length=253, description="name of the Secret")
 
@@ -80,11 +78,11 @@ class Probe(_Free):
 
 
 class PodSecurityContext(_Free):
-    """Security of a pod as a whole, as in a Pod."""
+    """Security context of a pod, as in a Pod."""
 
 
 class SecurityContext(_Free):
-    """Security of a container, as in a Pod's container."""
+    """Security context of a container, as in a Pod's container."""
 
 
 class Volume(_Free):
@@ -96,14 +94,14 @@ class Volume(_Free):
 
 
 class VolumeMount(_Free):
-    """Where a volume is mounted, as in a Pod's container."""
+    """A volume mount, as in a Pod's container."""
 
     name: str = Field(min_length=1, max_length=63, description="name of one of spec.volumes")
     mountPath: str = Field(min_length=1, max_length=4096, description="path in the container")  # noqa: N815
 
 
 class Component(_Model):
-    """One role of the job: what its pods run, with what, and where."""
+    """One role of the job: program, resources and placement of its pods."""
 
     etcd_endpoint: Inert = _inert("etcd-endpoint")
     index_succeed: Inert = _inert("index_succeed")
@@ -121,19 +119,19 @@ class Component(_Model):
     workspace: str | None = Field(
         None,
         max_length=4096,
-        description="directory of the training program: the variable TRAINER_PACKAGE. Default: that of the trainer",
+        description="directory of the training program: the variable TRAINER_PACKAGE. Default: the trainer's",
     )
     resources: Resources = Field(default_factory=Resources, description="resources of a pod of the role")
     envs: dict[str, EnvValue] = Field(
         default_factory=dict,
         max_length=1024,
-        description="environment variables; one of the operator's own names wins over the operator's value",
+        description="environment variables. They override the operator's variables of the same name",
     )
     image_pull_secrets: list[SecretReference] = Field(
         default_factory=list,
         alias="imagePullSecrets",
         max_length=MAX_LIST,
-        description="Secrets that the image is pulled with. Default: those of the trainer",
+        description="Secrets for pulling the image. Default: the trainer's",
     )
     grace_period_seconds: int | None = Field(
         None, ge=0, le=MAX_INT32, description="seconds between SIGTERM and SIGKILL; default: 30"
@@ -149,12 +147,12 @@ class Component(_Model):
     node_selector: dict[str, Annotated[str, Field(max_length=63)]] = Field(
         default_factory=dict, max_length=MAX_LIST, description="node labels that the role's pods require"
     )
-    liveness_probe: Probe | None = Field(None, description="when the container is restarted, as in a Pod")
-    readiness_probe: Probe | None = Field(None, description="when the container is ready, as in a Pod")
+    liveness_probe: Probe | None = Field(None, description="liveness probe of the container, as in a Pod")
+    readiness_probe: Probe | None = Field(None, description="readiness probe of the container, as in a Pod")
 
 
 class Master(Component):
-    """The master: hands out tasks to the trainers. One pod, with an etcd beside it; made when the job is
+    """The master, which hands out tasks to the trainers: one pod with an etcd container, if the job is
     fault_tolerant."""
 
     min_instance: int = Field(1, alias="min-instance", ge=0, le=1, description="a job has one master")
@@ -162,24 +160,24 @@ class Master(Component):
 
 
 class Pserver(Component):
-    """The parameter servers: a ReplicaSet. A local job and an nccl job have none."""
+    """The parameter servers, a ReplicaSet. Jobs with local_job or is_nccl have none."""
 
     model_config = ConfigDict(json_schema_extra=rules.extension(rules.BOUNDS))
 
     min_instance: int = Field(
-        1, alias="min-instance", ge=0, le=MAX_REPLICAS, description="how many there are, 0 to 10000"
+        1, alias="min-instance", ge=0, le=MAX_REPLICAS, description="number of parameter servers, 0 to 10000"
     )
     max_instance: Annotated[int | None, AfterValidator(lambda most: most or None)] = Field(
         None,
         alias="max-instance",
         ge=0,
         le=MAX_REPLICAS,
-        description="at least min-instance; parameter servers are not scaled, so that it changes nothing",
+        description="at least min-instance; no effect, because parameter servers are not scaled",
     )
 
 
 class Trainer(Component):
-    """The trainers: a batch Job. When the job is elastic, their number moves between min-instance and max-instance."""
+    """The trainers, a batch Job. In an elastic job their number is between min-instance and max-instance."""
 
     model_config = ConfigDict(json_schema_extra=rules.extension(rules.BOUNDS))
 
@@ -189,9 +187,7 @@ class Trainer(Component):
         # At least 1: only trainers end a job, so a job without trainers would run for ever.
         ge=1,
         le=MAX_REPLICAS,
-        description=(
-            "the fewest trainers, and the number that the job starts with, 1 to 10000. `kubectl scale` changes it"
-        ),
+        description=("the fewest trainers, and their number at the start, 1 to 10000. `kubectl scale` changes it"),
     )
     max_instance: Annotated[int | None, AfterValidator(lambda most: most or None)] = Field(
         None,
@@ -199,22 +195,20 @@ class Trainer(Component):
         ge=0,
         le=MAX_REPLICAS,
         description=(
-            "the most trainers; above min-instance the job is elastic, which needs fault_tolerant. "
+            "the most trainers. If it is above min-instance, the job is elastic and needs fault_tolerant. "
             "Default, and 0: min-instance"
         ),
     )
-    passes: int | None = Field(
-        None, ge=0, le=MAX_INT32, description="as spec.passes, and wins over it; 0 is that of the job"
-    )
+    passes: int | None = Field(None, ge=0, le=MAX_INT32, description="overrides spec.passes; 0: spec.passes")
 
 
 class Annotations(_Model):
-    """What a platform tells about the job."""
+    """Information of a platform about the job."""
 
     usergroupid: str | None = Field(None, max_length=253, description="annotation `usergroupid` of the pods")
     userid: str | None = Field(None, max_length=253, description="annotation `userid` of the pods")
     priority: str | None = Field(None, max_length=63, pattern=LABEL_VALUE, description="label `priority` of the pods")
-    scheduler: str | None = Field(None, max_length=253, description="scheduler of the pods; wins over schedulerName")
+    scheduler: str | None = Field(None, max_length=253, description="scheduler of the pods; overrides schedulerName")
     walltime: int | None = Field(
         None,
         ge=0,
@@ -224,7 +218,7 @@ class Annotations(_Model):
 
 
 class FrameworkSpec(_Model):
-    """The framework, and how its pods work together. Its type wins over local_job and is_nccl."""
+    """The framework, and how its pods work together. Its type overrides local_job and is_nccl."""
 
     name: str | None = Field(None, max_length=63, description="name of the framework, such as paddle; informational")
     type: FrameworkType = Field(
@@ -236,7 +230,7 @@ class FrameworkSpec(_Model):
 
 
 class TrainingJobSpec(_Model):
-    """What the job is to do."""
+    """Specification of the job."""
 
     model_config = ConfigDict(json_schema_extra=rules.extension(*rules.SPEC))
 
@@ -265,7 +259,7 @@ class TrainingJobSpec(_Model):
         None, ge=0, le=MAX_PORTS, description="ports of a trainer, from trainer_port on"
     )
     fault_tolerant: bool = Field(
-        False, description="trainers may fail, come and go while the job continues: a master hands out the work"
+        False, description="the job continues when trainers fail or their number changes: a master hands out the work"
     )
     local_job: bool = Field(False, description="one trainer alone, without parameter servers")
     is_nccl: bool = Field(False, description="trainers reduce among themselves, without parameter servers")
@@ -319,7 +313,7 @@ class TrainingJobSpec(_Model):
         None,
         alias="runPolicy",
         description=(
-            "the job as a whole, in the words of the KubeDL job API; PaddlePaddle EDL has no such field. A restart "
+            "policies for the whole job, as in the KubeDL job API; PaddlePaddle EDL has no such field. A restart "
             "is a trainer that failed and was replaced"
         ),
     )
@@ -332,20 +326,19 @@ class TrainingJobSpec(_Model):
         None,
         alias="securityContext",
         description=(
-            "securityContext of each of their containers, the etcd beside the master included; PaddlePaddle EDL has no "
-            "such field"
+            "securityContext of all their containers, including the master's etcd; PaddlePaddle EDL has no such field"
         ),
     )
     mountpath: Inert = _inert("mountpath")
     nfsmount: Inert = _inert("nfsmount")
     matrix: Inert = _inert("matrix")
-    master: Master = Field(default_factory=Master, description="the master; made when the job is fault_tolerant")
+    master: Master = Field(default_factory=Master, description="the master; only in a job that is fault_tolerant")
     pserver: Pserver = Field(default_factory=Pserver, description="the parameter servers")
     trainer: Trainer = Field(description="the trainers")
 
     @property
     def mode(self) -> FrameworkType:
-        """How the pods work together; `frame_work` wins, as in PaddlePaddle EDL."""
+        """How the pods work together. `frame_work` overrides the other fields, as in PaddlePaddle EDL."""
         if self.frame_work is not None:
             return self.frame_work.type
         return "local" if self.local_job else "nccl2" if self.is_nccl else "multi"
