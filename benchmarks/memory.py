@@ -23,6 +23,7 @@ import redis
 import structlog
 import yaml
 
+from benchmarks.support.in_turn import assemble_in_turn
 from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
 from benchmarks.support.records import with_records
 from benchmarks.support.valkey import Valkey
@@ -32,7 +33,6 @@ from tjworker.base import JobKey
 from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
 from tjworker.store.connect import client, open_sealed_store
-from tjworker.worker.runtime import assemble
 
 ROOT = Path(__file__).resolve().parents[1]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -74,15 +74,13 @@ class Operator:
         store, handle = open_sealed_store(settings), self.cluster.apiserver.handle
         self._queue = store.queue
         self._watcher = InProcessWatcher(handle, store, self.publish, now=self.clock, settings=settings)
-        self._runtime = assemble(
+        self._runtime = assemble_in_turn(
             settings,
             store,
             KubeClient(InProcessTransport(handle)),
             self,
             owner="bench",
             clock=VirtualTime(wall=self.clock, monotonic=self.clock),
-            monotonic=self.clock,
-            threads=False,
         )
 
     def publish(self, keys: Iterable[JobKey]) -> int:
@@ -98,7 +96,7 @@ class Operator:
             self.cluster.run_until_idle()
             self._watcher.pump()
             while self._published:
-                self._runtime.jobs.reconcile(self._published.popleft())
+                self._runtime.jobs.run(self._published.popleft())
 
     def advance(self, seconds: float) -> None:
         self.cluster.advance(seconds)

@@ -31,11 +31,13 @@ import redis
 from benchmarks.apiserver import NODE, node_status
 from benchmarks.loads import job
 from benchmarks.player import running
+from benchmarks.support.in_turn import assemble_in_turn
 from benchmarks.support.records import with_records
 from benchmarks.support.valkey import Valkey
 from tjworker.api.kinds.aitrainingjob import RESOURCE as AITRAININGJOBS
 from tjworker.api.resources import NODES, PODS, SERVICES
 from tjworker.base import KEYS_PER_TASK, GroupResource, JobKey
+from tjworker.clock import ClusterClock
 from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
 from tjworker.kube.port import HttpResponse, Stream
@@ -43,7 +45,6 @@ from tjworker.publisher import Publisher
 from tjworker.settings import Settings
 from tjworker.store.connect import client, open_sealed_store
 from tjworker.telemetry.logging import configure_logging
-from tjworker.worker.runtime import assemble
 from watcher.event_queue import EventQueue
 from watcher.outage import Outage
 from watcher.projection_writer import ProjectionWriter
@@ -199,7 +200,8 @@ class Operator:
         for projector in self._projectors.values():
             projector.list_begins()
             projector.list_ends(1)
-        self._runtime = assemble(settings, store, KubeClient(self.cluster), self, owner="bench", threads=False)
+        kube = KubeClient(self.cluster)
+        self._runtime = assemble_in_turn(settings, store, kube, self, owner="bench", clock=ClusterClock())
         self.run()
         self.cluster.create("/api/v1/nodes", {"metadata": {"name": NODE}, "status": node_status()})
         self.run()
@@ -219,7 +221,8 @@ class Operator:
                 version = int(events[-1][1]["metadata"]["resourceVersion"])
                 self._projectors[resource].events(events, version)
             self._writer.step(0)
-            while self._writer.sweeping:
+            # After its first call the writer sweeps, in several steps.
+            while not self._writer.synced:
                 self._writer.step(0)
             if not self._published:
                 return

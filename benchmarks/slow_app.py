@@ -7,10 +7,13 @@ import os
 
 from benchmarks.slow_api import SlowTransport
 from tjworker.app import app
+from tjworker.clock import ClusterClock
+from tjworker.controllers.jobs import JobPasses
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.settings import load_settings
 from tjworker.store.connect import open_sealed_store
+from tjworker.telemetry.events import EventRecorder
 from tjworker.worker import tasks
 from tjworker.worker.runtime import Runtime, assemble
 
@@ -18,13 +21,17 @@ __all__ = ["app"]
 
 
 def _runtime() -> Runtime:
-    settings = load_settings()
+    settings, clock = load_settings(), ClusterClock()
+    kube = KubeClient(SlowTransport())
     return assemble(
         settings,
         open_sealed_store(settings),
-        KubeClient(SlowTransport()),
+        kube,
         Publisher(settings),
+        EventRecorder(kube, clock=clock),
+        JobPasses(settings.keys_per_task),
         owner=f"pid {os.getpid()}",
+        clock=clock,
     )
 
 

@@ -38,6 +38,7 @@ from tjworker.store.connect import open_store
 from tjworker.store.projection import Change
 from tjworker.store.seal import open_seal
 from tjworker.store.sealed_store import SealedProjection, SealedStore
+from tjworker.store.work_queue import PassEnding
 from tjworker.telemetry.logging import configure_logging
 from watcher.event_queue import EventQueue
 from watcher.outage import Outage
@@ -114,7 +115,7 @@ class Watched:
         settings = with_records(url)
         plain = open_store(settings.redis_url, settings.key_prefix)
         seal = open_seal(settings.record_key_list, settings.key_prefix)
-        self._seen = Seen(plain.projection, seal, plain.queue.once)
+        self._seen = Seen(plain.projection, seal, plain.maintenance.once)
         self._seen.late = []
         self._work_queue = plain.queue
         self._publisher = publisher
@@ -122,7 +123,7 @@ class Watched:
         self._events = EventQueue(ROOM)
         self._stopped = threading.Event()
         self._writer = ProjectionWriter(
-            SealedStore(self._seen, plain.queue),
+            SealedStore(self._seen, plain.queue, plain.maintenance),
             self._publish,
             self._events,
             redis=RedisRetry(self._stopped, time.monotonic),
@@ -149,7 +150,7 @@ class Watched:
                 self._projectors[resource].page(page, 3)
                 self._writer.step(0)
             self._projectors[resource].list_ends(3)
-        while len(self._events) or self._writer.sweeping or not self._writer.synced:
+        while len(self._events) or not self._writer.synced:
             self._writer.step(0)
 
     def _write(self) -> None:
@@ -158,9 +159,8 @@ class Watched:
 
     def _work(self) -> None:
         while (key := self._published.get()) is not None:
-            claim = self._work_queue.acquire(key, "bench", 30)
-            if claim is not None:
-                self._work_queue.finish(claim)
+            taken = self._work_queue.acquire_views(key, "bench", 30, 1)
+            self._work_queue.finish_all([PassEnding(claim) for claim, _ in taken.views])
 
     def follow(self, pods: int, rate: int, seconds: int) -> Late:
         lines = [

@@ -23,7 +23,7 @@ from tjworker.base import JobKey
 from tjworker.store.connect import client, open_store
 from tjworker.store.port import Store
 from tjworker.store.projection import Change
-from tjworker.store.work_queue import Claim, Written
+from tjworker.store.work_queue import Claim, PassEnding, Written
 
 PREFIX = "bench-workqueue"
 RECORD = b'{"pod":"' + b"x" * 1200 + b'"}'
@@ -37,16 +37,16 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def taken(store: Store, key: JobKey) -> Claim:
-    claim = store.queue.acquire(key, "bench", 30)
-    if claim is None:
+    views = store.queue.acquire_views(key, "bench", 30, 1).views
+    if not views:
         raise RuntimeError(f"{key} was not queued")
-    return claim
+    return views[0][0]
 
 
 def passes(store: Store, count: int) -> None:
     for key in KEYS[:count]:
         store.queue.add([key])
-        store.queue.finish(taken(store, key))
+        store.queue.finish_all([PassEnding(taken(store, key))])
 
 
 def views(store: Store, count: int) -> None:
@@ -60,7 +60,7 @@ def renewals(store: Store, count: int) -> None:
     for number in range(count):
         store.queue.renew(claim, 30)
         store.queue.raise_min_observed(claim, Written([(PODS, number)]))
-    store.queue.finish(claim)
+    store.queue.finish_all([PassEnding(claim)])
 
 
 def jobs(store: Store, rv: int, count: int) -> None:

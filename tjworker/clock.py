@@ -54,7 +54,8 @@ class ClusterClock:
         makes the API server answer anything, so that `see_date` is called. It must not raise while the API server is
         away."""
         self._wall = wall
-        self._monotonic = monotonic
+        self.monotonic = monotonic
+        """The monotonic clock of this process, in seconds: for time-outs and intervals."""
         self._wrong = wrong
         self._ask_date = ask_date
         # Each is the difference between a clock and this process' monotonic clock.
@@ -68,12 +69,12 @@ class ClusterClock:
     def __call__(self) -> float:
         """The time that counts, in Unix seconds."""
         offset = self._offset()
-        return self._wall() if offset is None else self._monotonic() + offset
+        return self._wall() if offset is None else self.monotonic() + offset
 
     def see_redis(self, seconds: float) -> None:
         """Take Redis' time, in Unix seconds, from an answer that has just arrived. Asks for a `Date` if the last one is
         too old to check it."""
-        now = self._monotonic()
+        now = self.monotonic()
         before, self._redis = self._redis, seconds - now
         if before is not None and abs(self._redis - before) > TOLERANCE_SECONDS:
             # Redis' clock was set, another machine has become Redis, or this machine has slept. Only a new Date can
@@ -86,7 +87,7 @@ class ClusterClock:
 
     def see_date(self, header: str) -> None:
         """Take the `Date` header of an answer that has just arrived; '' if it has none. An invalid one is ignored."""
-        now = self._monotonic()
+        now = self.monotonic()
         if not header or now < self._date_due:
             return
         self._date_due = now + DATE_PERIOD_SECONDS
@@ -103,7 +104,7 @@ class ClusterClock:
         if right is None:
             return Offsets()
         return Offsets(
-            process=self._wall() - self._monotonic() - right,
+            process=self._wall() - self.monotonic() - right,
             redis=None if self._redis is None else self._redis - right,
             api_server=None if self._api_server is None else self._api_server - right,
         )
@@ -117,7 +118,7 @@ class ClusterClock:
 
     def _report(self) -> None:
         """Log clocks that are wrong, at most every REPORT_PERIOD_SECONDS."""
-        now = self._monotonic()
+        now = self.monotonic()
         if now < self._report_due:
             return
         off = self.offsets()

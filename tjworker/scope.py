@@ -19,10 +19,11 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The arguments of a list or watch. `namespace`: '' for all. `fields`: a field selector, '' for none."""
+    """The arguments of a list or watch. `namespace`: '' for all. `fields`, `labels`: selectors, '' for none."""
 
     namespace: str = ""
     fields: str = ""
+    labels: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from tjworker.telemetry import metrics, scrape
 from tjworker.telemetry.health import open_health
 from tjworker.telemetry.logging import configure_logging
 from tjworker.telemetry.metrics import count_request
-from watcher.app import Watcher
+from watcher.app import Watcher, make_elector
 from watcher.historian import Historian
 
 log = structlog.get_logger("watcher")
@@ -99,12 +99,12 @@ def _make_historian(settings: Settings, clock: ClusterClock) -> Historian | None
     return None if store is None else Historian(store, settings.history_seconds, now=clock)
 
 
-def _make_watcher(settings: Settings, historian: Historian | None = None, clock: ClusterClock | None = None) -> Watcher:
+def _make_watcher(settings: Settings, historian: Historian | None, clock: ClusterClock) -> Watcher:
     """The watcher with its real ports. `clock` learns the API server's time from its answers. Raises Terminal if no
     watcher can run with these settings."""
     # Raises for an unknown kind, now and not in the first term.
     served(settings.kind_list)
-    transport = KubeTransport(pool_size=32, answered=count_request, dated=(clock or ClusterClock()).see_date)
+    transport = KubeTransport(pool_size=32, answered=count_request, dated=clock.see_date)
     api = KubeClient(
         transport,
         request_timeout_seconds=settings.request_timeout_seconds,
@@ -112,10 +112,10 @@ def _make_watcher(settings: Settings, historian: Historian | None = None, clock:
     )
     # With a short time-out: a renewal that hangs for longer than the lease lasts is useless.
     lease_api = KubeClient(transport, request_timeout_seconds=settings.lease_renew_seconds)
-    store = open_sealed_store(settings)
-    publish = Publisher(settings).publish
-    name, namespace = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", settings.lease_namespace
-    return Watcher(settings, api, lease_api, store, publish, name=name, lease_namespace=namespace, historian=historian)
+    identity, stopped = f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}", threading.Event()
+    elector = make_elector(settings, lease_api, identity, settings.lease_namespace, stopped)
+    store, publish = open_sealed_store(settings), Publisher(settings).publish
+    return Watcher(settings, api, store, publish, elector, stopped=stopped, historian=historian)
 
 
 if __name__ == "__main__":

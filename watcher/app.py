@@ -31,42 +31,42 @@ LEAPS = 4
 token in Redis: no watcher wrote it."""
 
 
-class Watcher:
-    """`name`: the holder's identity in the Lease. `now`: monotonic seconds."""
+def make_elector(
+    settings: Settings, api: KubeClient, identity: str, namespace: str, stopped: threading.Event
+) -> Elector | None:
+    """The election for the Lease in this namespace; None if the settings want none. `identity`: the candidate's."""
+    if not settings.leader_elect:
+        return None
+    lease, lasts_seconds = f"{settings.key_prefix}-watcher", settings.lease_duration_seconds
+    election = Election(identity, namespace, lease, lease_duration_seconds=lasts_seconds, scope=settings.scope)
+    return Elector(api, election, stopped=stopped, now=time.monotonic, renew_seconds=settings.lease_renew_seconds)
 
-    def __init__(  # noqa: PLR0913
+
+class Watcher:
+    def __init__(
         self,
         settings: Settings,
         api: KubeClient,
-        lease_api: KubeClient,
         store: Store,
         publish: Callable[[Sequence[JobKey]], object],
-        *,  # noqa: PLR0913, RUF100
-        name: str,
-        lease_namespace: str,
-        now: Callable[[], float] = time.monotonic,
+        elector: Elector | None,
+        *,
+        stopped: threading.Event,
         historian: Historian | None = None,
     ) -> None:
+        """`elector`: None if this watcher leads without an election. `stopped`: the event that ends the elector's
+        waits; `stop` sets it."""
         self._settings = settings
         self._historian = historian
         self._api = api
         self._store = store
         self._publish = publish
-        self._now = now
         self._gauges = Gauges(store, self.report, self._jobs, self._each_job, settings.metrics_jobs)
-        self.stopped = threading.Event()
+        self.stopped = stopped
         self.term: Term | None = None
-        self._elector: Elector | None = None
+        self._elector = elector
         self._refused = 0
         """Terms in a row that were fenced before they wrote anything."""
-        if settings.leader_elect:
-            lease, lasts_seconds = f"{settings.key_prefix}-watcher", settings.lease_duration_seconds
-            election = Election(
-                name, lease_namespace, lease, lease_duration_seconds=lasts_seconds, scope=settings.scope
-            )
-            self._elector = Elector(
-                lease_api, election, stopped=self.stopped, now=now, renew_seconds=settings.lease_renew_seconds
-            )
 
     def run(self) -> None:
         """Returns after `stop`."""
@@ -89,7 +89,7 @@ class Watcher:
             self._store,
             self._publish,
             token=token,
-            now=self._now,
+            now=time.monotonic,
             settings=self._settings,
             historian=self._historian,
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from tjworker.base import JobKey
-from tjworker.store.work_queue import WorkQueue
+from tjworker.store.port import Store
 from watcher.projection import Projected
 from watcher.redis_retry import RedisRetry
 
@@ -18,8 +18,8 @@ OVERDUE_SECONDS = 60.0
 
 
 class DelayQueue:
-    def __init__(self, queue: WorkQueue, redis: RedisRetry) -> None:
-        self._queue = queue
+    def __init__(self, store: Store, redis: RedisRetry) -> None:
+        self._queue, self._maintenance = store.queue, store.maintenance
         self._redis = redis
         self._unwritten: dict[JobKey, float] = {}
         self._expiring: dict[JobKey, float] = {}
@@ -38,7 +38,7 @@ class DelayQueue:
         unwritten, self._unwritten = self._unwritten, {}
         if not unwritten:
             return
-        now = self._redis(self._queue.time)
+        now = self._redis(self._maintenance.time)
         for key, at in unwritten.items():
             self._redis(partial(self._queue.add_after, key, max(0.0, at - now)))
 
@@ -47,7 +47,7 @@ class DelayQueue:
         or their deletion fails. Returns the keys to publish."""
         if not self._expiring:
             return []
-        long_ago = self._redis(self._queue.time) - OVERDUE_SECONDS
+        long_ago = self._redis(self._maintenance.time) - OVERDUE_SECONDS
         overdue = sorted(key for key, at in self._expiring.items() if at < long_ago)
         return self._redis(partial(self._queue.add, overdue)) if overdue else []
 

@@ -10,12 +10,12 @@ Starts no thread; `watcher.term` does. A stopped feed cannot be started again: t
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Protocol
 
 import structlog
 
-from tjworker.api.kinds import KINDS
 from tjworker.api.resources import PODS
 from tjworker.base import GroupResource
 from tjworker.kube.reflector import Reflector
@@ -23,9 +23,7 @@ from tjworker.kube.resources import RESOURCES, watched
 from tjworker.scope import Scope, Selection
 from watcher.event_queue import EventQueue
 from watcher.health import Pulse
-from watcher.historian import Historian
 from watcher.isolation import Skipped
-from watcher.outage import Outage
 from watcher.progress import counting_source, is_counting, is_of_children, resource_of
 from watcher.projector import Projector
 from watcher.resume import Start
@@ -33,31 +31,67 @@ from watcher.resume import Start
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Watchlist:
+    """What an operator watches."""
+
+    scope: Scope
+    kinds: Container[GroupResource]
+    """The job kinds that are served."""
+    gang: str
+    """The gang scheduler whose PodGroups are watched."""
+    counts_outside: bool
+    """Also count what the pods of other namespaces request, for the autoscaler, if they may be listed."""
+
+
+class MakeReflector(Protocol):
+    """`Reflector`, with what all reflectors of a watcher share."""
+
+    def __call__(
+        self,
+        resource: GroupResource,
+        handler: Projector,
+        selection: Selection,
+        *,
+        source: str = "",
+        optional: bool | None = None,
+        start_version: int = 0,
+        may_list: Callable[[], bool] = ...,
+    ) -> Reflector: ...
+
+
+class MakeProjector(Protocol):
+    """`Projector`, with what all projectors of a feed share."""
+
+    def __call__(
+        self,
+        source: str,
+        *,
+        on_listed: Callable[[], None] = ...,
+        on_second_page: Callable[[int, str], None] = ...,
+        resumes: str = "",
+    ) -> Projector: ...
+
+
 class Feed:
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         queue: EventQueue,
-        make_reflector: Callable[..., Reflector],
-        *,  # noqa: PLR0913, RUF100
-        cluster_id: Callable[[], str],
-        outage: Outage,
+        watchlist: Watchlist,
+        make_reflector: MakeReflector,
+        make_projector: MakeProjector,
+        *,
         start: Callable[[str, Callable[[], None]], None],
-        scope: Scope = Scope(),  # noqa: B008  frozen
-        counts_outside: bool = False,
-        kinds: Container[GroupResource] = KINDS,
-        gang: str = "none",
-        historian: Historian | None = None,
+        since: Mapping[str, int],
     ) -> None:
-        """`start(name, run)` runs a watch in a thread. `counts_outside`: also count what the pods of other namespaces
-        request, for the autoscaler, if they may be listed. `kinds`: the job kinds that are served. `gang`: the gang
-        scheduler whose PodGroups are watched."""
+        """`make_projector` makes projectors that put into `queue`. `start(name, run)` runs a watch in a thread.
+        `since`: source -> version that was projected before Redis was emptied: an early watch begins there, so that a
+        newer job does not wait for its place in the list."""
         self.queue = queue
         self._make_reflector = make_reflector
-        self._cluster_id = cluster_id
-        self._outage = outage
+        self._make_projector = make_projector
         self._start = start
-        self._scope = scope
-        self._historian = historian
+        self._since = since
         self.skipped: dict[str, Skipped] = {}
         """Source -> its objects that could not be read."""
         self._projectors: dict[str, Projector] = {}
@@ -67,11 +101,9 @@ class Feed:
         """Source -> its resumed watch, which ends when the list of that source is complete."""
         self.early: dict[str, Reflector] = {}
         """Source of jobs -> the early watch during its first list, which ends like a resumed one."""
-        self.since: Mapping[str, int] = {}
-        """Source -> version that was projected before Redis was emptied: an early watch begins there, so that a newer
-        job does not wait for its place in the list."""
         # Jobs come last: they wait until their children are listed.
-        rows = sorted(watched(kinds, gang), key=lambda row: row.is_job)
+        rows = sorted(watched(watchlist.kinds, watchlist.gang), key=lambda row: row.is_job)
+        scope = watchlist.scope
         self._selections: dict[str, Selection] = {}
         """Source -> what its reflector selects."""
         self.reflectors = [
@@ -79,7 +111,7 @@ class Feed:
             for row in rows
             for selection in (scope.selections() if row.namespaced else (Selection(),))
         ]
-        if counts_outside:
+        if watchlist.counts_outside:
             self.reflectors += [self._make_counting_reflector(selection) for selection in scope.outside()]
 
     def _make_counting_reflector(self, selection: Selection) -> Reflector:
@@ -88,24 +120,21 @@ class Feed:
         handler = self._make_projector(source)
         self.skipped[source] = handler.skipped
         self._projectors[source] = handler
-        return self._make_reflector(
-            PODS, handler, namespace=selection.namespace, field_selector=selection.fields, source=source, optional=True
-        )
+        return self._make_reflector(PODS, handler, selection, source=source, optional=True)
 
     def _make_reflector_of(self, resource: GroupResource, selection: Selection) -> Reflector:
         namespace = selection.namespace
-        where = {"namespace": namespace, "field_selector": selection.fields}
         source = f"{resource}/{namespace}" if namespace else resource
         self._selections[source] = selection
         on_listed = partial(self._end_concurrent_watches, source)
         if not RESOURCES[resource].is_job:
             handler = self._make_projector(source, on_listed=on_listed)
-            reflector = self._make_reflector(resource, handler, **where)
+            reflector = self._make_reflector(resource, handler, selection)
         else:
             early = partial(self._watch_early, source)
             handler = self._make_projector(source, on_listed=on_listed, on_second_page=early)
             may_list = partial(self._children_are_in, namespace)
-            reflector = self._make_reflector(resource, handler, **where, may_list=may_list)
+            reflector = self._make_reflector(resource, handler, selection, may_list=may_list)
         self.skipped[source] = handler.skipped
         self._projectors[source] = handler
         return reflector
@@ -134,31 +163,13 @@ class Feed:
         # Without an id of the cluster, a watch could begin in another cluster than the list.
         if source in self._in or source in self.resumed or source in self.early or not cluster:
             return
-        since = min(version, self.since.get(source, version))
+        since = min(version, self._since.get(source, version))
         self.early[source] = watch = self._watch_from(source, since, cluster)
         self._start(f"early watch {source}", watch.run)
 
     def _watch_from(self, source: str, version: int, cluster: str) -> Reflector:
         handler = self._make_projector(source, resumes=cluster)
-        selection = self._selections[source]
-        return self._make_reflector(
-            resource_of(source),
-            handler,
-            namespace=selection.namespace,
-            field_selector=selection.fields,
-            start_version=version,
-        )
-
-    def _make_projector(self, source: str, **options: Any) -> Projector:
-        return Projector(
-            source,
-            self.queue,
-            self._cluster_id,
-            self._outage,
-            serves=self._scope.serves,
-            historian=self._historian,
-            **options,
-        )
+        return self._make_reflector(resource_of(source), handler, self._selections[source], start_version=version)
 
     def _end_concurrent_watches(self, source: str) -> None:
         self._in.add(source)

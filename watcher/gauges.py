@@ -67,7 +67,7 @@ class Gauges:
             if report.store_away:
                 raise Transient("Redis is away")
             stats, cluster = self._store.queue.stats(), self._store.projection.cluster()
-            ends = self._store.queue.certificate_ends()
+            ends = self._store.maintenance.certificate_ends()
         except Transient:
             # An expired certificate makes Redis unreachable. The alert about the certificate must then continue.
             if self._certificate_ends is not None:

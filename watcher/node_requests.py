@@ -140,13 +140,15 @@ class ClusterRequests:
                 sums.pop(node, None)
         self._touched.update(requests)
 
-    def touched(self) -> dict[str, Sum]:
+    def take_changed(self) -> dict[str, bytes | None]:
+        """The records of the nodes that have changed since the last call; None for a node without pods."""
         nodes, self._touched = self._touched, set()
-        return {node: self._sum(node) for node in sorted(nodes)}
+        return {node: _encode(sum_) if sum_.pods else None for node in sorted(nodes) for sum_ in (self._sum(node),)}
 
-    def everything(self) -> dict[str, Sum]:
-        self._touched.clear()
-        return {node: self._sum(node) for node in sorted({node for sums in self._by_source.values() for node in sums})}
+    def take_all(self) -> dict[str, bytes | None]:
+        """The records of all nodes that have pods."""
+        self._touched = {node for sums in self._by_source.values() for node in sums}
+        return self.take_changed()
 
     def _sum(self, name: str) -> Sum:
         total = NOTHING
@@ -159,5 +161,5 @@ class ClusterRequests:
         return total
 
 
-def encode(sum_: Sum) -> bytes:
+def _encode(sum_: Sum) -> bytes:
     return encode_waiting_pods(sum_) if isinstance(sum_, WaitingPods) else encode_node_requests(sum_)

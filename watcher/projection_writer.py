@@ -24,10 +24,10 @@ from tjworker.kube.resources import RESOURCES
 from tjworker.scope import Scope
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Lost
-from watcher import node_requests
 from watcher.books import FinishedJobs, Jobs, Overlap
 from watcher.delay_queue import DelayQueue
 from watcher.event_queue import Batch, EventQueue, ListEnd, WatchEvents, is_of_resumed_watch
+from watcher.gathering import Gathering
 from watcher.node_requests import ClusterRequests
 from watcher.node_wakeups import NodeWakeups
 from watcher.progress import BeganAnew, ClusterHistory, ProjectionProgress, resource_of
@@ -45,14 +45,9 @@ so an emptied Redis is noticed while the cluster is quiet."""
 REQUESTS_SECONDS = 1.0
 """How often requests of nodes are written. Every pod of a big job changes them, and the autoscaler reads them every few
 seconds."""
-GATHER_SECONDS = 0.02
 AHEAD_CHANGES = 50_000
 """How many changes the writer holds in memory while Redis is full, some 50 MB. Then the queue fills and watches
 wait."""
-BUSY_SECONDS = 0.1
-BUSY_JOBS, BUSY_CHANGES = 8, 50
-"""The cluster is busy if this many jobs change within BUSY_SECONDS, or this many changes come. Jobs that come one after
-another stay below it, so their changes are written at once."""
 
 
 class ProjectionWriter:
@@ -77,7 +72,6 @@ class ProjectionWriter:
         self._publish = publish
         self._queue = queue
         self._redis = redis
-        redis.make_room = self._make_room
         self._token = token
         self._sources = tuple(sources)
         self._now = now
@@ -88,7 +82,7 @@ class ProjectionWriter:
         self.jobs = Jobs()
         self._nodes = NodeWakeups(store.projection, redis, self._finished)
         self._requests = ClusterRequests()
-        self._delays = DelayQueue(store.queue, redis)
+        self._delays = DelayQueue(store, redis)
         self._sweeps: deque[Sweep] = deque()
         self._ahead: list[Batch] = []
         """Batches that were taken from the queue while Redis was full. The next step writes them."""
@@ -102,8 +96,7 @@ class ProjectionWriter:
         self.written: dict[str, int] = {}
         """Source -> version up to which every change has been in the store."""
         self._requests_at = self._progress_at = self.due_at = 0.0
-        self._wrote: deque[tuple[float, list[JobKey]]] = deque()
-        """The writes of the last BUSY_SECONDS: when, and the job of each change."""
+        self._gathering = Gathering(now)
         self._stepped_at = now()
 
     @property
@@ -114,10 +107,6 @@ class ProjectionWriter:
     @property
     def unserved(self) -> frozenset[str]:
         return self._progress.unserved
-
-    @property
-    def sweeping(self) -> bool:
-        return bool(self._sweeps)
 
     # -- leading -----------------------------------------------------------------------------------
 
@@ -147,16 +136,15 @@ class ProjectionWriter:
     def step(self, timeout_seconds: float = DUE_SECONDS) -> None:
         """Wait up to `timeout_seconds` for batches and write them, then queue the keys whose delay is over."""
         self._stepped_at = self._now()
-        gather_seconds = self._gather_seconds()
+        gather_seconds = self._gathering.seconds()
         # A sweep is work enough: it must not wait for events.
-        if self._sweeps:
-            timeout_seconds = gather_seconds = 0
-        gather_seconds = gather_seconds if timeout_seconds else 0.0
+        if self._sweeps or not timeout_seconds:
+            timeout_seconds = gather_seconds = 0.0
         batches, self._ahead = self._ahead, []
         batches = batches or self._queue.take(timeout_seconds, gather_seconds=gather_seconds)
         try:
             if batches:
-                self._wrote.append((self._now(), [one.change.key for batch in batches for one in batch.changes]))
+                self._gathering.note_write(batches)
                 self._write_batches(batches)
             self._sweep_on()
             self._write_periodically()
@@ -174,15 +162,6 @@ class ProjectionWriter:
             self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, self._form))
         if whole:
             self._queued += self._delays.queue_overdue()
-
-    def _gather_seconds(self) -> float:
-        """How long to gather changes before they are written. In a busy cluster they are written several at a time,
-        because a call of Redis costs as much as ten changes in it; in a quiet one, each at once."""
-        while self._wrote and self._wrote[0][0] <= self._now() - BUSY_SECONDS:
-            self._wrote.popleft()
-        changed = [key for _, keys in self._wrote for key in keys]
-        busy = len(changed) >= BUSY_CHANGES or len(set(changed)) >= BUSY_JOBS
-        return GATHER_SECONDS if busy else 0.0
 
     def _write_batches(self, batches: Sequence[Batch]) -> None:
         # All of them before the first write: none of it belongs into Redis if the cluster has a new history.
@@ -257,7 +236,7 @@ class ProjectionWriter:
             self._has_children = True
             log.info("all child resources are listed; jobs can be reconciled")
         if not self.synced and self._progress.complete:
-            requests = {node: node_requests.encode(sum_) for node, sum_ in self._requests.everything().items()}
+            requests = self._requests.take_all()
             self._redis(lambda: self._projection.apply_node_requests(self._token, requests, whole=True))
             self._redis(lambda: self._projection.mark_synced(self._token, self._history.cluster, self._form))
             self.synced = True
@@ -294,26 +273,22 @@ class ProjectionWriter:
         if self.synced and now >= self._requests_at:
             # Not before every pod has been listed: half a list would look like an empty cluster.
             self._requests_at = now + REQUESTS_SECONDS
-            self._write_requests()
-
-    def _write_requests(self) -> None:
-        touched = self._requests.touched()
-        if touched:
-            encoded = {node: node_requests.encode(sum_) if sum_.pods else None for node, sum_ in touched.items()}
-            self._redis(lambda: self._projection.apply_node_requests(self._token, encoded))
+            if requests := self._requests.take_changed():
+                self._redis(lambda: self._projection.apply_node_requests(self._token, requests))
 
     def _apply_changes(self, changes: Sequence[Change]) -> None:
         """Write changes, and the progress with them."""
-        # While the call waits for a full Redis, `_make_room` writes the deletions among them.
+        # While the call waits for a full Redis, `make_room` writes the deletions among them.
         # Progress that is taken and not written is lost only with the term: `_redis` repeats the call until it works.
         progress, self._refused = self._progress.take_unwritten(), changes
         self._queued += self._redis(partial(self._projection.apply, self._token, changes, progress=progress))
         self._refused = ()
         self.written |= {source: max(rv, self.written.get(source, 0)) for source, rv in progress.items()}
 
-    def _make_room(self) -> None:
-        """Redis is full: write what frees memory. That is part of the refused changes, the deletions behind them in the
-        queue, and the sweeps of lists that are complete. The batches are written again in their turn."""
+    def make_room(self) -> None:
+        """Redis is full and refuses the call that this writer makes: write what frees memory. That is part of the
+        refused changes, the deletions behind them in the queue, and the sweeps of lists that are complete. The batches
+        are written again in their turn."""
         batches: list[Batch] = []
         if sum(len(batch.changes) for batch in self._ahead) < AHEAD_CHANGES:
             batches = self._queue.take(0)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import structlog
 
-from tjworker.base import REDIS_FULL, Terminal, Transient
+from tjworker.base import REDIS_FULL, Terminal, Transient, backoff_seconds
 
 log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -26,22 +26,30 @@ class Stopped(Exception):
 
 
 class RedisRetry:
-    def __init__(self, stopped: threading.Event, now: Callable[[], float], rng: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        stopped: threading.Event,
+        now: Callable[[], float],
+        rng: random.Random | None = None,
+        *,
+        on_refused: Callable[[], object] = lambda: None,
+        make_room: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`on_refused` is called if Redis answers but refuses the command; `make_room` before each further attempt
+        while Redis is full. `make_room` may raise like a call."""
         self._stopped = stopped
         self._now = now
         self._rng = rng or random.Random()
+        self._on_refused = on_refused
+        self._make_room = make_room
         self.away = False
         self.tried_at = now()
-        self.on_refused: Callable[[], object] = lambda: None
-        """Called if Redis answers but refuses the command."""
         self.full = False
         """Redis has reached maxmemory and refuses the call."""
-        self.make_room: Callable[[], object] = lambda: None
-        """Called before each further attempt while Redis is full. May raise like a call."""
 
     def __call__(self, call: Callable[[], T]) -> T:
         """Return what `call` returns once Redis answers. Raises Stopped, Lost, Fenced."""
-        wait_seconds, since = FIRST_WAIT_SECONDS, None
+        waits, since = 0, None
         while True:
             self.tried_at = self._now()
             try:
@@ -53,14 +61,15 @@ class RedisRetry:
                     log.warning("Redis cannot be used, waiting; nothing is lost", error=error.message)
                 self.full = error.reason == REDIS_FULL
                 if isinstance(error, Terminal):
-                    self.on_refused()
+                    self._on_refused()
                 if self.full:
                     # If this fails as well, the next attempt of the call will say why.
                     with suppress(Transient, Terminal):
-                        self.make_room()
+                        self._make_room()
+                wait_seconds = backoff_seconds(waits, FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
                 if self._stopped.wait(wait_seconds * self._rng.uniform(0.5, 1.0)):
                     raise Stopped from error
-                wait_seconds = min(LONGEST_WAIT_SECONDS, wait_seconds * 2)
+                waits += 1
                 continue
             except BaseException:
                 # Lost and Fenced are answers, too, often the first ones of a Redis that comes back.

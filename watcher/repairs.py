@@ -14,14 +14,14 @@ import structlog
 
 from tjworker.base import OperatorError
 from tjworker.settings import Settings
-from tjworker.store.work_queue import WorkQueue
+from tjworker.store.maintenance import Maintenance
 
 log = structlog.get_logger(__name__)
 
 
 class Repairs:
-    def __init__(self, queue: WorkQueue, settings: Settings, now: Callable[[], float]) -> None:
-        self._queue = queue
+    def __init__(self, maintenance: Maintenance, settings: Settings, now: Callable[[], float]) -> None:
+        self._maintenance = maintenance
         self._lease_seconds = settings.lock_ttl_seconds
         self._every = settings.resync_seconds, settings.full_resync_seconds
         self._now = now
@@ -54,7 +54,7 @@ class Repairs:
             log.warning("cannot look Redis through", error=error.message)
 
     def _repair(self, *, everything: bool) -> None:
-        repaired = self._queue.repair(lease_seconds=self._lease_seconds, everything=everything)
+        repaired = self._maintenance.repair(lease_seconds=self._lease_seconds, everything=everything)
         if repaired:
             log.warning(
                 "repaired entries of Redis that would have blocked jobs: unless a clock was set or a pass was paused"

@@ -12,26 +12,29 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import structlog
 
 from tjworker.api.kinds import served
-from tjworker.base import Fenced, JobKey
+from tjworker.base import Fenced, GroupResource, JobKey
 from tjworker.kube.client import KubeClient
-from tjworker.kube.reflector import Reflector
+from tjworker.kube.reflector import Reflector, RequestSettings
+from tjworker.scope import Selection
 from tjworker.settings import OFF, Settings
 from tjworker.store.port import Store
 from tjworker.store.projection import Lost
 from watcher.cluster_id import ClusterId
 from watcher.event_queue import EventQueue
-from watcher.feed import Feed
+from watcher.feed import Feed, Watchlist
 from watcher.health import WatcherReport
 from watcher.historian import Historian
 from watcher.outage import Outage
 from watcher.progress import BeganAnew
 from watcher.projection_writer import ProjectionWriter
+from watcher.projector import Projector
 from watcher.redis_retry import RedisRetry, Stopped
 from watcher.repairs import Repairs
 from watcher.resume import FROM_NOTHING, Start
@@ -65,44 +68,72 @@ class Term:
         self.fenced = False
         self.led = False
         """True once the writer has become the writer in Redis."""
+        self._api = api
+        self._store = store
+        self._publish = publish
+        self._token = token
         self._now = now
+        self._settings = settings
         self._historian = historian
         self._stopped = stopped or threading.Event()
         self._threads: list[threading.Thread] = []
         # Without an event or bookmark, a watch shows a sign of life only when it is opened again.
         self._sign_limit_seconds = settings.watch_timeout_seconds + 2 * settings.request_timeout_seconds
-        self._redis = RedisRetry(self._stopped, now, self.make_rng())
-        self._repairs = Repairs(store.queue, settings, now)
-        self._redis.on_refused = self._repairs.repair_all
-        # `_make_parts` makes both again if Redis was emptied during the term: then everything is listed again.
-        self._make_feed = partial(
-            Feed,
-            make_reflector=lambda *which, **where: Reflector(
-                api,
-                *which,
-                now=now,
-                page_size=settings.list_page_size,
-                watch_timeout_seconds=settings.watch_timeout_seconds,
-                rng=self.make_rng(),
-                **where,
-            ),
-            cluster_id=ClusterId(api, now).read,
-            outage=Outage(now),
-            start=self._start_thread,
-            scope=settings.scope,
-            counts_outside=settings.autoscale_policy != OFF,
-            kinds=served(settings.kind_list),
-            gang=settings.gang_scheduler,
-            historian=historian,
+        self._repairs = Repairs(store.maintenance, settings, now)
+        self._redis = RedisRetry(
+            self._stopped, now, self.make_rng(), on_refused=self._repairs.repair_all, make_room=self._make_room
         )
-        self._make_writer = partial(
-            ProjectionWriter, store, publish, redis=self._redis, token=token, now=now, scope=settings.scope
-        )
-        self._make_parts()
+        self._cluster_id = ClusterId(api, now)
+        self._outage = Outage(now)
+        self._make_parts({})
 
-    def _make_parts(self) -> None:
-        self.feed = self._make_feed(EventQueue(self.queue_capacity))
-        self.writer = self._make_writer(self.feed.queue, sources=[one.source for one in self.feed.reflectors])
+    def _make_parts(self, since: Mapping[str, int]) -> None:
+        """Make feed and writer, at first and whenever everything must be listed again. `since`: source -> version that
+        was projected before Redis was emptied."""
+        settings, queue = self._settings, EventQueue(self.queue_capacity)
+        self.feed = Feed(
+            queue,
+            Watchlist(
+                settings.scope,
+                served(settings.kind_list),
+                settings.gang_scheduler,
+                counts_outside=settings.autoscale_policy != OFF,
+            ),
+            self._make_reflector,
+            partial(
+                Projector,
+                queue=queue,
+                cluster_id=self._cluster_id.read,
+                outage=self._outage,
+                serves=settings.scope.serves,
+                historian=self._historian,
+            ),
+            start=self._start_thread,
+            since=since,
+        )
+        self.writer = ProjectionWriter(
+            self._store,
+            self._publish,
+            queue,
+            redis=self._redis,
+            token=self._token,
+            sources=[one.source for one in self.feed.reflectors],
+            now=self._now,
+            scope=settings.scope,
+        )
+
+    def _make_reflector(
+        self, resource: GroupResource, handler: Projector, selection: Selection, **options: Any
+    ) -> Reflector:
+        settings = self._settings
+        requests = RequestSettings(settings.list_page_size, settings.watch_timeout_seconds)
+        return Reflector(
+            self._api, resource, handler, selection, now=self._now, requests=requests, rng=self.make_rng(), **options
+        )
+
+    def _make_room(self) -> None:
+        # The writer of this moment: `_make_parts` may have made another.
+        self.writer.make_room()
 
     def make_rng(self) -> random.Random:
         """Randomness for one reflector, or for the writer. A simulation overrides it."""
@@ -144,11 +175,8 @@ class Term:
         self.feed.stop()
         if has_new_history and self._historian is not None:
             self._historian.begin_new_history()
-        written = self.writer.written
         # New reflectors and a new queue: nothing that was read before the loss may be written after it (ADR 13).
-        self._make_parts()
-        if not has_new_history:
-            self.feed.since = written
+        self._make_parts({} if has_new_history else self.writer.written)
         self.writer.take_over(reset=has_new_history)
         self._start_feed(FROM_NOTHING)
 

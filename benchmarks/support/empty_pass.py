@@ -11,8 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from benchmarks.support.in_turn import assemble_in_turn
 from tjworker.app import app
 from tjworker.base import JobKey
+from tjworker.clock import ClusterClock
 from tjworker.controllers.jobs import JobReconciler
 from tjworker.controllers.pass_end import Done, EndedPass
 from tjworker.kube.client import KubeClient
@@ -22,7 +24,7 @@ from tjworker.store.connect import open_store
 from tjworker.store.port import Store
 from tjworker.store.work_queue import PassEnding
 from tjworker.worker import tasks
-from tjworker.worker.runtime import Runtime, assemble
+from tjworker.worker.runtime import Runtime
 
 PASSES = Path(os.environ.get("TJ_TEST_PASSES", os.devnull))
 
@@ -49,7 +51,9 @@ class EmptyPass:
 def without_a_cluster() -> Runtime:
     settings = load_settings()
     store = open_store(settings.redis_url, settings.key_prefix)
-    runtime = assemble(settings, store, cast(KubeClient, None), Publisher(settings), owner=f"pid {os.getpid()}")
+    runtime = assemble_in_turn(
+        settings, store, cast(KubeClient, None), Publisher(settings), owner=f"pid {os.getpid()}", clock=ClusterClock()
+    )
     return replace(runtime, jobs=cast(JobReconciler, EmptyPass(store)))
 
 

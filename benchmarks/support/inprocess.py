@@ -167,8 +167,8 @@ class InProcessWatcher(Term):
     def make_rng(self) -> random.Random:
         return random.Random(self._seed)
 
-    def _make_parts(self) -> None:
-        super()._make_parts()
+    def _make_parts(self, since: Mapping[str, int]) -> None:
+        super()._make_parts(since)
         self.reflectors = self.feed.reflectors
 
     def _start_thread(self, name: str, target: Callable[[], None]) -> None:
@@ -211,7 +211,7 @@ class InProcessWatcher(Term):
     def _drain(self) -> None:
         try:
             self.writer.step(0)
-            while len(self.feed.queue) or self.writer.sweeping:
+            while len(self.feed.queue) or self.writer._sweeps:
                 self.writer.step(0)
             self._repair()
         except (Lost, BeganAnew) as error:

@@ -25,6 +25,7 @@ from benchmarks.support.valkey import Valkey, free_port
 from tests.support import waiting
 from tests.support.black_hole import BlackHole
 from tests.support.kubeconfig import make_kubeconfig
+from tests.support.queueing import acquire_one
 from tjworker.base import JobKey, Transient
 from tjworker.publisher import Publisher
 from tjworker.settings import Settings
@@ -168,7 +169,7 @@ def test_processes_wait_for_a_redis_that_comes_late_is_killed_forgets_everything
     def dies_with_it() -> bool:
         """The stack's own worker may be faster: its resync finds the key queued, too."""
         stack.store.queue.add([held])
-        return stack.store.queue.acquire(held, "a worker that dies", 1.0) is not None
+        return acquire_one(stack.store.queue, held, "a worker that dies", 1.0) is not None
 
     stack.until("another worker holds it", dies_with_it)
     (stack.folder / "passes").write_text("")

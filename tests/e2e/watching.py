@@ -26,7 +26,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.transport import KubeTransport
 from tjworker.settings import Settings
 from tjworker.store.port import Store
-from watcher.app import Watcher
+from watcher.app import Watcher, make_elector
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 JOB: dict[str, Any] = {
@@ -117,15 +117,9 @@ class Running:
     def __init__(self, api: Api, store: Store, name: str = "a", **settings: Any) -> None:
         self.published: list[JobKey] = []
         self.store = store
-        self.watcher = Watcher(
-            Settings(**settings),
-            api.client(),
-            api.client(),
-            store,
-            self.published.extend,
-            name=name,
-            lease_namespace="default",
-        )
+        of, stopped = Settings(**settings), threading.Event()
+        elector = make_elector(of, api.client(), name, "default", stopped)
+        self.watcher = Watcher(of, api.client(), store, self.published.extend, elector, stopped=stopped)
         self._thread = threading.Thread(target=self.watcher.run, daemon=True)
         self._thread.start()
 

@@ -85,7 +85,7 @@ class Loops:
 
     def write(self) -> None:
         self.writer.step(0)
-        while len(self.queue) or self.writer.sweeping:
+        while len(self.queue) or self.writer._sweeps:
             self.writer.step(0)
 
     @property

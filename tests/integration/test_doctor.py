@@ -116,7 +116,7 @@ def settings(server: Valkey) -> Settings:
     store = open_store(found.redis_url, PREFIX)
     store.projection.lead(1)
     store.projection.mark_synced(1)
-    assert store.queue.once("resync", 3600)
+    assert store.maintenance.once("resync", 3600)
     return found
 
 

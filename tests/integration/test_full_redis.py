@@ -14,6 +14,7 @@ import pytest
 from benchmarks.support.valkey import Valkey
 from tests.integration.store.worlds import SEAL
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.queueing import finish_one
 from tests.support.waiting import until
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import MOST_KEPT_OF_A_JOB, REDIS_FULL, JobKey, Transient
@@ -67,7 +68,7 @@ class Watcher:
         self.events = EventQueue(1_000)
         self.published: list[JobKey] = []
         self._stopped = threading.Event()
-        self.redis = RedisRetry(self._stopped, lambda: 0.0)
+        self.redis = RedisRetry(self._stopped, lambda: 0.0, make_room=self._make_room)
         self.writer = ProjectionWriter(
             self.store,
             self.published.extend,
@@ -87,6 +88,9 @@ class Watcher:
                 self.writer.step(0.05)
         except Stopped:
             return
+
+    def _make_room(self) -> None:
+        self.writer.make_room()
 
     def show(self, *changes: Projected, source: str = AITRAININGJOBS, **more: Any) -> None:
         self.events.put(WatchEvents(source, changes, **more))
@@ -235,5 +239,5 @@ def test_a_pass_that_had_begun_comes_to_its_end_in_a_full_redis(watcher: Watcher
     ((claim, _),) = watcher.store.queue.acquire_views(key("mine", "b"), "w", 60, 1).views
     fill(watcher)
     assert claim.key == key("mine", "b")
-    watcher.store.queue.finish(claim)
+    finish_one(watcher.store.queue, claim)
     assert watcher.store.queue.stats().running == 0

@@ -13,6 +13,7 @@ from tests.integration.store.worlds import SEAL
 from tests.support import fast_yaml as yaml
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.paths import ROOT
+from tests.support.queueing import finish_one
 from tjstack.redis_server import config_text
 from tjworker.api.labels import JOB_UID
 from tjworker.base import JobKey
@@ -108,7 +109,7 @@ class Jobs:
         self._show({})
         claims = [self._take(name) for name in self.names]
         for number, claim in enumerate(claims):
-            self.store.queue.finish(claim, Written(((AITRAININGJOBS, self.rv + 1 + number),)))
+            finish_one(self.store.queue, claim, Written(((AITRAININGJOBS, self.rv + 1 + number),)))
         self._show(self._status)
 
     def rest(self) -> None:
@@ -119,7 +120,7 @@ class Jobs:
         for name in self.names:
             claim = self._take(name)
             self.store.queue.note_rest(claim.key, str(self.versions[name]))
-            self.store.queue.finish(claim)
+            finish_one(self.store.queue, claim)
 
     def _take(self, name: str) -> Any:
         ((claim, _),) = self.store.queue.acquire_views(_key(name), "worker-1", 60, 1).views

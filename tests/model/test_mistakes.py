@@ -92,14 +92,14 @@ def _restarts_whatever_is_said(patch: pytest.MonkeyPatch) -> None:
 
 
 def _no_timers(patch: pytest.MonkeyPatch) -> None:
-    finish = MemoryWorkQueue.finish
+    finish = MemoryWorkQueue._finish
 
     def without(queue, claim, written, next_pass):  # type: ignore[no-untyped-def]
         if isinstance(next_pass, OnNews | OnOwnWrite):
             next_pass = replace(next_pass, latest_seconds=None)
         return finish(queue, claim, written, next_pass)
 
-    patch.setattr(MemoryWorkQueue, "finish", without)
+    patch.setattr(MemoryWorkQueue, "_finish", without)
 
 
 def _moving_times(patch: pytest.MonkeyPatch) -> None:

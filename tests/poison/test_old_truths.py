@@ -80,9 +80,7 @@ class Elastic(PoisonedWorld):
 
     def __init__(self) -> None:
         super().__init__(nodes=1, autoscale_seconds=TICK_SECONDS, autoscale_cooldown_seconds=COOLDOWN_SECONDS)
-        self.autoscaler = Autoscaler(
-            self.store, self.api, self.settings, clock=shared(self.clock), monotonic=self.clock
-        )
+        self.autoscaler = Autoscaler(self.store, self.api, self.settings, clock=shared(self.clock))
 
     def ticks(self, number: int) -> Elastic:
         for _ in range(number):

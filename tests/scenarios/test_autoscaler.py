@@ -52,7 +52,7 @@ class ElasticWorld(World):
         )
 
     def new_autoscaler(self) -> Autoscaler:
-        return Autoscaler(self.store, self.api, self.settings, clock=shared(self.clock), monotonic=self.clock)
+        return Autoscaler(self.store, self.api, self.settings, clock=shared(self.clock))
 
     def advance(self, seconds: float, step_seconds: float = 1.0) -> World:
         left = seconds

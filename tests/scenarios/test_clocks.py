@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.support.in_turn import assemble_in_turn
 from tests.scenarios.world import World, job, play, role
 from tjworker.api.timefmt import from_rfc3339
 from tjworker.clock import ClusterClock
-from tjworker.worker.runtime import Runtime, assemble
+from tjworker.worker.runtime import Runtime
 
 HOUR = 3600.0
 
@@ -27,16 +28,7 @@ class WrongClocks(World):
 
         began = self.clock() - 17.0
         clock = ClusterClock(wall=lambda: self.clock() + self.ahead_seconds, monotonic=monotonic)
-        return assemble(
-            self.settings,
-            self.store,
-            self.api,
-            self.queue,
-            owner=owner,
-            clock=clock,
-            monotonic=monotonic,
-            threads=False,
-        )
+        return assemble_in_turn(self.settings, self.store, self.api, self.queue, owner=owner, clock=clock)
 
 
 LIMITS: dict[str, tuple[dict[str, Any], str]] = {

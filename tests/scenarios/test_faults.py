@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from tests.scenarios.world import CountingTransport, World, job, play, role
+from tests.support.passes import reconcile_key
 from tests.support.tiers import one_in
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey
@@ -52,7 +53,7 @@ GARBAGE = [
 @pytest.mark.parametrize("key", GARBAGE)
 def test_a_message_that_is_no_key_is_refused_and_forgotten(key: str) -> None:
     world = World()
-    assert world.worker.reconcile(key).startswith("refused: ")
+    assert reconcile_key(world.worker, key).startswith("refused: ")
 
 
 def test_permanent_failure_keeps_requests_bounded() -> None:

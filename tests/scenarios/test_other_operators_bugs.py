@@ -18,6 +18,7 @@ import pytest
 from tests.scenarios.scenarios import SCENARIOS
 from tests.scenarios.test_faults import OVER_QUOTA
 from tests.scenarios.world import CRD, CountingTransport, World, job, play, role
+from tests.support.passes import reconcile_key
 from tjworker.api.resources import EVENTS
 from tjworker.kube.port import HttpResponse
 
@@ -167,9 +168,9 @@ def test_a_big_job_does_not_keep_a_small_one_waiting() -> None:
     world.watch()
     world.apply(job({"trainer": role(1)}, name="small"))
     world.watch()
-    world.results.append(world.worker.reconcile(world.queue.keys.popleft()))
+    world.results.append(reconcile_key(world.worker, world.queue.keys.popleft()))
     assert 0 < len(world.pods()) <= 50, "the first turn of the big one"
-    world.results.append(world.worker.reconcile(world.queue.keys.popleft()))
+    world.results.append(reconcile_key(world.worker, world.queue.keys.popleft()))
     assert "small-trainer-0" in world.pods(), "then it is the small one's turn"
     world.run()
     assert (world.phase("small"), world.phase("big"), len(world.pods())) == ("Running", "Running", 201)

@@ -225,8 +225,7 @@ class Autoscaled(Cluster):
             autoscale_cooldown_seconds=COOLDOWN_SECONDS,
         )
         self.scalers = [
-            Autoscaler(one.store, one.api, one.settings, clock=shared(one.clock), monotonic=one.clock)
-            for one in (self.first, self.second)
+            Autoscaler(one.store, one.api, one.settings, clock=shared(one.clock)) for one in (self.first, self.second)
         ]
         self._ran = -1
 

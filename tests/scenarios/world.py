@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from benchmarks.support.in_turn import assemble_in_turn
 from benchmarks.support.inprocess import InProcessTransport, InProcessWatcher
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
@@ -25,6 +26,7 @@ from tests.support import fast_yaml as yaml
 from tests.support.clocks import shared
 from tests.support.kinds import AITRAININGJOBS, collection_of, resource_of
 from tests.support.memory_store import MemoryStore
+from tests.support.passes import reconcile_key
 from tests.support.paths import ROOT
 from tests.support.rights import lacking
 from tests.support.seeds import the_seed
@@ -36,7 +38,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
 from tjworker.kube.resources import RESOURCES, Process
 from tjworker.settings import Settings
-from tjworker.worker.runtime import Runtime, assemble
+from tjworker.worker.runtime import Runtime
 
 Json = dict[str, Any]
 CRDS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "k8s/crds").glob("*.yaml"))]
@@ -162,16 +164,7 @@ class World:
         return self.make_runtime(owner).jobs
 
     def make_runtime(self, owner: str) -> Runtime:
-        return assemble(
-            self.settings,
-            self.store,
-            self.api,
-            self.queue,
-            owner=owner,
-            clock=shared(self.clock),
-            monotonic=self.clock,
-            threads=False,
-        )
+        return assemble_in_turn(self.settings, self.store, self.api, self.queue, owner=owner, clock=shared(self.clock))
 
     def start_watcher(self) -> None:
         """A watcher that begins with nothing, as after a crash."""
@@ -220,7 +213,7 @@ class World:
 
     def work(self) -> None:
         while self.queue.keys:
-            self.results.append(self.worker.reconcile(self.queue.keys.popleft()))
+            self.results.append(reconcile_key(self.worker, self.queue.keys.popleft()))
 
     def advance(self, seconds: float, step_seconds: float = 1.0) -> World:
         """Let time pass, in steps, with everything running."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tests.simulation.trace import IDLE
 from tjworker.base import KEYS_PER_TASK, JobKey
+from tjworker.store.maintenance import Maintenance
 from tjworker.store.projection import Projection
 from tjworker.store.work_queue import ON_NEWS, FinishResult, PassEnding, Taken, WorkQueue
 
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 
 
 class SimStore:
-    """One process's way to Redis: every call of either half is a step."""
+    """One process's way to Redis: every call of one of its parts is a step."""
 
     def __init__(self, world: SimWorld, actor: str) -> None:
         self.projection = cast(Projection, _Steps(world, actor, world.memory.projection))
         self.queue = cast(WorkQueue, _QueueSteps(world, actor, world.memory.queue))
+        self.maintenance = cast(Maintenance, _Steps(world, actor, world.memory.maintenance))
 
 
 class _Steps:

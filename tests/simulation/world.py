@@ -24,6 +24,7 @@ from typing import Any, cast
 import orjson
 
 from beat_schedule import beat_schedule
+from benchmarks.support.in_turn import assemble_in_turn
 from localcluster.client import Client
 from localcluster.cluster import LocalCluster
 from localcluster.driver import VirtualClock
@@ -38,6 +39,7 @@ from tests.simulation.trace import Trace
 from tests.simulation.transport import SimTransport
 from tests.simulation.watcher import SimWatcher
 from tests.support.memory_store import MemoryStore
+from tests.support.passes import reconcile_key
 from tjworker.api.kinds import served
 from tjworker.api.kinds.base import seen_status
 from tjworker.api.resources import POD_GROUPS, PODS, SERVICES
@@ -49,7 +51,7 @@ from tjworker.publisher import AUTOSCALE
 from tjworker.settings import Settings
 from tjworker.worker import tasks
 from tjworker.worker.child import Failed
-from tjworker.worker.runtime import Runtime, assemble
+from tjworker.worker.runtime import Runtime
 
 GROUPS = BUCKETS[POD_GROUPS]
 TAKE_OVER_SECONDS = 15.0
@@ -155,15 +157,13 @@ class SimWorld(World):
         """What it remembers dies with its process. Its machine's clocks are wrong, each by hours."""
         hours = random.Random(owner).sample(range(-12, 13), 2)
         wall, monotonic = (partial(self._clock_ahead, 3600 * ahead) for ahead in hours)
-        return assemble(
+        return assemble_in_turn(
             self.settings,
             SimStore(self, owner),
             KubeClient(SimTransport(self, owner)),
             SimQueue(self, owner),
             owner=owner,
             clock=ClusterClock(wall=wall, monotonic=monotonic),
-            monotonic=monotonic,
-            threads=False,
         )
 
     def _clock_ahead(self, seconds: float) -> float:
@@ -300,7 +300,7 @@ class SimWorld(World):
         owner = f"worker-{number + 1}"
         self._busy.add(owner)
         try:
-            result = self.workers[number].reconcile(key)
+            result = reconcile_key(self.workers[number], key)
         except Died:
             self._died(owner)
             self.workers[number] = self.make_worker(owner)

@@ -7,15 +7,17 @@ import os
 from dataclasses import replace
 from typing import Any, cast
 
+from benchmarks.support.in_turn import assemble_in_turn
 from tjworker.app import app
 from tjworker.base import JobKey, Transient
+from tjworker.clock import ClusterClock
 from tjworker.controllers.pass_end import AwaitWatch, Done, EndedPass, after_error, give_up
 from tjworker.kube.client import KubeClient
 from tjworker.publisher import Publisher
 from tjworker.settings import load_settings
 from tjworker.store.connect import open_store
 from tjworker.worker import tasks
-from tjworker.worker.runtime import Runtime, assemble
+from tjworker.worker.runtime import Runtime
 
 __all__ = ["ENDS", "RESYNC_IS_AWAY", "app"]
 
@@ -56,7 +58,8 @@ class Raising:
 def _runtime() -> Runtime:
     settings = load_settings()
     store = open_store(settings.redis_url, settings.key_prefix)
-    runtime = assemble(settings, store, cast(KubeClient, None), Publisher(settings), owner="test")
+    kube = cast(KubeClient, None)
+    runtime = assemble_in_turn(settings, store, kube, Publisher(settings), owner="test", clock=ClusterClock())
     away = {"resync": cast(Any, Raising(Transient("Redis does not answer")))} if RESYNC_IS_AWAY in os.environ else {}
     return replace(
         runtime,

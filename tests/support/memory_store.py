@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from tests.support.memory_maintenance import MemoryMaintenance
 from tests.support.memory_projection import MemoryProjection
 from tests.support.memory_redis import MemoryRedis, Tables
 from tests.support.memory_work_queue import MemoryWorkQueue
@@ -25,6 +26,7 @@ class MemoryStore:
         self._redis = MemoryRedis(clock, broker)
         self.projection = MemoryProjection(self._redis)
         self.queue = make_queue(self._redis)
+        self.maintenance = MemoryMaintenance(self._redis)
 
     def flush(self) -> None:
         """FLUSHALL."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeVar
 
-from tests.support.backoff import backoff_seconds
+from tests.support.backoff import key_backoff_seconds
 from tests.support.memory_projection import MemoryProjection
-from tests.support.memory_redis import Lock, OverRedis, namespace_of, tasks_for, whole
+from tests.support.memory_redis import Lock, OverRedis, tasks_for, whole
 from tjworker.base import KEYS_PER_TASK, RECORDS_PER_TASK, GroupResource, JobKey, OperatorError
-from tjworker.store.keys import FACT_TTL_SECONDS, REST_TTL_SECONDS
+from tjworker.store.keys import REST_TTL_SECONDS
 from tjworker.store.work_queue import (
-    NOTHING_WRITTEN,
-    ON_NEWS,
     AtOnce,
     Claim,
     FinishResult,
@@ -25,14 +21,6 @@ from tjworker.store.work_queue import (
     WithBackoff,
     Written,
 )
-
-N = TypeVar("N", int, float)
-
-
-def _at_most(queue: dict[JobKey, N], most: N, instead: N) -> int:
-    late = [key for key, score in queue.items() if score > most]
-    queue.update(dict.fromkeys(late, instead))
-    return len(late)
 
 
 class MemoryWorkQueue(OverRedis):
@@ -51,10 +39,6 @@ class MemoryWorkQueue(OverRedis):
         for _, key in due:
             del self._redis.tables.delayed[key]
         return self._redis.to_publish([key for _, key in due if self._redis.enqueue(key)])
-
-    @whole
-    def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        return next(iter(self._acquire(key, owner, ttl_seconds, 1)), None)
 
     def _acquire(self, named: JobKey, owner: str, ttl_seconds: float, most: int) -> list[Claim]:
         tables = self._redis.tables
@@ -123,7 +107,10 @@ class MemoryWorkQueue(OverRedis):
         return found
 
     @whole
-    def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
+    def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
+        return [self._finish(ending.claim, ending.written, ending.next_pass) for ending in endings]
+
+    def _finish(self, claim: Claim, written: Written, next_pass: NextPass) -> FinishResult:
         tables, key = self._redis.tables, claim.key
         self._redis.raise_min_observed(key, written)
         if self._redis.holder(key) != claim.token:
@@ -136,7 +123,7 @@ class MemoryWorkQueue(OverRedis):
         backoff, failures = None, 0
         if isinstance(next_pass, WithBackoff):
             failures = tables.failures[key] = tables.failures.get(key, 0) + 1
-            backoff = backoff_seconds(key, failures, base_seconds=1, max_seconds=300)
+            backoff = key_backoff_seconds(key, failures, base_seconds=1, max_seconds=300)
             self.add_after(key, backoff)
         else:
             tables.failures.pop(key, None)
@@ -149,10 +136,6 @@ class MemoryWorkQueue(OverRedis):
             tables.dirty[key] = self._redis.clock()
             self._redis.line_up(key)
         return FinishResult(publish and self._redis.tasks_missing() > 0, backoff, failures)
-
-    @whole
-    def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
-        return [self.finish(ending.claim, ending.written, ending.next_pass) for ending in endings]
 
     def _has_caught_up(self, key: JobKey) -> bool:
         behind = self._behind(key)
@@ -214,43 +197,6 @@ class MemoryWorkQueue(OverRedis):
         tables.missing = missing - lost
         in_turn = [key for _, key in sorted((turn, key) for key, turn in tables.line.items()) if key not in taken]
         return in_turn[: lost * KEYS_PER_TASK]
-
-    @whole
-    def repair(self, *, lease_seconds: float, everything: bool) -> int:
-        tables, now = self._redis.tables, self._redis.clock()
-        repaired = _at_most(tables.dirty, now + 1, now)
-        repaired += _at_most(tables.running, now + lease_seconds + 1, now + lease_seconds)
-        repaired += _at_most(tables.line, tables.turn + len(tables.line) + 1, tables.turn + 1)
-        waiting = Counter(namespace_of(key) for key in tables.line)
-        if sum(tables.in_line.values()) != len(tables.line):
-            tables.in_line, repaired = dict(waiting), repaired + 1
-        for lock in tables.locks.values() if everything else ():
-            if lock.ends > now + lease_seconds:
-                lock.ends, repaired = now + lease_seconds, repaired + 1
-        for table in (tables.gone, tables.min_observed, tables.echo) if everything else ():
-            for facts in table.values():
-                if facts.ends > now + FACT_TTL_SECONDS:
-                    facts.ends, repaired = now + FACT_TTL_SECONDS, repaired + 1
-        for key in [key for key, job in tables.jobs.items() if everything and not job.finished]:
-            for names in (tables.known, tables.unfinished):
-                repaired += key not in names
-                names.add(key)
-        return repaired
-
-    @whole
-    def once(self, name: str, period_seconds: float) -> bool:
-        now = self._redis.clock()
-        if now < self._redis.tables.once.get(name, now) <= now + period_seconds:
-            return False
-        self._redis.tables.once[name] = self._redis.clock() + period_seconds
-        return True
-
-    @whole
-    def time(self) -> float:
-        return self._redis.clock()
-
-    def certificate_ends(self) -> float | None:
-        return None
 
     @whole
     def stats(self) -> QueueStats:

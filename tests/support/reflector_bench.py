@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tests.support.scripted_api import Clock, Server, World
 from tjworker.api.resources import PODS
 from tjworker.kube.client import KubeClient
-from tjworker.kube.reflector import Reflector
+from tjworker.kube.reflector import Reflector, RequestSettings
 from watcher.event_queue import EventQueue
 from watcher.outage import Outage
 from watcher.projection import Projected
@@ -55,7 +55,7 @@ class Bench:
             PODS,
             Projector(PODS, self.events, lambda: "", Outage(self.clock.now)),
             now=self.clock.now,
-            page_size=self.page_size,
+            requests=RequestSettings(page_size=self.page_size),
             rng=random.Random(self.seed),
         )
 

@@ -161,7 +161,7 @@ def _operator(settings: Settings, of_redis: Sequence[Check]) -> Iterator[Check]:
         queue = app.conf.task_default_queue
         yield operator.workers(lambda: app.control.inspect(timeout=1.0).active_queues() or {}, queue)
         ask_time = partial(app.control.broadcast, "wall_clock", reply=True, timeout=1.0)
-        yield operator.clocks(lambda: ask_time() or (), store.queue.time)
+        yield operator.clocks(lambda: ask_time() or (), store.maintenance.time)
         with client(settings.redis_url) as connection:
             yield operator.beat(settings, lambda key: bool(connection.exists(key)))
     except (OperatorError, OperationalError, redis.RedisError, OSError) as error:

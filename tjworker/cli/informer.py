@@ -7,7 +7,6 @@ informer's thread.
 from __future__ import annotations
 
 import logging
-import random
 import threading
 from collections.abc import Callable, Sequence
 from time import monotonic
@@ -16,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from tjworker.base import GroupResource, JsonDict, OperatorError, Transient
-from tjworker.kube.list_backoff import ListBackoff
-from tjworker.kube.reflector import Event, Reflector
+from tjworker.kube.reflector import Event, Reflector, RequestSettings
+from tjworker.scope import Selection
 
 if TYPE_CHECKING:
     from tjworker.kube.client import KubeClient
@@ -58,11 +57,10 @@ class Informer:
             api,
             resource,
             self,
+            Selection(namespace, labels=label_selector),
             now=monotonic,
-            namespace=namespace,
-            label_selector=label_selector,
             # A service may wait 30 s between two lists; here a user waits at a terminal.
-            backoff=ListBackoff(random.Random(), longest_seconds=RETRY_SECONDS),
+            requests=RequestSettings(longest_wait_seconds=RETRY_SECONDS),
             log=_SILENT,
         )
         self._thread = threading.Thread(target=self.reflector.run, name=f"informer-{resource}", daemon=True)

@@ -9,8 +9,7 @@ nothing.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,24 +71,15 @@ class AutoscaleObservation:
 class Autoscaler:
     """One per process. Caches parsed jobs by resourceVersion, and remembers which problems it has logged."""
 
-    def __init__(
-        self,
-        store: Store,
-        kube: KubeClient,
-        settings: Settings,
-        *,
-        clock: ClusterClock,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, store: Store, kube: KubeClient, settings: Settings, *, clock: ClusterClock) -> None:
         self._store = store
         self._kube = kube
         self._settings = settings
         self._rules = autoscale_rules(settings)
         self._clock = clock
-        self._monotonic = monotonic
         self._isolation = Isolation(log)
         self._stragglers = Stragglers()
-        self._namespaces = NamespacePolicies(kube, monotonic)
+        self._namespaces = NamespacePolicies(kube, clock.monotonic)
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
         self._explained_last = JobKey("")
@@ -103,11 +93,11 @@ class Autoscaler:
         if self._settings.autoscale_policy == OFF:
             return "switched off (TJ_AUTOSCALE_POLICY)"
         turn = turn_seconds(self._settings.autoscale_seconds)
-        if not self._store.queue.once(NAME, turn):
+        if not self._store.maintenance.once(NAME, turn):
             return "another run has this period"
         # After the turn another run may begin. Two runs at once would give the same room to two jobs.
-        ends = self._monotonic() + turn
-        self._clock.see_redis(self._store.queue.time())
+        ends = self._clock.monotonic() + turn
+        self._clock.see_redis(self._store.maintenance.time())
         cluster = self._store.projection.cluster()
         # While nodes or pods are missing, the free room would be wrong.
         if not cluster.synced:
@@ -206,7 +196,7 @@ class Autoscaler:
         """Write the targets of each moved job. Returns the result of the run in words. `ends`: monotonic seconds."""
         counts = {"jobs moved": 0, "changed meanwhile": 0, "failed": 0, "left to the next run": 0}
         for moves in self._stragglers.put_failed_last(_by_job(decision.moves), lambda moves: moves[0].state.job.key):
-            if self._monotonic() >= ends:
+            if self._clock.monotonic() >= ends:
                 counts["left to the next run"] += 1
                 continue
             key = moves[0].state.job.key
@@ -231,12 +221,12 @@ class Autoscaler:
         # An explanation may read every role of the cluster. So each run explains as many jobs as its time allows, and
         # the next run goes on after the last of them.
         after = [job for job in jobs if job.key > self._explained_last]
-        stops = min(ends, self._monotonic() + EXPLAINS_SECONDS)
+        stops = min(ends, self._clock.monotonic() + EXPLAINS_SECONDS)
         written, at = 0, to_rfc3339(self._clock())
         # Only jobs that are still there, so that the memory is bounded.
         self._size_written_at = {job.key: t for job in jobs if (t := self._size_written_at.get(job.key)) is not None}
         for job in (*after, *jobs[: len(jobs) - len(after)]):
-            if written >= MOST_SIZES_WRITTEN or self._monotonic() >= stops:
+            if written >= MOST_SIZES_WRITTEN or self._clock.monotonic() >= stops:
                 return
             self._explained_last = job.key
             with self._isolation.item("explain the size of", job.key):
@@ -248,7 +238,7 @@ class Autoscaler:
         new = full_size_condition(posed, self._rules, job, old, at)
         if new is None or is_same_size(old, new):
             return False
-        now = self._monotonic()
+        now = self._clock.monotonic()
         written_at = self._size_written_at.get(job.key)
         same_size = old is not None and (old.status, old.message.partition(":")[0]) == (
             new.status,

@@ -8,7 +8,6 @@ work queue then gives each of their keys out alone.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,19 +31,19 @@ class ConcurrentPasses(Generic[T]):
     Tasks that run in threads of one process (Celery's pool `threads`) share no threads: a task whose passes hang cannot
     keep the passes of another from starting."""
 
-    def __init__(self, width: int, monotonic: Callable[[], float] = time.monotonic) -> None:
-        """`width` 1 runs one pass after another in the caller's thread, for tests and simulations."""
+    def __init__(self, width: int) -> None:
+        """`width`: the most passes of one task."""
         self._width = width
         self._of_caller = threading.local()
-        self._monotonic = monotonic
 
     def run(
         self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None], ended: Sequence[T] = ()
     ) -> None:
         """Run each pass, and call `release` with those that have ended, `ended` first, as often as needed. Neither may
         raise for a fault of one job. An error of `release` is raised after every pass has ended and was released."""
-        if self._width == 1 or len(passes) + len(ended) == 1:
-            self._run_in_turn(passes, release, ended)
+        if len(passes) + len(ended) == 1:
+            # A pass alone needs no thread, as most do while few jobs change.
+            release([*ended, *(run_pass() for run_pass in passes)])
         else:
             self._run_in_threads(passes, release, ended)
 
@@ -55,19 +54,6 @@ class ConcurrentPasses(Generic[T]):
         if pool is None:
             pool = self._of_caller.pool = ThreadPoolExecutor(self._width, thread_name_prefix="pass")
         return pool
-
-    def _run_in_turn(
-        self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None], ended: Sequence[T]
-    ) -> None:
-        unreleased = list(ended)
-        since = self._monotonic()
-        for run_pass in passes:
-            unreleased.append(run_pass())
-            if self._monotonic() - since >= GATHER_SECONDS:
-                release(unreleased)
-                unreleased, since = [], self._monotonic()
-        if unreleased:
-            release(unreleased)
 
     def _run_in_threads(
         self, passes: Sequence[Callable[[], T]], release: Callable[[Sequence[T]], None], ended: Sequence[T]

@@ -7,7 +7,6 @@ anywhere. An error ends the pass of one job only; `pass_end.py` says what each k
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -38,7 +37,6 @@ from tjworker.controllers.pass_end import (
     RetryAfter,
     RetryWithBackoff,
     after_error,
-    describe_passes,
     give_up,
 )
 from tjworker.controllers.priorities import PriorityClasses
@@ -134,40 +132,37 @@ class JobPass:
     """Set once the pass has ended."""
 
 
+JobPasses = ConcurrentPasses[tuple[Lease, PassEnd]]
+"""Runs the passes of one task."""
+
+
 class JobReconciler:
     """One per process. What it remembers of stale passes, PriorityClasses and refusals is an optimisation."""
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         store: Store,
         kube: KubeClient,
         executor: Executor,
         publisher: KeyPublisher,
+        passes: JobPasses,
         settings: Settings,
         *,
         owner: str,
         clock: ClusterClock,
-        monotonic: Callable[[], float] = time.monotonic,
-        threads: bool = True,
     ) -> None:
-        """Without `threads` the passes of one task run one after another."""
+        """`owner` names this process in its leases."""
         self._store = store
         self._executor = executor
         self._settings = settings
         self._rules = reconcile_rules(settings)
         self._owner = owner
         self._clock = clock
-        self._monotonic = monotonic
+        self._passes = passes
         self._releases = Releases(store.queue, publisher)
-        self._observer = Observer(store, kube, PriorityClasses(kube, monotonic), monotonic)
+        self._observer = Observer(store, kube, PriorityClasses(kube, clock.monotonic), clock.monotonic)
         self._facts = Facts(kube, self._observer.read_every_node, settings.list_page_size)
-        self._optional = OptionalRetries(monotonic)
-        width = settings.keys_per_task if threads else 1
-        self._passes: ConcurrentPasses[tuple[Lease, PassEnd]] = ConcurrentPasses(width, monotonic)
-
-    def reconcile(self, text: str) -> str:
-        """`run`, with its result as text."""
-        return describe_passes(self.run(text), text)
+        self._optional = OptionalRetries(clock.monotonic)
 
     def run(self, text: str) -> list[EndedPass]:
         """Make one pass for each key whose turn it is, and return how the passes ended; none if no key is queued.
@@ -191,7 +186,8 @@ class JobReconciler:
         # Create all leases now, also those of passes that wait: a lease is as old as the view that came with it.
         ttl, most = settings.lock_ttl_seconds, settings.task_soft_time_limit_seconds
         passes = [
-            JobPass(Lease(self._store.queue, claim, ttl, self._monotonic, most), view) for claim, view in taken.views
+            JobPass(Lease(self._store.queue, claim, ttl, self._clock.monotonic, most), view)
+            for claim, view in taken.views
         ]
         # A soft time limit that hits between a release and its return makes `release` run again for the same passes.
         # Each counts once.

@@ -62,9 +62,9 @@ class OrphanCollector:
     def run(self) -> str:
         """The result of the run, as Flower shows it. Raises Transient when Redis or the API server is away."""
         self.failed = 0
-        if not self._store.queue.once(NAME, turn_seconds(self._settings.collect_orphans_seconds)):
+        if not self._store.maintenance.once(NAME, turn_seconds(self._settings.collect_orphans_seconds)):
             return "another beat was first"
-        self._clock.see_redis(self._store.queue.time())
+        self._clock.see_redis(self._store.maintenance.time())
         deleted, self.failed = self.collect()
         return f"{deleted} deleted{f', {self.failed} failed' if self.failed else ''}"
 

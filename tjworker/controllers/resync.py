@@ -12,23 +12,23 @@ from collections.abc import Sequence
 from tjworker.base import JobKey
 from tjworker.publisher import KeyPublisher
 from tjworker.settings import Settings, turn_seconds
-from tjworker.store.work_queue import WorkQueue
+from tjworker.store.port import Store
 
 
 class Resync:
     """One per process. Keeps nothing between runs."""
 
-    def __init__(self, queue: WorkQueue, publisher: KeyPublisher, settings: Settings) -> None:
-        self._queue = queue
+    def __init__(self, store: Store, publisher: KeyPublisher, settings: Settings) -> None:
+        self._queue, self._maintenance = store.queue, store.maintenance
         self._publisher = publisher
         self._settings = settings
 
     def run(self) -> str:
         """Publish what was lost. Returns a line for Flower. Raises Transient if Redis is away."""
-        if not self._queue.once("resync", turn_seconds(self._settings.resync_seconds)):
+        if not self._maintenance.once("resync", turn_seconds(self._settings.resync_seconds)):
             return "another beat was first"
         # From time to time all of them: it finds a job whose change no watch has shown, or whose timer Redis lost.
-        everything = self._queue.once("full-resync", self._settings.full_resync_seconds)
+        everything = self._maintenance.once("full-resync", self._settings.full_resync_seconds)
         published = self._publisher.publish(self._observe(everything))
         return f"{published} published{', everything' if everything else ''}"
 

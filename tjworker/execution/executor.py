@@ -63,11 +63,8 @@ class Outcome:
     """What a pass has written. `job` is the job after the status write."""
 
     job: Job
-    creates: int = 0
     made_pods: bool = False
     """A create made a pod, or an object that makes pods."""
-    deletes: int = 0
-    patches: int = 0
     status_writes: int = 0
     create_error: OperatorError | None = None
     """The first refusal of a create, unless the API server called the child invalid."""
@@ -84,7 +81,7 @@ class Outcome:
     (no answer, a missing permission), it ended the pass."""
     deferred_status: JobStatus | None = None
     """The plan's status, not written yet."""
-    written: Counter[tuple[str, str]] = field(default_factory=Counter, compare=False)
+    written: Counter[tuple[str, str]] = field(default_factory=Counter)
     """("created", "pods") -> count, for `summary`."""
     writes_left: int = 0
     """Writes for which the pass had no time left."""
@@ -374,12 +371,7 @@ class Executor:
                 (lease.gone if is_news else lease.versions).append((write.resource, version))
             outcome.written[_VERBS[type(write)], write.resource.partition(".")[0]] += 1
             if isinstance(write, Create):
-                outcome.creates += 1
                 outcome.made_pods |= write.resource in POD_SOURCES and not write.optional
-            elif isinstance(write, Delete):
-                outcome.deletes += 1
-            else:
-                outcome.patches += 1
         elif optional:
             outcome.optional_error = outcome.optional_error or error
         elif not isinstance(write, Create):

@@ -23,9 +23,10 @@ from tjworker.base import Conflict, GroupResource, JsonDict, OperatorError, Term
 from tjworker.kube.client import KubeClient
 from tjworker.kube.decode import loads
 from tjworker.kube.errors import EXPIRED, NO_PERMISSION, NOT_INSTALLED, from_status
-from tjworker.kube.list_backoff import ListBackoff
+from tjworker.kube.list_backoff import LONGEST_SECONDS, ListBackoff
 from tjworker.kube.port import Stream
 from tjworker.kube.resources import RESOURCES
+from tjworker.scope import Selection
 
 SHORT_WATCH_SECONDS = 1.0
 """A watch that ends sooner without an event counts as a failure: a server that closes each watch at once would be asked
@@ -99,26 +100,32 @@ class Vitals:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class RequestSettings:
+    """How reflectors ask the API server."""
+
+    page_size: int = 500
+    watch_timeout_seconds: float = 60
+    longest_wait_seconds: float = LONGEST_SECONDS
+    """Between two tries, and between two lists."""
+
+
 class Reflector:
-    """Reflects one resource, in one namespace or in all. Not thread-safe, except `stop`."""
+    """Reflects the selected objects of one resource. Not thread-safe, except `stop`."""
 
     def __init__(  # noqa: PLR0913
         self,
         api: KubeClient,
         resource: GroupResource,
         handler: Handler,
+        selection: Selection = Selection(),  # noqa: B008  frozen
         *,  # noqa: PLR0913, RUF100
         now: Callable[[], float],
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
+        requests: RequestSettings = RequestSettings(),
+        rng: random.Random | None = None,
         source: str = "",
         optional: bool | None = None,
         start_version: int = 0,
-        page_size: int = 500,
-        watch_timeout_seconds: float = 60,
-        rng: random.Random | None = None,
-        backoff: ListBackoff | None = None,
         may_list: Callable[[], bool] = lambda: True,
         log: Any = None,
     ) -> None:
@@ -127,18 +134,17 @@ class Reflector:
         until it returns True. `start_version`: resume a watch from there. The reflector ends when it would need a list
         (410, the kind is not installed, the server is behind that version)."""
         self.resource = resource
-        self.namespace = namespace
-        self.source = source or (f"{resource}/{namespace}" if namespace else resource)
+        self.namespace = selection.namespace
+        self.source = source or (f"{resource}/{self.namespace}" if self.namespace else resource)
         self.vitals = Vitals(last_sign_at=now())
         self._api = api
         self._handler = handler
-        self._selectors = {"label_selector": label_selector, "field_selector": field_selector}
+        self._selectors = {"label_selector": selection.labels, "field_selector": selection.fields}
         self._optional = RESOURCES[resource].optional if optional is None else optional
         self._now = now
-        self._page_size = page_size
-        self._watch_timeout_seconds = watch_timeout_seconds
+        self._requests = requests
         self._rng = rng or random.Random()
-        self._backoff = backoff or ListBackoff(self._rng)
+        self._backoff = ListBackoff(self._rng, longest_seconds=requests.longest_wait_seconds)
         self._may_begin = may_list
         self._log = log or structlog.get_logger(__name__)
         self._resumes = start_version > 0
@@ -233,7 +239,7 @@ class Reflector:
 
     def _list_pages(self) -> int:
         """Pass on each page as it comes. Returns the list's version."""
-        limit, token = self._page_size, ""
+        limit, token = self._requests.page_size, ""
         self._handler.list_begins()
         while True:
             try:
@@ -266,7 +272,7 @@ class Reflector:
         started, before = self._now(), self.position
         # The server ends the watch by itself before the read time-out. So a read that times out shows a dead
         # connection. The random share keeps all watches from ending at the same time.
-        timeout_seconds = max(1, int(self._watch_timeout_seconds * self._rng.uniform(0.6, 0.8)))
+        timeout_seconds = max(1, int(self._requests.watch_timeout_seconds * self._rng.uniform(0.6, 0.8)))
         self._stream = stream = self._api.watch(
             self.resource, self.namespace, resource_version=before, timeout_seconds=timeout_seconds, **self._selectors
         )

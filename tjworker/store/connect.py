@@ -15,6 +15,7 @@ from redis.retry import Retry
 from tjworker.settings import Settings
 from tjworker.store.errors import describe, is_of_a_replica
 from tjworker.store.redis_commands import RedisCommands
+from tjworker.store.redis_maintenance import RedisMaintenance
 from tjworker.store.redis_projection import RedisProjection
 from tjworker.store.redis_work_queue import RedisWorkQueue
 from tjworker.store.seal import open_seal
@@ -94,6 +95,7 @@ class RedisStore:
 
     projection: RedisProjection
     queue: RedisWorkQueue
+    maintenance: RedisMaintenance
 
 
 def open_store(url: str, prefix: str, *, retry_base_seconds: float = 1, retry_max_seconds: float = 300) -> RedisStore:
@@ -102,4 +104,5 @@ def open_store(url: str, prefix: str, *, retry_base_seconds: float = 1, retry_ma
     return RedisStore(
         RedisProjection(commands),
         RedisWorkQueue(commands, retry_base_seconds=retry_base_seconds, retry_max_seconds=retry_max_seconds),
+        RedisMaintenance(commands),
     )

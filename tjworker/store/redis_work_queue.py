@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any, assert_never
 
 from tjworker.base import JobKey, OperatorError, Terminal
-from tjworker.store.certificate import certificate_ends
 from tjworker.store.projection import View
 from tjworker.store.redis_commands import (
     KEYS_PER_CALL,
@@ -21,10 +20,7 @@ from tjworker.store.redis_commands import (
     version,
 )
 from tjworker.store.redis_projection import RedisProjection
-from tjworker.store.redis_repair import repair
 from tjworker.store.work_queue import (
-    NOTHING_WRITTEN,
-    ON_NEWS,
     AtOnce,
     Claim,
     FinishResult,
@@ -66,13 +62,9 @@ class RedisWorkQueue:
     def take_due(self, limit: int) -> list[JobKey]:
         return job_keys(self._redis.run("take_due", limit))
 
-    def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), 1, 0)
-        return None if answer is None else _parse_claim(answer[1], owner)
-
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
         # Leases and views in one script: a view that was read before the lease could lack the last holder's writes.
-        answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), most, 1)
+        answer = self._redis.run("acquire", key, owner, milliseconds(ttl_seconds), most)
         if answer is None:
             return Taken()
         publish, *shared, at = answer[:4]
@@ -108,9 +100,6 @@ class RedisWorkQueue:
         answers = self._redis.run_each("renew", calls)
         return [answer if isinstance(answer, OperatorError) else None for answer in answers]
 
-    def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
-        return _parse_result(self._redis.run("finish", *self._finish_args(PassEnding(claim, written, next_pass))))
-
     def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
         calls = [self._finish_args(ending) for ending in endings]
         return [_parse_result(answer) for answer in self._redis.run_each("finish", calls)]
@@ -142,30 +131,6 @@ class RedisWorkQueue:
 
     def resync(self, *, lost_after_seconds: float, everything: bool) -> list[JobKey]:
         return job_keys(self._redis.run("resync", lost_after_seconds, int(everything)))
-
-    def repair(self, *, lease_seconds: float, everything: bool) -> int:
-        return repair(self._redis, lease_seconds=lease_seconds, everything=everything)
-
-    def once(self, name: str, period_seconds: float) -> bool:
-        key = self._redis.key("once", name)
-        with self._redis.mapped():
-            period = milliseconds(period_seconds)
-            # Two beats may run at once, and their tasks may come late or twice. The first caller of a period wins.
-            if self._redis.client.set(key, 1, nx=True, px=period):
-                return True
-            # A key that expires later than a period, or never, was written by a stranger and would stop the task. Give
-            # it the expiry of a period, and let this call be the one of the period.
-            return bool(self._redis.client.pexpire(key, period, lt=True))
-
-    def time(self) -> float:
-        def ask() -> float:
-            seconds, microseconds = self._redis.client.time()
-            return float(seconds) + float(microseconds) / 1e6
-
-        return self._redis.read(ask)
-
-    def certificate_ends(self) -> float | None:
-        return self._redis.read(lambda: certificate_ends(self._redis.client))
 
     def stats(self) -> QueueStats:
         queued, delayed, running, oldest, unfinished, failing = self._redis.read(lambda: self._redis.run("stats"))

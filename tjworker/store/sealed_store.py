@@ -15,6 +15,7 @@ from typing import Any, cast
 import structlog
 
 from tjworker.base import GroupResource, JobKey, Transient, printable
+from tjworker.store.maintenance import Maintenance
 from tjworker.store.port import Store
 from tjworker.store.projection import Change, Checkpoint, ClusterView, Projection, RecordPlace, View
 from tjworker.store.seal import Seal
@@ -36,7 +37,7 @@ class SealedProjection:
         once: Callable[[str, float], bool],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`once`: `WorkQueue.once`."""
+        """`once`: `Maintenance.once`."""
         self._inner = inner
         self._seal = seal
         self._once = once
@@ -247,11 +248,13 @@ class SealedWorkQueue:
 class SealedStore:
     projection: SealedProjection
     queue: WorkQueue
+    maintenance: Maintenance
 
 
 def sealed(store: Store, seal: Seal) -> SealedStore:
-    projection = SealedProjection(store.projection, seal, store.queue.once)
-    return SealedStore(projection, cast(WorkQueue, SealedWorkQueue(store.queue, projection)))
+    projection = SealedProjection(store.projection, seal, store.maintenance.once)
+    queue = cast(WorkQueue, SealedWorkQueue(store.queue, projection))
+    return SealedStore(projection, queue, store.maintenance)
 
 
 def _describe_form(form: str) -> str:

@@ -124,12 +124,12 @@ class WorkQueue(Protocol):
     def add(self, keys: Iterable[JobKey]) -> list[JobKey]:
         """Queue keys. Returns the keys that still need a Celery task; the caller publishes them, up to KEYS_PER_TASK
         with each. A key that is queued, or that a waiting task serves, needs none. A key that runs is marked dirty and
-        queued at its `finish`."""
+        queued when its pass ends."""
         ...
 
     def add_after(self, key: JobKey, seconds: float) -> None:
         """Queue a key after a delay. Of two delays the earlier one counts. A pass that begins before the delay is over
-        replaces it: its `finish` says when the next pass begins. Never a Celery ETA."""
+        replaces it: its ending says when the next pass begins. Never a Celery ETA."""
         ...
 
     def take_due(self, limit: int) -> list[JobKey]:
@@ -137,15 +137,11 @@ class WorkQueue(Protocol):
         ...
 
     # -- passes ------------------------------------------------------------------------------------
-    def acquire(self, key: JobKey, owner: str, ttl_seconds: float) -> Claim | None:
-        """Lease the key whose turn it is. `key`, which the task names, is only a hint: it goes first among keys of the
-        same turn. None if no key waits, as for a doubled task."""
-        ...
-
     def acquire_views(self, key: JobKey, owner: str, ttl_seconds: float, most: int) -> Taken:
-        """Lease up to `most` keys and read their views, in one round trip; in two for a big job. A big job comes alone,
-        and so does a key whose last pass died. A view that cannot be read has a `fault`. If no view can be read, the
-        call raises, and the keys wait as after a failure."""
+        """Lease up to `most` keys whose turn it is and read their views, in one round trip; in two for a big job.
+        `key`, which the task names, is only a hint: it goes first among keys of the same turn. There may be no key, as
+        for a doubled task. A big job comes alone, and so does a key whose last pass died. A view that cannot be read
+        has a `fault`. If no view can be read, the call raises, and the keys wait as after a failure."""
         ...
 
     def renew(self, claim: Claim, ttl_seconds: float) -> None:
@@ -156,11 +152,12 @@ class WorkQueue(Protocol):
         """`renew` each lease, in one round trip. Returns each lease's error, or None. Raises if all fail."""
         ...
 
-    def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
-        """Release the key. A key that changed while it ran, by news other than the echoes of `written`, is queued at
-        once.
+    def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
+        """Release the keys of these passes, in one round trip. A result has the error of its pass. Raises if all fail.
 
-        If the lease has lapsed, the call changes nothing in the queue and raises nothing, but `min_observed` rises: the
+        A key that changed while it ran, by news other than the echoes of its `written`, is queued at once.
+
+        If a lease has lapsed, the call changes nothing in the queue and raises nothing, but `min_observed` rises: the
         writes have happened. A call that is repeated because its answer was lost does the same, and says again whether
         the key needs a task.
 
@@ -168,12 +165,9 @@ class WorkQueue(Protocol):
         event of the last own write queues the key; if the watch has shown it already, this call does."""
         ...
 
-    def finish_all(self, endings: Sequence[PassEnding]) -> list[FinishResult]:
-        """`finish` each pass, in one round trip. A result has the error of its pass. Raises if all fail."""
-        ...
-
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
-        """Record writes before the pass ends. Raises Fenced like `renew`. `finish` may name the same writes again."""
+        """Record writes before the pass ends. Raises Fenced like `renew`. The pass's ending may name the same writes
+        again."""
         ...
 
     def note_rest(self, key: JobKey, version: str) -> None:
@@ -194,24 +188,6 @@ class WorkQueue(Protocol):
         A lapsed lease counts as a death of its pass, also if `add` or an event finds it first. After the second death
         in a row the key waits for DEATH_RETRY_SECONDS, and longer after each further one. Only a change of the job
         itself ends that wait."""
-        ...
-
-    def repair(self, *, lease_seconds: float, everything: bool) -> int:
-        """Repair values that the operator cannot have written and that would block keys for ever: leases longer than
-        `lease_seconds`, facts that never expire, times in the future, keys of another type. Returns how many were
-        repaired. Checks the queue; with `everything` also the keys of each job."""
-        ...
-
-    def once(self, name: str, period_seconds: float) -> bool:
-        """True for one caller per period, so that two beats do no harm. The period begins with that call."""
-        ...
-
-    def time(self) -> float:
-        """Redis' time, in Unix seconds: the clock that all processes share."""
-        ...
-
-    def certificate_ends(self) -> float | None:
-        """When Redis' certificate expires, in Unix seconds; None without TLS."""
         ...
 
     def stats(self) -> QueueStats: ...

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -93,46 +94,30 @@ class Correlator:
 
 
 class EventRecorder:
-    """Records events. Thread-safe. `background=False` sends each event at once, for tests and simulation. It ignores
-    errors, too."""
+    """Records events. Thread-safe."""
 
-    def __init__(
-        self,
-        api: EventApi,
-        *,
-        component: str = COMPONENT,
-        instance: str = "",
-        clock: Callable[[], float] = time.time,
-        background: bool = True,
-    ) -> None:
+    def __init__(self, api: EventApi, *, clock: Callable[[], float]) -> None:
         self._api = api
-        self._component = component
-        self._instance = instance or component
         self._clock = clock
-        self._background = background
         self._correlator = Correlator()
         self._lock = threading.Lock()
-        self._queue: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue(QUEUE_LENGTH)
+        self._queue: queue.Queue[tuple[str, Mapping[str, Any]]] = queue.Queue(QUEUE_LENGTH)
         self._thread: threading.Thread | None = None
-        self.dropped = 0
 
     def event(self, job: TrainingJob | InvalidJob, event_type: EventType, reason: str, message: str) -> None:
-        """Record an event on the job. Never raises. With `background` it never waits for the API server."""
+        """Record an event on the job. Never raises, and never waits for the API server."""
         now = self._clock()
         with self._lock:
             text = self._correlator.message(job.uid, event_type, reason, message, now)
-        if text is None:
-            self.dropped += 1
-            return
-        body = self._build_event(job, event_type, reason, text, now)
-        if not self._background:
-            self._send_event(job.name.namespace, body)
-            return
+        if text is not None:
+            self._hand_over(job.name.namespace, self._build_event(job, event_type, reason, text, now))
+
+    def _hand_over(self, namespace: str, body: Mapping[str, Any]) -> None:
+        """Hand the event over to the thread."""
         self._start_thread()
-        try:
-            self._queue.put_nowait((job.name.namespace, body))
-        except queue.Full:
-            self.dropped += 1
+        # A full queue loses the event: the API server has not answered for long.
+        with suppress(queue.Full):
+            self._queue.put_nowait((namespace, body))
 
     def flush(self, timeout_seconds: float = 2.0) -> bool:
         """Wait until all events are sent; for the end of a process. False if the time was too short."""
@@ -161,7 +146,7 @@ class EventRecorder:
                 # `flush` counts on it, also for an event that was lost.
                 self._queue.task_done()
 
-    def _send_event(self, namespace: str, body: dict[str, Any]) -> None:
+    def _send_event(self, namespace: str, body: Mapping[str, Any]) -> None:
         try:
             try:
                 self._api.create(EVENTS, namespace, body)
@@ -170,10 +155,9 @@ class EventRecorder:
                 self._count_again(namespace, body)
         except OperatorError as error:
             # Not tried again: while the API server is away, retries would hold up the queue until it is full.
-            self.dropped += 1
             log.debug("cannot record an event", reason=body["reason"], error=error.message)
 
-    def _count_again(self, namespace: str, body: dict[str, Any]) -> None:
+    def _count_again(self, namespace: str, body: Mapping[str, Any]) -> None:
         """Count an existing Event once more. Two workers at the same time may count only once, which does no harm."""
         name = body["metadata"]["name"]
         known = self._api.get(EVENTS, namespace, name)
@@ -222,7 +206,7 @@ class EventRecorder:
             "lastTimestamp": stamp,
             # `source` is the field of core/v1, which `kubectl describe` shows as FROM; the other two are those of
             # events.k8s.io.
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
-            "reportingInstance": self._instance,
+            "source": {"component": COMPONENT},
+            "reportingComponent": COMPONENT,
+            "reportingInstance": COMPONENT,
         }

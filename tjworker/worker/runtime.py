@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ import structlog
 from tjworker.base import Terminal
 from tjworker.clock import ClusterClock
 from tjworker.controllers.autoscaler import Autoscaler
-from tjworker.controllers.jobs import JobReconciler
+from tjworker.controllers.jobs import JobPasses, JobReconciler
 from tjworker.controllers.orphans import OrphanCollector
 from tjworker.controllers.resync import Resync
 from tjworker.execution.executor import Executor
@@ -56,29 +55,24 @@ def assemble(
     store: Store,
     kube: KubeClient,
     publisher: KeyPublisher,
+    events: EventRecorder,
+    passes: JobPasses,
     *,
     owner: str,
-    clock: ClusterClock | None = None,
-    monotonic: Callable[[], float] = time.monotonic,
-    threads: bool = True,
+    clock: ClusterClock,
 ) -> Runtime:
-    """`owner` names this process in its leases. Without `threads` (tests, simulations) all work is sequential."""
-    clock = clock or ClusterClock(monotonic=monotonic)
-    events = EventRecorder(kube, clock=clock, background=threads)
+    """`owner` names this process in its leases."""
     executor = Executor(kube, events, settings)
-    jobs = JobReconciler(
-        store, kube, executor, publisher, settings, owner=owner, clock=clock, monotonic=monotonic, threads=threads
-    )
     return Runtime(
         settings,
         store,
         kube,
         events,
         publisher,
-        jobs,
-        Autoscaler(store, kube, settings, clock=clock, monotonic=monotonic),
+        JobReconciler(store, kube, executor, publisher, passes, settings, owner=owner, clock=clock),
+        Autoscaler(store, kube, settings, clock=clock),
         OrphanCollector(store, kube, settings, clock=clock),
-        Resync(store.queue, publisher, settings),
+        Resync(store, publisher, settings),
         clock,
     )
 
@@ -104,7 +98,8 @@ def connect(settings: Settings) -> Runtime:
         raise
     kube = KubeClient(transport, request_timeout_seconds=settings.request_timeout_seconds)
     owner = f"{socket.gethostname()}/{os.getpid()}"
-    return assemble(settings, store, kube, Publisher(settings), owner=owner, clock=clock)
+    events, passes = EventRecorder(kube, clock=clock), JobPasses(settings.keys_per_task)
+    return assemble(settings, store, kube, Publisher(settings), events, passes, owner=owner, clock=clock)
 
 
 class ProcessRuntime:

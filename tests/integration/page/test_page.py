@@ -17,6 +17,7 @@ from tests.conftest import RealRedis
 from tests.integration.page.test_shown import cells
 from tests.support.builders import make_job
 from tests.support.page_world import PageWorld
+from tests.support.queueing import acquire_one, finish_one
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tjworker.api.status import Failure
 from tjworker.base import JobKey, Terminal
@@ -260,10 +261,10 @@ def test_who_works_on_what_is_of_now_though_no_object_has_changed_since_the_last
         ("host/2", "idle"),
     ]
     queue.add([key])
-    claim = queue.acquire(key, "worker-7", 60)
+    claim = acquire_one(queue, key, "worker-7", 60)
     assert claim is not None
     assert works(2)
-    queue.finish(claim, NOTHING_WRITTEN)
+    finish_one(queue, claim, NOTHING_WRITTEN)
     assert not works(4)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.integration.store.worlds import SEAL, World
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.queueing import finish_one
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, GroupResource, JobKey
 from tjworker.store.projection import Change, View
@@ -117,11 +118,11 @@ class Drive:
         next_pass: NextPass = ON_NEWS,
     ) -> bool:
         """Whether the caller publishes the key."""
-        return bool(self.queue.finish(claim or self.claims[key], Written(versions, gone), next_pass).publish)
+        return bool(finish_one(self.queue, claim or self.claims[key], Written(versions, gone), next_pass).publish)
 
     def fail(self, key: JobKey = A) -> float:
         """The wait in seconds."""
-        backoff: float | None = self.queue.finish(self.claims[key], next_pass=WithBackoff()).backoff_seconds
+        backoff: float | None = finish_one(self.queue, self.claims[key], next_pass=WithBackoff()).backoff_seconds
         assert backoff is not None
         return backoff
 
@@ -158,7 +159,7 @@ class Drive:
         return str(self.queue.rests_at(key))
 
     def once(self, name: str, period_seconds: float) -> bool:
-        return bool(self.queue.once(name, period_seconds))
+        return bool(self.world.store.maintenance.once(name, period_seconds))
 
     def taken(self, name: str, seconds: float | None = None) -> Any:
         self.world.taken_by_a_stranger(name, seconds)

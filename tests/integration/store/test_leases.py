@@ -166,7 +166,8 @@ RESYNC = {
         [[A], True, None, None, {JOBS: 5, PODS: 7}, [], None, {}],
     ),
     "one caller a period gets the task": Case(
-        lambda d: [d.once("resync", 30), other(d).queue.once("resync", 30), d.once("other", 30)], [True, False, True]
+        lambda d: [d.once("resync", 30), other(d).maintenance.once("resync", 30), d.once("other", 30)],
+        [True, False, True],
     ),
     "and one in the next": Case(lambda d: [d.once("resync", 30), d.wait(31), d.once("resync", 30)], [True, None, True]),
     "a task's key that never ends, or ends after the period, stops it for no period": Case(

@@ -115,5 +115,5 @@ def test_all_parts_are_repaired(size: str, real_redis: RealRedis) -> None:
     count, redis = SIZES[size](KEYS_PER_CALL), real_redis.client()
     stored = [BY_NAME["job"].of(real_redis.prefix, key) for key in keys(count)]
     redis.mset(dict.fromkeys(stored, "x"))
-    assert open_store(real_redis.url, real_redis.prefix).queue.repair(lease_seconds=30, everything=True) == count
+    assert open_store(real_redis.url, real_redis.prefix).maintenance.repair(lease_seconds=30, everything=True) == count
     assert redis.exists(*stored) == 0

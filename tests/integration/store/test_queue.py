@@ -7,6 +7,7 @@ import pytest
 from tests.integration.store.contract import Case, named, play
 from tests.integration.store.driver import A, B, C, Drive, fail_in_a_row, many
 from tests.integration.store.worlds import World
+from tests.support.queueing import finish_one
 from tjworker.base import JobKey
 from tjworker.store.work_queue import AtOnce, OnNews, WithBackoff
 
@@ -194,7 +195,8 @@ FAILURES = {
         [5, [A], True, False, None, [A], True, True],
     ),
     "failures are told with the wait": Case(
-        lambda d: [d.add(), d.take(), d.queue.finish(d.claims[A], next_pass=WithBackoff()).failures], [[A], True, 1]
+        lambda d: [d.add(), d.take(), finish_one(d.queue, d.claims[A], next_pass=WithBackoff()).failures],
+        [[A], True, 1],
     ),
 }
 

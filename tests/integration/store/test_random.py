@@ -20,6 +20,7 @@ from tests.conftest import RealRedis
 from tests.integration.store.driver import A, B, C, raised
 from tests.integration.store.worlds import TIMES, MemoryWorld, RedisWorld, World
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.queueing import acquire_one, finish_one
 from tests.support.tiers import drawn
 from tjworker.api.resources import PODS
 from tjworker.base import GroupResource, JobKey
@@ -131,7 +132,7 @@ class Both(RuleBasedStateMachine):
         if len(self.claims) > before_count:
             self.apply([replace(change, key=key) for change in before], {})
             claim = self.claims[-1]
-            self.same(lambda s, n: s.queue.finish(claim[n], self.written(written)))
+            self.same(lambda s, n: finish_one(s.queue, claim[n], self.written(written)))
             self.apply([replace(change, key=key) for change in after], {})
 
     @rule(token=st.integers(1, 3))
@@ -197,7 +198,7 @@ class Both(RuleBasedStateMachine):
 
     @rule(key=keys, ttl=st.sampled_from([20.0, 100.0]))
     def acquire(self, key: JobKey, ttl: float) -> None:
-        (error, mine), (other_error, theirs) = self.both(lambda s, n: s.queue.acquire(key, "w", ttl))
+        (error, mine), (other_error, theirs) = self.both(lambda s, n: acquire_one(s.queue, key, "w", ttl))
         assert (error, mine is None) == (other_error, theirs is None)
         if mine:
             assert (mine.key, mine.deaths) == (theirs.key, theirs.deaths)
@@ -224,7 +225,7 @@ class Both(RuleBasedStateMachine):
     def finish(self, data: st.DataObject, written: list[tuple[GroupResource, int]], next_pass: NextPass) -> None:
         claim = data.draw(st.sampled_from(self.claims))
         (error, mine), (other_error, theirs) = self.both(
-            lambda s, n: s.queue.finish(claim[n], self.written(written), next_pass)
+            lambda s, n: finish_one(s.queue, claim[n], self.written(written), next_pass)
         )
         assert (error, mine.publish, mine.failures) == (other_error, theirs.publish, theirs.failures)
         assert mine.backoff_seconds == pytest.approx(theirs.backoff_seconds, abs=1e-5)

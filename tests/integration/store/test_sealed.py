@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from tests.integration.store.contract import Case, named, play
 from tests.integration.store.driver import A, B, a_job, a_pod, other, raised
 from tests.integration.store.worlds import World
+from tests.support.queueing import finish_one
 from tjworker.api.resources import PODS
 from tjworker.base import JobKey, Terminal
 from tjworker.settings import Settings
@@ -137,7 +138,7 @@ def test_the_key_that_a_worker_takes_comes_with_an_opened_view(system: System) -
     ((claim, view),) = system.ours.queue.acquire_views(A, "w", 30, 1).views
     assert view.job == a_job(5).record
     system.redis.projection.apply(1, [a_job(99, B)])
-    system.ours.queue.finish(claim)
+    finish_one(system.ours.queue, claim)
     ((_, view),) = system.ours.queue.acquire_views(B, "w", 30, 16).views
     assert (view.job, view.synced) == (None, False)
 

@@ -44,7 +44,7 @@ class Spoilt(Drive):
         return f"{self.prefix}:{rest}"
 
     def repair(self, *, everything: bool = True) -> int:
-        repaired: int = self.queue.repair(lease_seconds=LEASE_SECONDS, everything=everything)
+        repaired: int = self.world.store.maintenance.repair(lease_seconds=LEASE_SECONDS, everything=everything)
         return repaired
 
     def serves(self) -> bool:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.store.driver import A, Drive
 from tests.integration.store.worlds import World
+from tests.support.queueing import finish_one
 from tests.support.seeds import the_seed
 from tjworker.store.work_queue import OnNews, WithBackoff
 
@@ -27,8 +28,8 @@ def test_a_wait_asked_for_during_a_pass_and_that_of_its_end(
     drive.add()
     assert drive.take()
     drive.later(during)
-    backoff = drive.queue.finish(
-        drive.claims[A], next_pass=WithBackoff(at_the_end) if failed else OnNews(at_the_end)
+    backoff = finish_one(
+        drive.queue, drive.claims[A], next_pass=WithBackoff(at_the_end) if failed else OnNews(at_the_end)
     ).backoff_seconds
     assert_due_after(drive, min(*order, during if backoff is None else backoff))
 
@@ -37,7 +38,8 @@ def test_the_retry_of_a_failed_pass_comes_before_its_longer_timer(world: World) 
     drive = Drive(world)
     drive.add()
     assert drive.take()
-    backoff = drive.queue.finish(drive.claims[A], next_pass=WithBackoff(3600)).backoff_seconds
+    backoff = finish_one(drive.queue, drive.claims[A], next_pass=WithBackoff(3600)).backoff_seconds
+    assert backoff is not None
     assert 0.8 <= backoff <= 1.2
     assert_due_after(drive, backoff)
 
@@ -61,8 +63,8 @@ def test_any_order_of_them(world: World) -> None:
                 waits.append(draw.choice(TIMES))
                 drive.later(waits[-1])
             after = draw.choice((None, *TIMES))
-            result = drive.queue.finish(
-                drive.claims[A], next_pass=WithBackoff(after) if what == "failed" else OnNews(after)
+            result = finish_one(
+                drive.queue, drive.claims[A], next_pass=WithBackoff(after) if what == "failed" else OnNews(after)
             )
             waits += [wait for wait in (after, result.backoff_seconds) if wait is not None]
         assert_due_after(drive, min(waits, default=None), again)

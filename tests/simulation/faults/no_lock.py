@@ -20,7 +20,7 @@ from tests.simulation.world import SimWorld
 from tests.support.memory_store import MemoryStore
 from tests.support.memory_work_queue import MemoryWorkQueue
 from tjworker.base import JobKey
-from tjworker.store.work_queue import NOTHING_WRITTEN, ON_NEWS, Claim, FinishResult, NextPass, Written
+from tjworker.store.work_queue import Claim, FinishResult, NextPass, Written
 
 INTERLEAVINGS = 10_000
 WORKERS = 4
@@ -46,13 +46,13 @@ class Unlocked(MemoryWorkQueue):
     def raise_min_observed(self, claim: Claim, written: Written) -> None:
         self._redis.raise_min_observed(claim.key, written)
 
-    def finish(self, claim: Claim, written: Written = NOTHING_WRITTEN, next_pass: NextPass = ON_NEWS) -> FinishResult:
+    def _finish(self, claim: Claim, written: Written, next_pass: NextPass) -> FinishResult:
         lock = self._redis.tables.locks.get(claim.key)
         if lock is None:
             self._lease(claim.key, claim.owner, 3600)
             lock = self._redis.tables.locks[claim.key]
         mine = replace(claim, token=lock.token)
-        return super().finish(mine, written, next_pass)
+        return super()._finish(mine, written, next_pass)
 
 
 class Routine:

@@ -135,7 +135,8 @@ def another(name: str) -> Settings:
 
 def processes(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[tuple[str, str]]]:
     """Of each object of a worker, of a watcher with a term, of Celery's app, of beat and of the page: its values."""
-    watcher = _make_watcher(settings, _make_historian(settings, ClusterClock()))
+    clock = ClusterClock()
+    watcher = _make_watcher(settings, _make_historian(settings, clock), clock)
     term = Term(watcher._api, watcher._store, print, token=1, now=lambda: 0.0, settings=settings)
     monkeypatch.setattr("tjworker.settings.load_settings", lambda: settings)
     beat = importlib.reload(importlib.import_module("beat_schedule"))

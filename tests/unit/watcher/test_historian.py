@@ -354,7 +354,7 @@ def test_the_watchers_history_goes_by_the_date_of_the_api_servers_answers(
         monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
         settings, ahead = Settings(record_keys="a" * 32), time.time() + 30 * DAY
         clock = ClusterClock(wall=lambda: ahead)
-        watcher, historian = _make_watcher(settings, clock=clock), _make_historian(settings, clock)
+        watcher, historian = _make_watcher(settings, None, clock), _make_historian(settings, clock)
         assert historian is not None
         assert historian._now() == ahead
         watcher._api.alive()

@@ -12,6 +12,7 @@ from localcluster.cluster import LocalCluster
 from tests.support import fast_yaml as yaml
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
+from tests.support.queueing import acquire_one, finish_one
 from tjworker.api.kinds import JOB_KINDS
 from tjworker.api.records_json import decode_view
 from tjworker.api.resources import PODS
@@ -79,9 +80,9 @@ class Bench:
             self.watcher.pump()
             self.cluster.advance(1)
         for key in dict.fromkeys(self.published):
-            claim = self.store.queue.acquire(key, "w", 30)
+            claim = acquire_one(self.store.queue, key, "w", 30)
             if claim is not None:
-                self.store.queue.finish(claim)
+                finish_one(self.store.queue, claim)
         self.published.clear()
 
     def pod(self, name: str, owner: dict[str, Any]) -> dict[str, Any]:

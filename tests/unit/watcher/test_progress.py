@@ -27,7 +27,7 @@ def test_what_a_resumed_watch_gives_after_the_list_is_not_taken(swept: str, monk
     second.writer.step(0)
     if swept == "being swept":
         second.writer.step(0)
-        assert second.writer.sweeping, "past the job of this pod, not past the other"
+        assert second.writer._sweeps, "past the job of this pod, not past the other"
     else:
         second.step()
     second.events.put(WatchEvents(PODS, (pod(1010, name="late"),), 1010, resumed=True))

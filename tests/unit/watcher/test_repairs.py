@@ -23,7 +23,7 @@ from tjworker.kube.client import KubeClient
 from tjworker.settings import Settings
 from tjworker.store.connect import open_store
 from tjworker.store.projection import Lost, RecordPlace
-from watcher.app import LEAPS, Watcher
+from watcher.app import LEAPS, Watcher, make_elector
 from watcher.projection import Projected
 from watcher.redis_retry import RedisRetry
 from watcher.repairs import Repairs
@@ -35,7 +35,7 @@ SETTINGS = Settings(resync_seconds=30, full_resync_seconds=600, lock_ttl_seconds
 def test_the_keys_of_every_job_are_put_right_with_each_full_resync() -> None:
     clock = [0.0]
     store = MemoryStore(clock=lambda: clock[0])
-    repairs = Repairs(store.queue, SETTINGS, lambda: clock[0])
+    repairs = Repairs(store.maintenance, SETTINGS, lambda: clock[0])
     store._redis.tables.locks[A] = Lock(9, "nobody", ends=1e12)
     store._redis.tables.dirty[A] = 1e12
     seen = {}
@@ -51,8 +51,8 @@ def test_a_key_of_another_type_in_one_jobs_place_stops_the_writing_of_all_for_a_
     monkeypatch.setattr("watcher.redis_retry.FIRST_WAIT_SECONDS", 0.001)
     store = open_store(real_redis.url, real_redis.prefix)
     clock = [0.0]
-    retry = RedisRetry(threading.Event(), lambda: clock[0], random.Random(1))
-    retry.on_refused = Repairs(store.queue, SETTINGS, lambda: clock[0]).repair_all
+    repairs = Repairs(store.maintenance, SETTINGS, lambda: clock[0])
+    retry = RedisRetry(threading.Event(), lambda: clock[0], random.Random(1), on_refused=repairs.repair_all)
     store.projection.lead(1)
     store.projection.apply(1, [job().change])
     client = real_redis.client()
@@ -69,9 +69,9 @@ def test_a_token_that_no_watcher_has_written_keeps_none_from_leading(monkeypatch
     api = KubeClient(InProcessTransport(cluster.apiserver.handle))
     store._redis.tables.token = 10**15
 
-    watcher = Watcher(
-        Settings(leader_elect=True), api, api, store, lambda keys: None, name="w-1", lease_namespace="default"
-    )
+    settings, stopped = Settings(leader_elect=True), threading.Event()
+    elector = make_elector(settings, api, "w-1", "default", stopped)
+    watcher = Watcher(settings, api, store, lambda keys: None, elector, stopped=stopped)
     thread = threading.Thread(target=watcher.run, daemon=True)
     thread.start()
     try:

@@ -43,6 +43,7 @@ class Mortal:
 
     def __init__(self, store: MemoryStore, commands: int, *, after: bool) -> None:
         self.projection, self.queue = _MortalHalf(self, store.projection), _MortalHalf(self, store.queue)
+        self.maintenance = _MortalHalf(self, store.maintenance)
         self.left = commands
         self.after = after
 

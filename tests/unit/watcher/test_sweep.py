@@ -91,7 +91,7 @@ def test_news_does_not_wait_for_a_sweep_and_progress_does(monkeypatch: pytest.Mo
     second.events.put(WatchEvents(AITRAININGJOBS, (job(71),), 71))
     second.events.put(WatchEvents(PODS, (pod(72),), 72))
     second.writer.step(0)
-    assert second.writer.sweeping
+    assert second.writer._sweeps
     assert (second.published, "p0" in second.view().children[PODS]) == ([KEY], True)
     assert second.store.projection.checkpoint().progress[PODS] == 61
     second.step()

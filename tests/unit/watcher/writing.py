@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
+from tests.support.queueing import acquire_one, finish_one
 from tests.unit.watcher.projection.objects import JOB, KEY, meta
 from tjworker.api.resources import NODES, PODS
 from tjworker.base import JobKey
@@ -67,7 +68,7 @@ class Bench:
         """As the term does: what stood in the queue when the projection was lost goes with the writer."""
         try:
             self.writer.step(0)
-            while self.writer.sweeping:
+            while self.writer._sweeps:
                 self.writer.step(0)
         except (Lost, BeganAnew) as error:
             self.relists += 1
@@ -106,9 +107,9 @@ def gone(projected: Projected, rv: int) -> Projected:
 def settle(bench: Bench) -> None:
     """A worker takes every key and lets go of it; what is published later is news."""
     for key in list(dict.fromkeys(bench.published)):
-        claim = bench.store.queue.acquire(key, "w", 30)
+        claim = acquire_one(bench.store.queue, key, "w", 30)
         if claim is not None:
-            bench.store.queue.finish(claim)
+            finish_one(bench.store.queue, claim)
     bench.published.clear()
 
 

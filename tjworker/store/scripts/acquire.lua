@@ -1,13 +1,12 @@
 -- Lease the keys whose turn it is.
 --
 -- ARGV  1 prefix   2 the key that the task names: of several whose turn it is, this one   3 owner
---       4 lease in milliseconds   5 how many keys at most   6 '1': with their views
+--       4 lease in milliseconds   5 how many keys at most
 -- Keys  line, in_line, turn, dirty, running, delayed, lock, fence, news, deaths, job, seen, min_observed, progress, writer, broker
--- Gives {a key to publish or '', then for each key {fencing token as text, key, passes over it that died in a row}};
--- nil if no key is in line. With views, three elements precede the keys: the hash `progress`; `token`, `synced` and
--- `children` of the writer; the time in Unix seconds, as text. Each key then ends with the hashes job, seen and
--- min_observed, or an error in place of a hash of another type. A big job has none of the three: reading it here would
--- block Redis.
+-- Gives {a key to publish or ''; the hash `progress`; `token`, `synced` and `children` of the writer; the time in Unix
+-- seconds, as text; then for each key {fencing token as text, key, passes over it that died in a row, and the hashes
+-- job, seen and min_observed}}; nil if no key is in line. An error takes the place of a hash of another type. A big job
+-- has none of the three hashes: reading it here would block Redis.
 --
 -- A key whose last pass died is taken alone: if it kills its process again, no other pass dies with it. There is a key
 -- to publish if keys were left in line and no task waits for them.
@@ -56,14 +55,12 @@ while #answer <= tonumber(ARGV[5]) do
 end
 if #answer <= KEYS_PER_TASK and tasks_missing() > 0 then answer[1] = redis.call('ZRANGE', K.line, 0, 0)[1] end
 if #answer == 1 then return false end
-if ARGV[6] == '1' then
-  for i = 2, records <= RECORDS_PER_TASK and #answer or 1 do
-    for _, hash in ipairs({ K.job, K.seen, K.min_observed }) do
-      table.insert(answer[i], redis.pcall('HGETALL', hash .. answer[i][2]))
-    end
+for i = 2, records <= RECORDS_PER_TASK and #answer or 1 do
+  for _, hash in ipairs({ K.job, K.seen, K.min_observed }) do
+    table.insert(answer[i], redis.pcall('HGETALL', hash .. answer[i][2]))
   end
-  table.insert(answer, 2, redis.pcall('HGETALL', K.progress))
-  table.insert(answer, 3, redis.pcall('HMGET', K.writer, 'token', 'synced', 'children'))
-  table.insert(answer, 4, string.format('%.6f', now()))
 end
+table.insert(answer, 2, redis.pcall('HGETALL', K.progress))
+table.insert(answer, 3, redis.pcall('HMGET', K.writer, 'token', 'synced', 'children'))
+table.insert(answer, 4, string.format('%.6f', now()))
 return answer

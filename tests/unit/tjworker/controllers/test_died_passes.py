@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.scenarios.world import World, job, role
+from tests.support.passes import reconcile_key
 from tjworker.base import JobKey, Transient
 from tjworker.settings import Settings
 
@@ -42,7 +43,7 @@ class Outages:
         self.world.store.queue.add([KEY])
         self.goes = True
         with pytest.raises(Transient):
-            self.world.worker.reconcile(KEY)
+            reconcile_key(self.world.worker, KEY)
         self.goes = self.away = False
         self.world.cluster.advance(LEASE_SECONDS + 1)
         self.world.store.queue.resync(lost_after_seconds=0, everything=False)
@@ -87,7 +88,7 @@ class Room:
         for _ in range(times):
             self.queue().add([KEY])
             with pytest.raises(Killed):
-                self.world.worker.reconcile(KEY)
+                reconcile_key(self.world.worker, KEY)
             self.world.watch()
             self.world.cluster.advance(LEASE_SECONDS + 1)
             self.queue().resync(lost_after_seconds=1000, everything=False)
@@ -119,11 +120,11 @@ def test_the_first_pass_that_comes_to_its_end_takes_that_back() -> None:
     room = Room()
     room.die(3)
     room.deadly = False
-    assert "created 1 pod, 1 service" in room.world.worker.reconcile(KEY)
+    assert "created 1 pod, 1 service" in reconcile_key(room.world.worker, KEY)
     assert room.queue().stats().queued == 1, "the next pass is asked for at once"
     assert room.condition()[0] == "True"
     room.world.watch()
-    room.world.worker.reconcile(KEY)
+    reconcile_key(room.world.worker, KEY)
     assert room.condition()[:2] == ("False", "PassEnded")
 
 
@@ -133,8 +134,8 @@ def test_between_two_deaths_every_other_job_gets_its_turn() -> None:
     for name in ("other", "third"):
         room.world.apply(job({"trainer": role(1)}, name)).watch()
     with pytest.raises(Killed):
-        room.world.worker.reconcile(OTHER)
-    results = [room.world.worker.reconcile(OTHER) for _ in range(2)]
+        reconcile_key(room.world.worker, OTHER)
+    results = [reconcile_key(room.world.worker, OTHER) for _ in range(2)]
     assert results[0].startswith("2 jobs: ")
     assert results[0].count("Pending, created 1 pod, 1 service") == 2
     assert results[1].startswith("nothing to do"), "the one that died is not tried again"

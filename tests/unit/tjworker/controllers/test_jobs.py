@@ -11,6 +11,8 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.scenarios.world import World, job, role
+from tests.support.passes import reconcile_key
+from tests.support.queueing import acquire_one
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, Terminal, Transient
 from tjworker.controllers.pass_end import TERMINAL_RETRY_SECONDS
 from tjworker.controllers.release import STALE_LONGEST_SECONDS, STALE_PASSES_ON_EVENT, STALE_RETRY_SECONDS
@@ -40,7 +42,7 @@ class Room:
     def handle(self) -> str:
         """One pass, whatever the queue says of its time."""
         self.world.store.queue.add([KEY])
-        return self.world.worker.reconcile(KEY)
+        return reconcile_key(self.world.worker, KEY)
 
     def next_seconds(self) -> float | None:
         """Until the queue gives the key again; None when it never does by itself."""
@@ -49,7 +51,7 @@ class Room:
 
     def is_free(self) -> bool:
         self.world.store.queue.add([KEY])
-        claim = self.world.store.queue.acquire(KEY, "worker-2", 30)
+        claim = acquire_one(self.world.store.queue, KEY, "worker-2", 30)
         return claim is not None
 
 
@@ -136,7 +138,7 @@ def test_a_view_that_only_looks_behind_the_own_writes_is_looked_at_again_at_once
     room.world.store.queue.add([KEY])
     at_once = 0
     while room.world.store.queue.stats().queued and at_once < 100:
-        room.world.worker.reconcile(KEY)
+        reconcile_key(room.world.worker, KEY)
         at_once += 1
     assert at_once == STALE_PASSES_ON_EVENT + 1
     assert room.next_seconds() == STALE_LONGEST_SECONDS
@@ -147,7 +149,7 @@ def test_a_key_of_an_earlier_version_leaves_the_queue_when_its_task_comes() -> N
     room = Room()
     old = JobKey("aitrainingjobs/default/digits")
     room.world.store.queue.add([old])
-    results = [room.world.worker.reconcile(old) for _ in range(2)]
+    results = [reconcile_key(room.world.worker, old) for _ in range(2)]
     assert results[0].startswith(f"2 jobs: {old}: refused: "), results
     assert ": Pending" in results[0]
     assert results[1].startswith("refused: "), "the message alone"

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.queueing import finish_one
 from tests.unit.tjworker.execution.executing import Room, refusal
 from tjworker.api.labels import JOB_UID
 from tjworker.api.needs import ALL_PODS, ChildNow
@@ -23,7 +24,7 @@ EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:30Z"
 @pytest.fixture
 def room() -> Room:
     room = Room()
-    room.world.store.queue.finish(room.claim)
+    finish_one(room.world.store.queue, room.claim)
     room.world.queue.publish(room.world.store.queue.add([room.claim.key]))
     room.world.run()
     room.world.store.queue.add([room.claim.key])

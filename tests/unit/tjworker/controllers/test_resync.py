@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from localcluster.driver import VirtualClock
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.memory_store import MemoryStore
+from tests.support.queueing import acquire_one, finish_one
 from tjworker.base import JobKey, Transient
 from tjworker.controllers.resync import Resync
 from tjworker.settings import Settings
@@ -36,14 +37,14 @@ class Room:
         self.store = MemoryStore(clock=self.clock)
         self.queue = Queue()
         settings = Settings(resync_seconds=30, full_resync_seconds=600)
-        self.resync = Resync(self.store.queue, self.queue, settings)
+        self.resync = Resync(self.store, self.queue, settings)
         self.store.projection.lead(1)
         for key in KEYS:
             self.store.projection.apply(1, [Change(key, AITRAININGJOBS, key.rpartition("/")[2], 1, b"{}", is_job=True)])
-            claim = self.store.queue.acquire(key, "worker", 30)
+            claim = acquire_one(self.store.queue, key, "worker", 30)
             assert claim is not None
-            self.store.queue.finish(claim)
-        self.store.queue.once("full-resync", 600)
+            finish_one(self.store.queue, claim)
+        self.store.maintenance.once("full-resync", 600)
         self.store.queue.add([KEYS[0]])
         self.clock.now_seconds += 31
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.scenarios.world import World, job, play, role
+from tests.support.passes import reconcile_key
 from tjworker.base import JobKey, OperatorError, Transient
+from tjworker.controllers.pass_end import EndedPass, describe_passes
 from tjworker.execution.executor import PASS_SECONDS
 from tjworker.settings import Settings
 
@@ -38,7 +40,7 @@ class Room:
     def turn(self) -> str:
         """One task, whichever key it serves."""
         began = self.world.clock()
-        result = self.world.worker.reconcile(GOOD)
+        result = reconcile_key(self.world.worker, GOOD)
         self.passes.append((result, self.world.clock() - began))
         self.world.watch()
         return result
@@ -58,7 +60,7 @@ def test_a_pass_whose_reads_are_slow_is_bounded_and_lets_go_of_its_key() -> None
     """Of several in a task none has a signal of its own: it looks at the time between its reads."""
     world = World(nodes=4, seed=1, list_page_size=1)
     world.apply(job({"trainer": role(12, annotations=play(run_seconds=5, exit_code=1))})).run()
-    request, reconcile = world.api._transport.request, world.worker.reconcile
+    request, run = world.api._transport.request, world.worker.run
     passes: list[tuple[str, float]] = []
 
     def slowly(method: str, path: str, **more: Any) -> Any:
@@ -66,12 +68,13 @@ def test_a_pass_whose_reads_are_slow_is_bounded_and_lets_go_of_its_key() -> None
             world.clock.now_seconds += PAGE_SECONDS
         return request(method, path, **more)
 
-    def timed(text: str) -> str:
+    def timed(text: str) -> list[EndedPass]:
         began = world.clock()
-        passes.append((reconcile(text), world.clock() - began))
-        return passes[-1][0]
+        ended = run(text)
+        passes.append((describe_passes(ended, text), world.clock() - began))
+        return ended
 
-    world.api._transport.request, world.worker.reconcile = slowly, timed  # type: ignore[method-assign]
+    world.api._transport.request, world.worker.run = slowly, timed  # type: ignore[method-assign]
     world.advance(10).run()
     assert any("the pass took longer than 30 s" in result for result, _ in passes), "twelve pages take longer"
     assert max(seconds for _, seconds in passes) <= Settings().task_soft_time_limit_seconds + PAGE_SECONDS

@@ -12,15 +12,19 @@ import pytest
 
 from tests.scenarios.world import CountingTransport, World, job, role
 from tests.support.clocks import shared
+from tests.support.passes import reconcile_key
+from tests.support.queueing import acquire_one
 from tests.support.waiting import until
 from tjworker.base import JobKey, Terminal, Transient
+from tjworker.controllers.jobs import JobPasses
 from tjworker.controllers.pass_end import EndedPass
 from tjworker.kube.client import KubeClient
 from tjworker.kube.port import HttpResponse
 from tjworker.settings import Settings
 from tjworker.store.projection import View
 from tjworker.store.work_queue import AtOnce, FinishResult, PassEnding, Taken
-from tjworker.worker.runtime import assemble
+from tjworker.telemetry.events import EventRecorder
+from tjworker.worker.runtime import Runtime, assemble
 
 LEASE_SECONDS = Settings().lock_ttl_seconds
 BAD = "bad"
@@ -63,7 +67,7 @@ class Deadly:
 
     def task(self) -> str:
         try:
-            return self.world.worker.reconcile("")
+            return reconcile_key(self.world.worker, "")
         except Killed:
             return "killed"
 
@@ -130,6 +134,14 @@ class Slow(CountingTransport):
             return super().request(method, path, **more)
 
 
+def assemble_in_threads(world: World, transport: Slow, write_concurrency: int = 1) -> Runtime:
+    """As the product does; the scenarios' own worker makes one pass after another."""
+    settings = world.settings.model_copy(update={"write_concurrency": write_concurrency})
+    kube, clock = KubeClient(transport), shared(world.clock)
+    events, passes = EventRecorder(kube, clock=clock), JobPasses(settings.keys_per_task)
+    return assemble(settings, world.store, kube, world.queue, events, passes, owner="worker-1", clock=clock)
+
+
 class Hanging:
     """One task with these jobs, each of so many pods."""
 
@@ -139,15 +151,7 @@ class Hanging:
             self.world.apply(job({"trainer": role(pods)}, name))
         self.world.watch()
         self.transport = Slow(self.world)
-        runtime = assemble(
-            self.world.settings.model_copy(update={"write_concurrency": write_concurrency}),
-            self.world.store,
-            KubeClient(self.transport),
-            self.world.queue,
-            owner="worker-1",
-            clock=shared(self.world.clock),
-            monotonic=self.world.clock,
-        )
+        runtime = assemble_in_threads(self.world, self.transport, write_concurrency)
         self.caller = ThreadPoolExecutor(1)
         self.task = self.caller.submit(runtime.jobs.run, key_of(bad[0]))
 
@@ -181,7 +185,8 @@ def test_the_others_of_a_task_are_written_and_released_while_a_write_of_one_hang
     until("the others are released", lambda: queue.stats().running == 1)
     assert len(hanging.good_pods()) == len(GOOD)
     assert not hanging.task.done()
-    assert [queue.acquire(key, "worker-2", 30) for key in queue.add([key_of(GOOD[0])])] != [None], "anybody may have it"
+    queue.add([key_of(GOOD[0])])
+    assert acquire_one(queue, key_of(GOOD[0]), "worker-2", 30), "anybody may have it"
     hanging.transport.goes_on.set()
     assert {w.key for w in hanging.task.result(120)} == {key_of(name) for name in (BAD, *GOOD)}
     assert pods_of(hanging.world, BAD)
@@ -209,15 +214,7 @@ class Together:
         for name in GOOD:
             self.world.apply(job({"trainer": role(1)}, name))
         self.world.watch()
-        self.jobs = assemble(
-            self.world.settings,
-            self.world.store,
-            KubeClient(Slow(self.world)),
-            self.world.queue,
-            owner="worker-1",
-            clock=shared(self.world.clock),
-            monotonic=self.world.clock,
-        ).jobs
+        self.jobs = assemble_in_threads(self.world, Slow(self.world)).jobs
         self.world.queue.published.clear()
         self.ended: list[EndedPass] = []
 

@@ -17,7 +17,7 @@ Run = Callable[[], str]
 
 
 def autoscaler(world: World) -> Run:
-    return Autoscaler(world.store, world.api, world.settings, clock=shared(world.clock), monotonic=world.clock).run
+    return Autoscaler(world.store, world.api, world.settings, clock=shared(world.clock)).run
 
 
 def collector(world: World) -> Run:
@@ -72,7 +72,7 @@ def test_no_write_of_a_run_begins_when_another_beat_may_run(monkeypatch: pytest.
     patch, free = world.api.merge_patch, list[bool]()
 
     def slow_patch(*args: Any, **kwargs: Any) -> Any:
-        free.append(world.store.queue.once(NAME, PERIOD_SECONDS))
+        free.append(world.store.maintenance.once(NAME, PERIOD_SECONDS))
         world.clock.now_seconds += 0.09 * PERIOD_SECONDS
         return patch(*args, **kwargs)
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import orjson
 
+from benchmarks.support.in_turn import EventsAtOnce
 from tests.scenarios.world import CountingTransport, World, job, role
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.queueing import acquire_one
 from tjworker.api import kinds
 from tjworker.api.model import TrainingJob
 from tjworker.api.resources import PODS
@@ -20,7 +22,6 @@ from tjworker.kube.port import HttpResponse
 from tjworker.reconcile.plan import Create, Delete, Plan, Write
 from tjworker.settings import Settings
 from tjworker.store.work_queue import Claim
-from tjworker.telemetry.events import EventRecorder
 
 KEY = JobKey("aitrainingjobs.elasticdeeplearning.ai/default/digits")
 JOBS = "/apis/elasticdeeplearning.ai/v1/namespaces/default/aitrainingjobs/digits"
@@ -59,7 +60,7 @@ class Room:
         self.world.apply(job({"trainer": role(2)}))
         self.api = Api(self.world)
         self.client = KubeClient(self.api)
-        self.recorder = EventRecorder(self.client, clock=self.world.clock, background=False)
+        self.recorder = EventsAtOnce(self.client, clock=self.world.clock)
         self.executor = Executor(self.client, self.recorder, Settings(write_concurrency=width, **settings))
         self.world.store.projection.lead(1)
         self.world.store.queue.add([KEY])
@@ -68,7 +69,7 @@ class Room:
         self.job = self.read()
 
     def _claim(self) -> Claim:
-        claim = self.world.store.queue.acquire(KEY, "worker-1", 30.0)
+        claim = acquire_one(self.world.store.queue, KEY, "worker-1", 30.0)
         assert claim is not None
         return claim
 
@@ -104,3 +105,8 @@ def refusal(code: int, reason: str, message: str = "") -> HttpResponse:
     message = message or f"made up: {reason}"
     body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
     return HttpResponse(code, orjson.dumps(body))
+
+
+def count(outcome: Outcome, verb: str) -> int:
+    """How many writes of a pass have "created", "deleted" or "patched" something."""
+    return sum(n for (of, _), n in outcome.written.items() if of == verb)

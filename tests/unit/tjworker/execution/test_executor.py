@@ -12,7 +12,7 @@ import pytest
 
 from tests.scenarios.world import job, role
 from tests.support.kinds import AITRAININGJOBS
-from tests.unit.tjworker.execution.executing import Room, status_of
+from tests.unit.tjworker.execution.executing import Room, count, status_of
 from tjworker.api.resources import PODS
 from tjworker.base import Conflict, Fenced
 from tjworker.kube.port import HttpResponse
@@ -133,5 +133,5 @@ def test_writes_of_one_pass_are_under_way_at_once() -> None:
             return plain(method, path, **more)
 
     room.api.request = request  # type: ignore[method-assign]
-    assert room.apply(*(room.pod(f"a{n}") for n in range(4)), status=status_of(room)).creates == 4
+    assert count(room.apply(*(room.pod(f"a{n}") for n in range(4)), status=status_of(room)), "created") == 4
     assert room.names() == ["a0", "a1", "a2", "a3"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.tjworker.execution.executing import Room, refusal, status_of
+from tests.unit.tjworker.execution.executing import Room, count, refusal, status_of
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.base import Transient
 from tjworker.execution.executor import REFUSED_CREATES_A_PASS
@@ -20,7 +20,7 @@ def test_after_a_refused_create_no_further_create_is_tried_but_deletes_are() -> 
     done = room.apply(room.pod("a"), room.pod("b"), room.kill("old", grace_seconds=0))
     assert [a for a in room.api.asked if not a.startswith("GET")] == ["POST pods", "DELETE pods/old"]
     assert done.create_error is not None
-    assert (done.invalid_child, done.deletes) == (None, 1)
+    assert (done.invalid_child, count(done, "deleted")) == (None, 1)
 
 
 def test_a_namesake_of_another_job_is_refused_with_that_jobs_name() -> None:
@@ -46,7 +46,7 @@ def test_a_pod_that_is_refused_for_itself_keeps_no_other_from_being_made(answer:
     room = Room(width=width)
     room.api.refused["b"] = answer
     done = room.apply(*(room.pod(name) for name in "abcd"))
-    assert (done.creates, room.names()) == (3, ["a", "c", "d"])
+    assert (count(done, "created"), room.names()) == (3, ["a", "c", "d"])
     assert (done.create_error is None) != (done.invalid_child is None)
 
 
@@ -55,9 +55,9 @@ def test_a_template_that_is_refused_for_each_of_its_pods_costs_a_pass_a_few_requ
     for name in "abcde":
         room.api.refused[name] = refusal(422, "Invalid")
     wanted = [room.pod(name) for name in "abcdefg"]
-    assert room.apply(*wanted).creates == 0
+    assert count(room.apply(*wanted), "created") == 0
     assert room.api.asked.count("POST pods") == REFUSED_CREATES_A_PASS
-    assert (room.apply(*wanted).creates, room.names()) == (2, ["f", "g"]), "what has failed comes last"
+    assert (count(room.apply(*wanted), "created"), room.names()) == (2, ["f", "g"]), "what has failed comes last"
 
 
 def test_a_quota_that_is_used_up_costs_one_request_however_many_pods_are_missing() -> None:
@@ -78,7 +78,7 @@ def test_what_was_written_beside_a_refused_create_is_accounted_for() -> None:
         Create(SERVICES, "s", body), room.pod("a"), Patch(PODS, "b", {"metadata": {"labels": {"x": "1"}}})
     )
     assert done.create_error is not None
-    assert (done.creates, done.patches) == (1, 1)
+    assert (count(done, "created"), count(done, "patched")) == (1, 1)
     assert room.lease.versions == [
         (PODS, int(room.world.get(PODS, name)["metadata"]["resourceVersion"])) for name in ("a", "b")
     ]
@@ -109,7 +109,7 @@ def test_a_delete_that_is_refused_for_what_its_object_is_keeps_nothing_else_back
         room.apply(room.pod(one))
     room.api.instead["DELETE pods/a"] = ABOUT_ONE[name]
     done = room.apply(*(room.kill(one, grace_seconds=0) for one in ("a", "b", "c")), room.pod("d"))
-    assert (done.deletes, done.creates, room.names()) == (2, 1, ["a", "d"])
+    assert (count(done, "deleted"), count(done, "created"), room.names()) == (2, 1, ["a", "d"])
     assert done.delete_error is not None
     assert "pods default/a" in done.delete_error.message
     assert "a delete has failed" in done.summary()

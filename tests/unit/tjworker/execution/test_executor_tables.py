@@ -3,6 +3,7 @@ remembers, and whether the pass goes on. The rule is said once more here, in a f
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from tests.support.builders import make_job
 from tests.support.memory_store import MemoryStore
+from tests.support.queueing import acquire_one
+from tests.unit.tjworker.execution.executing import count
 from tjworker.api.resources import BATCH_JOBS, NODES, PODS, REPLICASETS, SERVICES
 from tjworker.api.status import FAILED_CREATE, Condition, JobStatus
 from tjworker.base import Conflict, Fenced, Invalid, JobKey, OperatorError, Terminal, Transient
@@ -82,7 +85,7 @@ class Desk:
         store = MemoryStore(clock=lambda: self.now)
         store.projection.lead(1)
         store.queue.add([KEY])
-        claim = store.queue.acquire(KEY, "worker-1", 30.0)
+        claim = acquire_one(store.queue, KEY, "worker-1", 30.0)
         assert claim is not None
         self.lease = Lease(store.queue, claim, 30.0, lambda: self.now)
         of = Settings(write_concurrency=width, **settings)
@@ -157,11 +160,11 @@ def test_what_an_answer_leads_to(what: str, says: str) -> None:
     done = desk.apply(write, BEHIND)
     alone = isinstance(failed, Invalid) or says == "denied"
     tried = failed is None or beside or alone
-    want = Outcome(done.job, status_writes=1, creates=int(tried), made_pods=tried)
+    want = Outcome(done.job, status_writes=1, made_pods=tried, written=Counter({("created", "pods"): int(tried)}))
     if failed is None:
-        want.creates += made
+        verb = {Create: "created", Delete: "deleted", Patch: "patched"}[type(write)]
+        want.written[verb, write.resource.partition(".")[0]] += 1
         want.made_pods = True
-        want.deletes, want.patches = int(isinstance(write, Delete)), int(isinstance(write, Patch))
     elif beside:
         want.optional_error = failed
     elif made:
@@ -204,7 +207,7 @@ def test_a_name_that_is_taken(whose: str) -> None:
     desk.kube.said = [Conflict("exists", status=409, reason="AlreadyExists")]
     desk.kube.live = None if owners is None else obj("a", 5, owners)
     done = desk.apply(create())
-    assert (done.creates, done.create_error is None) == (int(as_good_as_made), as_good_as_made)
+    assert (count(done, "created"), done.create_error is None) == (int(as_good_as_made), as_good_as_made)
     assert desk.lease.gone == ([(PODS, 5)] if as_good_as_made else []), "maybe changed since: news, no echo"
 
 
@@ -237,7 +240,7 @@ def test_a_delete_in_a_version(sentence: str) -> None:
     desk.kube.live = live
     delete = Delete(PODS, "a", "u-a", rv=version, owner_uid="the-owner")
     if done:
-        assert desk.apply(delete).deletes == 1
+        assert count(desk.apply(delete), "deleted") == 1
     else:
         with pytest.raises(Conflict):
             desk.apply(delete)
@@ -259,7 +262,7 @@ def test_without_a_status_write_the_job_is_read_first(sentence: str) -> None:
     desk = Desk()
     desk.kube.live = live
     if fresh:
-        assert desk.apply(create(), status=None).creates == 1
+        assert count(desk.apply(create(), status=None), "created") == 1
         return
     with pytest.raises(Conflict):
         desk.apply(create(), status=None)

@@ -10,6 +10,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 from tests.support.memory_store import MemoryStore
+from tests.support.queueing import acquire_one
 from tjworker.api.resources import PODS
 from tjworker.base import Fenced, JobKey, Transient
 from tjworker.execution.lease import Lease
@@ -44,7 +45,7 @@ class Room:
         self.store.queue.renew = counted  # type: ignore[method-assign]
         self.store.projection.lead(1)
         self.store.queue.add([KEY])
-        claim = self.store.queue.acquire(KEY, "worker-1", TTL_SECONDS)
+        claim = acquire_one(self.store.queue, KEY, "worker-1", TTL_SECONDS)
         assert claim is not None
         self.lease = Lease(self.store.queue, claim, TTL_SECONDS, self.clock)
 
@@ -57,7 +58,7 @@ class Room:
 
     def held(self) -> bool:
         self.store.queue.add([KEY])
-        return self.store.queue.acquire(KEY, "worker-2", TTL_SECONDS) is None
+        return acquire_one(self.store.queue, KEY, "worker-2", TTL_SECONDS) is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.tjworker.execution.executing import Room, refusal
+from tests.unit.tjworker.execution.executing import Room, count, refusal
 from tjworker.api.resources import SECRETS
 from tjworker.execution.secret_content import secret_content
 from tjworker.reconcile.plan import Create
@@ -21,7 +21,7 @@ def test_one_that_is_there_already_is_as_good_as_made_and_is_not_looked_at() -> 
     room = Room()
     room.api.instead["POST secrets"] = refusal(409, "AlreadyExists")
     outcome = room.apply(WRITE)
-    assert (outcome.creates, outcome.create_error) == (1, None)
+    assert (count(outcome, "created"), outcome.create_error) == (1, None)
     assert [asked for asked in room.api.asked if "secrets" in asked] == ["POST secrets"]
 
 

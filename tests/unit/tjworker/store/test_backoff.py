@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from tests.conftest import RealRedis
-from tests.support.backoff import backoff_seconds
+from tests.support.backoff import key_backoff_seconds
+from tests.support.queueing import acquire_one, finish_one
 from tjworker.base import JobKey
 from tjworker.store.connect import open_store
 from tjworker.store.work_queue import WithBackoff
@@ -31,12 +32,12 @@ CASES = {
 @pytest.mark.parametrize("sentence", CASES)
 def test_backoff(sentence: str) -> None:
     low, high = CASES[sentence].want_between_seconds
-    assert low <= backoff_seconds(KEY, CASES[sentence].failures, base_seconds=1, max_seconds=300) <= high
+    assert low <= key_backoff_seconds(KEY, CASES[sentence].failures, base_seconds=1, max_seconds=300) <= high
 
 
 def test_keys_that_failed_together_are_spread_over_the_whole_range() -> None:
     keys = [JobKey(f"aitrainingjobs.elasticdeeplearning.ai/default/job-{n}") for n in range(1000)]
-    waits = [backoff_seconds(key, 10, base_seconds=1, max_seconds=300) for key in keys]
+    waits = [key_backoff_seconds(key, 10, base_seconds=1, max_seconds=300) for key in keys]
     assert min(waits) < 245
     assert max(waits) > 355
     assert 295 < sum(waits) / len(waits) < 305
@@ -47,9 +48,9 @@ def test_redis_waits_as_long_as_python_says(real_redis: RealRedis) -> None:
     told = []
     for _ in range(12):
         store.queue.add([KEY])
-        claim = store.queue.acquire(KEY, "worker", 30)
+        claim = acquire_one(store.queue, KEY, "worker", 30)
         assert claim is not None
-        told.append(store.queue.finish(claim, next_pass=WithBackoff()).backoff_seconds)
+        told.append(finish_one(store.queue, claim, next_pass=WithBackoff()).backoff_seconds)
     assert told == pytest.approx(
-        [backoff_seconds(KEY, n, base_seconds=0.5, max_seconds=60) for n in range(1, 13)], abs=1e-6
+        [key_backoff_seconds(KEY, n, base_seconds=0.5, max_seconds=60) for n in range(1, 13)], abs=1e-6
     )

@@ -9,6 +9,7 @@ from redis import exceptions
 
 from benchmarks.support.valkey import Valkey, free_port
 from tests.conftest import RealRedis
+from tests.support.queueing import acquire_one
 from tjworker.base import Fenced, JobKey, Terminal, Transient
 from tjworker.store.connect import client, open_store
 from tjworker.store.errors import describe, translate
@@ -74,7 +75,7 @@ def test_a_redis_that_is_away_is_transient_for_every_call() -> None:
         lambda: store.projection.view(KEY),
         lambda: store.queue.add([KEY]),
         lambda: store.projection.apply(1, []),
-        lambda: store.queue.once("x", 1),
+        lambda: store.maintenance.once("x", 1),
         lambda: list(store.projection.known_keys()),
         lambda: store.queue.take_due(1),
     ):
@@ -93,7 +94,7 @@ def test_scripts_that_redis_has_forgotten_are_sent_again(own_valkey: Valkey) -> 
     store = open_store(own_valkey.url, "t")
     store.queue.add([KEY])
     client(own_valkey.url).script_flush()
-    assert store.queue.acquire(KEY, "worker", 30)
+    assert acquire_one(store.queue, KEY, "worker", 30)
     own_valkey.kill()
     with pytest.raises(Transient):
         store.queue.add([KEY])

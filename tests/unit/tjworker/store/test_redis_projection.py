@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import RealRedis
 from tests.integration.store.driver import A, a_job, a_pod
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.queueing import acquire_one, finish_one
 from tjworker.api.observed import ContainerRecord, PodRecord
 from tjworker.api.resources import PODS, SERVICES
 from tjworker.base import Fenced, JobKey, Transient
@@ -71,12 +72,12 @@ def test_a_live_job_of_4_pods_takes_at_most_20_kb_and_a_finished_one_1_kb(real_r
     job = orjson.dumps({"spec": "s" * 4000})
     for key in keys:
         store.projection.apply(1, [a_job(5, key, record=job)])
-        claim = store.queue.acquire(key, "worker", 30)
+        claim = acquire_one(store.queue, key, "worker", 30)
         assert claim is not None
         pods = [Change(key, PODS, f"digits-trainer-{n}", 6 + n, a_full_pod(n)) for n in range(4)]
         services = [Change(key, SERVICES, f"digits-trainer-{n}", 6 + n, b"s" * 300) for n in range(4)]
         store.projection.apply(1, [*pods, *services])
-        store.queue.finish(claim, Written([(PODS, 20 + n) for n in range(4)]), next_pass=OnNews(60))
+        finish_one(store.queue, claim, Written([(PODS, 20 + n) for n in range(4)]), next_pass=OnNews(60))
     live = used_bytes(real_redis) / len(keys)
     print(f"live job of 4 pods: {live:.0f} bytes")  # noqa: T201
     assert live <= LIVE_BYTES
@@ -94,10 +95,10 @@ def test_nothing_is_left_of_a_deleted_job_but_what_lapses(real_redis: RealRedis)
     store = open_store(real_redis.url, real_redis.prefix)
     store.projection.lead(1)
     store.projection.apply(1, [a_job(5), a_pod(6)])
-    claim = store.queue.acquire(A, "worker", 30)
+    claim = acquire_one(store.queue, A, "worker", 30)
     assert claim is not None
     store.projection.apply(1, [a_pod(7)])
-    store.queue.finish(claim, Written([(PODS, 9)]), next_pass=WithBackoff(60))
+    finish_one(store.queue, claim, Written([(PODS, 9)]), next_pass=WithBackoff(60))
     store.projection.apply(1, [Change(A, PODS, "a-0", 10, None), Change(A, AITRAININGJOBS, "a", 11, None, is_job=True)])
     with real_redis.client() as redis:
         lasting = {
@@ -111,10 +112,10 @@ def test_no_key_of_a_job_without_an_end_outlives_it(real_redis: RealRedis) -> No
     store = open_store(real_redis.url, real_redis.prefix)
     store.projection.lead(1)
     store.projection.apply(1, [a_job(5), a_pod(6), Change(A, PODS, "a-0", 7, None)])
-    claim = store.queue.acquire(A, "worker", 30)
+    claim = acquire_one(store.queue, A, "worker", 30)
     assert claim is not None
     store.queue.raise_min_observed(claim, Written([(PODS, 9)]))
-    store.queue.finish(claim, Written([(PODS, 9), (SERVICES, 10)]))
+    finish_one(store.queue, claim, Written([(PODS, 9), (SERVICES, 10)]))
     with real_redis.client() as redis:
         for fact in ("min_observed", "echo", "gone"):
             assert 290 <= redis.ttl(f"{real_redis.prefix}:{fact}:{A}") <= 300

@@ -10,6 +10,7 @@ import pytest
 from benchmarks.support.valkey import Valkey
 from tests.conftest import RealRedis
 from tests.integration.store.driver import A, B, a_job
+from tests.support.queueing import acquire_one, finish_one
 from tjworker.api.resources import PODS
 from tjworker.base import KEYS_PER_TASK, Fenced, JobKey, Terminal
 from tjworker.store.connect import client, open_store
@@ -97,7 +98,7 @@ def test_an_end_that_redis_refuses_hides_no_other(real_redis: RealRedis) -> None
 def test_a_key_of_a_dead_holder_is_counted_once(real_redis: RealRedis) -> None:
     store = open_store(real_redis.url, real_redis.prefix)
     store.queue.add([A, B])
-    assert store.queue.acquire(A, "dies", 0.001)
+    assert acquire_one(store.queue, A, "dies", 0.001)
     with real_redis.client() as redis:
         redis.lpush(real_redis.prefix, b"the task of B")
         while redis.exists(f"{real_redis.prefix}:lock:{A}"):
@@ -118,7 +119,7 @@ def test_a_key_never_has_two_holders_whatever_the_threads_do(redis_url: str, rea
             for turn in range(150):
                 key = keys[(number + turn) % len(keys)]
                 store.queue.add([key])
-                claim = store.queue.acquire(key, f"worker-{number}", 30)
+                claim = acquire_one(store.queue, key, f"worker-{number}", 30)
                 if claim is None:
                     continue
                 key = claim.key
@@ -128,7 +129,7 @@ def test_a_key_never_has_two_holders_whatever_the_threads_do(redis_url: str, rea
                 store.queue.renew(claim, 30)
                 with guard:
                     inside[key] -= 1
-                store.queue.finish(claim, next_pass=ON_NEWS if turn % 3 else AtOnce())
+                finish_one(store.queue, claim, next_pass=ON_NEWS if turn % 3 else AtOnce())
         except BaseException as error:  # noqa: BLE001  reported below
             errors.append(error)
 
@@ -146,8 +147,8 @@ def test_two_operators_with_two_prefixes_share_nothing(real_redis: RealRedis) ->
     one.projection.lead(5)
     two.projection.lead(1)
     assert one.queue.add([A]) == two.queue.add([A]) == [A]
-    assert one.queue.acquire(A, "w", 30)
-    assert two.queue.acquire(A, "w", 30)
+    assert acquire_one(one.queue, A, "w", 30)
+    assert acquire_one(two.queue, A, "w", 30)
     one.projection.lead(6)
     two.projection.apply(1, [a_job(5)])
     with pytest.raises(Fenced):
