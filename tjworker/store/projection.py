@@ -124,9 +124,9 @@ class Projection(Protocol):
         the projection has vanished or is an older one.
 
         Not stored: a change that is not newer than the stored record or than the object's deletion; a child of a
-        finished job. Stored, but queues nothing: the echo of an own write (see `WorkQueue.finish`); a child whose job
-        is unknown or was created again under the name of a finished one (the job's own event queues it); the deletion
-        of a job, which also removes its key from the queue.
+        finished job. Stored, but queues nothing: the echo of an own write (see `WorkQueue.finish_all`); a child whose
+        job is unknown or was created again under the name of a finished one (the job's own event queues it); the
+        deletion of a job, which also removes its key from the queue.
 
         Safe to call twice with the same changes. The resync finds keys that were queued by a call whose answer was
         lost."""
