@@ -58,7 +58,9 @@ def parser() -> argparse.ArgumentParser:
         "--kubeconfig", type=Path, metavar="FILE", help="written once the API is served (default: DIR/kubeconfig)"
     )
     made.add_argument(
-        "--insecure", action="store_true", help="plain HTTP, no token: whoever reaches the port can run commands as you"
+        "--insecure",
+        action="store_true",
+        help="plain HTTP, no token: any client that reaches the port can run commands as you",
     )
     made.add_argument("--memory-only", action="store_true", help="keep no objects on disk")
     made.add_argument(
@@ -179,7 +181,7 @@ async def _close(server: Server, informers: Informers, apiserver: ApiServer) -> 
 
 
 def _reachable(host: str) -> str:
-    """An address that stands for all of them is none to connect to."""
+    """The address by which a client reaches `host`: a wildcard address is only for listening."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
 
 

@@ -1,9 +1,9 @@
-"""Whether a request is let in, before the API server sees it. Pure.
+"""Admits or refuses a request before the API server sees it. Pure.
 
-With a token: 401 without it, except for the four paths that Kubernetes serves anonymously. Without one
-(plain HTTP, `--insecure`): what a browser sends on behalf of some web page is refused, which is a `Host` that is none
-of ours (a name that was rebound to this machine) or an `Origin` (a form or script of another page); kubectl and the
-like send neither.
+A server with a token answers 401 to a request without it, except on the four paths that Kubernetes serves anonymously.
+A server without a token (plain HTTP, `--insecure`) refuses what a browser sends on behalf of a web page: a `Host` that
+is not this server's (a name that was rebound to this machine), or an `Origin` (a form or script of another page).
+kubectl and client libraries send neither.
 """
 
 from __future__ import annotations

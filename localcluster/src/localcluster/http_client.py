@@ -30,7 +30,7 @@ WATCH_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ServerAccess:
     """How to reach and trust a server. Paths are files in PEM, `ca_data` is PEM itself."""
 
     server: str
@@ -42,14 +42,14 @@ class Connection:
     ca_data: str = ""
 
 
-def from_kubeconfig(path: Path, context: str = "") -> Connection:
+def from_kubeconfig(path: Path, context: str = "") -> ServerAccess:
     """The connection of a context (default: the current one). Raises ValueError naming what is missing."""
     config = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     name = context or config.get("current-context", "")
     chosen = _named(config, "contexts", "context", name, path)
     cluster = _named(config, "clusters", "cluster", chosen["cluster"], path)
     user = _named(config, "users", "user", chosen["user"], path) if chosen.get("user") else {}
-    return Connection(
+    return ServerAccess(
         server=cluster["server"].rstrip("/"),
         token=user.get("token") or _text(user.get("tokenFile"), path),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
@@ -129,7 +129,7 @@ class _HttpEvents:
 class HttpClient(RequestClient):
     """Thread-safe. `close` ends its connections; open watches end by themselves."""
 
-    def __init__(self, connection: Connection, user_agent: str = "localcluster-kubelet") -> None:
+    def __init__(self, connection: ServerAccess, user_agent: str = "localcluster-kubelet") -> None:
         self._server = connection.server
         self._headers = {"Accept": "application/json", "User-Agent": user_agent}
         if connection.token:
@@ -173,8 +173,8 @@ class HttpClient(RequestClient):
             raise ApiError(0, "Unreachable", f"{method} {self._server}{path}: {error}") from error
         if answer.status >= 400:
             raise error_of(answer.status, answer.data)
-        told: Json = jsontext.loads(answer.data)
-        return told
+        parsed: Json = jsontext.loads(answer.data)
+        return parsed
 
     def watch(self, path: str, resource_version: str, **query: str) -> EventSource:
         asked = {

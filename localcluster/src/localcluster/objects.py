@@ -103,7 +103,7 @@ def is_terminal(pod: Json) -> bool:
 
 
 def is_active(pod: Json) -> bool:
-    """As client-go's IsPodActive: not finished and not being deleted."""
+    """Neither finished nor being deleted (`IsPodActive` of client-go)."""
     return not is_terminal(pod) and "deletionTimestamp" not in pod["metadata"]
 
 

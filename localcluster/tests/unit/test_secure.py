@@ -15,7 +15,7 @@ import yaml
 from support.waiting import PATIENCE_SECONDS
 
 from localcluster.client import ApiError
-from localcluster.http_client import Connection, HttpClient
+from localcluster.http_client import HttpClient, ServerAccess
 from unit.test_main import Start, connect, start, starting, until
 
 __all__ = ["start"]  # the fixture
@@ -40,7 +40,7 @@ def read(kubeconfig: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
     return cluster["server"].partition("://")[2], cluster, config["users"][0]["user"]
 
 
-def code(connection: Connection) -> int:
+def code(connection: ServerAccess) -> int:
     """Of a list of nodes; 200 when it is answered. 0: no answer."""
     client = HttpClient(connection)
     try:
@@ -57,13 +57,13 @@ def test_only_the_kubeconfig_opens_the_cluster(served: Path) -> None:
     trusted = base64.b64decode(cluster["certificate-authority-data"]).decode()
     server = f"https://{address}"
     assert cluster["server"] == server
-    assert code(Connection(server, user["token"], ca_data=trusted)) == 200
-    assert code(Connection(server, ca_data=trusted)) == 401
-    assert code(Connection(server, "wrong", ca_data=trusted)) == 401
-    assert code(Connection(server, user["token"])) == 0, "only the kubeconfig holds the authority"
-    assert code(Connection(f"http://{address}", user["token"])) != 200, "plain HTTP"
+    assert code(ServerAccess(server, user["token"], ca_data=trusted)) == 200
+    assert code(ServerAccess(server, ca_data=trusted)) == 401
+    assert code(ServerAccess(server, "wrong", ca_data=trusted)) == 401
+    assert code(ServerAccess(server, user["token"])) == 0, "only the kubeconfig holds the authority"
+    assert code(ServerAccess(f"http://{address}", user["token"])) != 200, "plain HTTP"
     port = address.rpartition(":")[2]
-    assert code(Connection(f"https://localhost:{port}", user["token"], ca_data=trusted)) == 200
+    assert code(ServerAccess(f"https://localhost:{port}", user["token"], ca_data=trusted)) == 200
 
 
 def test_the_advertised_host_is_what_the_kubeconfig_and_the_certificate_name(start: Start, tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
                     definition["metadata"]["name"],
                     compiled(raw) if raw else None,
                     raw,
-                    _shape(orjson.dumps(raw)),
-                    _columns(definition["metadata"]["name"], version),
+                    _shape_of(orjson.dumps(raw)),
+                    _readable_columns(definition["metadata"]["name"], version),
                     sub.get("scale"),
                     "status" in sub,
                     storage,
@@ -77,8 +77,8 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
     return rows
 
 
-def _columns(name: str, version: Json) -> tuple[Json, ...]:
-    """Those before the first that cannot be read: the API server, too, leaves out the rest, and says so in its log."""
+def _readable_columns(name: str, version: Json) -> tuple[Json, ...]:
+    """Returns the columns before the first unreadable one. kube-apiserver leaves out the rest as well, and logs it."""
     found: list[Json] = []
     for column in version.get("additionalPrinterColumns", ()):
         try:
@@ -91,7 +91,7 @@ def _columns(name: str, version: Json) -> tuple[Json, ...]:
 
 
 @lru_cache(maxsize=32)
-def _shape(schema: bytes) -> Shape:
+def _shape_of(schema: bytes) -> Shape:
     """Made once for each schema, as `localcluster.schema.compiled` is."""
     return crd_shape(orjson.loads(schema))
 
@@ -138,13 +138,15 @@ def established(definition: Json, now: str, clash: str = "") -> Json:
     names = definition["spec"]["names"]
     if clash:
         conditions = [
-            _condition("NamesAccepted", "False", now, "KindConflict" if "kind" in clash else "PluralConflict", clash),
-            _condition("Established", "False", now, "NotAccepted", "not all names are accepted"),
+            _make_condition(
+                "NamesAccepted", "False", now, "KindConflict" if "kind" in clash else "PluralConflict", clash
+            ),
+            _make_condition("Established", "False", now, "NotAccepted", "not all names are accepted"),
         ]
         return {**definition["status"], "conditions": conditions}
     conditions = [
-        _condition("NamesAccepted", "True", now, "NoConflicts", "no conflicts found"),
-        _condition("Established", "True", now, "InitialNamesAccepted", "the initial names have been accepted"),
+        _make_condition("NamesAccepted", "True", now, "NoConflicts", "no conflicts found"),
+        _make_condition("Established", "True", now, "InitialNamesAccepted", "the initial names have been accepted"),
     ]
     return {**definition["status"], "conditions": conditions, "acceptedNames": names}
 
@@ -153,7 +155,7 @@ def deletion_pending(definition: Json, now: str) -> Json:
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     conditions = [
         *(definition["status"].get("conditions") or ()),
-        _condition("Terminating", "True", now, "InstanceDeletionPending", message),
+        _make_condition("Terminating", "True", now, "InstanceDeletionPending", message),
     ]
     return {**definition["status"], "conditions": conditions}
 
@@ -161,12 +163,14 @@ def deletion_pending(definition: Json, now: str) -> Json:
 def terminating(definition: Json, now: str) -> Json:
     conditions = [c for c in definition["status"].get("conditions") or () if c["type"] != "Terminating"]
     conditions.append(
-        _condition("Terminating", "True", now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        _make_condition(
+            "Terminating", "True", now, "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+        )
     )
     return {**definition["status"], "conditions": conditions}
 
 
-def _condition(kind: str, status: str, now: str, reason: str, message: str) -> Json:
+def _make_condition(kind: str, status: str, now: str, reason: str, message: str) -> Json:
     return {"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
 
 
@@ -229,7 +233,7 @@ def _validate_versions(versions: list[Json], names: Json, causes: Causes) -> Non
         _validate_version(version, f"spec.versions[{index}]", names, seen, causes, shared=shared)
     storage = [version["name"] for version in versions if version.get("storage")]
     if len(storage) != 1:
-        shown = [_short(version) for version in versions]
+        shown = [_summarize_version(version) for version in versions]
         causes.invalid("spec.versions", shown, "must have exactly one version marked as storage version")
     _validate_names(names, causes, stored=bool(storage) or not versions)
 
@@ -268,7 +272,7 @@ def _dns_words() -> str:
     return DNS1035
 
 
-def _short(version: Json) -> Any:
+def _summarize_version(version: Json) -> Any:
     return {
         "name": version.get("name", ""),
         "served": version.get("served", False),

@@ -36,7 +36,7 @@ class Deleter:
             raise not_found(resource, name)
         self._check(resource, item, options)
         old = item.obj
-        finalizers = self._finalizers(resource, old, options)
+        finalizers = self._choose_finalizers(resource, old, options)
         grace = self._grace_seconds(resource, old, options)
         began = "deletionTimestamp" in old["metadata"]
         waits = (
@@ -51,7 +51,7 @@ class Deleter:
                 and old["metadata"].get("deletionGracePeriodSeconds") != 0
             ):
                 # Two writes, as in Kubernetes: a watch shows the mark before the deletion.
-                item = self._store.put(resource.bucket, (namespace, name), self._marked(resource, old, [], 0))
+                item = self._store.put(resource.bucket, (namespace, name), self._mark_deleted(resource, old, [], 0))
             return self._remove(resource, item, dry_run=options.dry_run), True
         if (
             began
@@ -59,7 +59,7 @@ class Deleter:
             and finalizers == old["metadata"].get("finalizers", [])
         ):
             return item, False
-        new = self._marked(resource, old, finalizers, grace)
+        new = self._mark_deleted(resource, old, finalizers, grace)
         if options.dry_run:
             return Item(new, item.revision), False
         return self._store.put(resource.bucket, (namespace, name), new), False
@@ -109,7 +109,7 @@ class Deleter:
             )
 
     @staticmethod
-    def _finalizers(resource: Resource, obj: Json, options: DeleteOptions) -> list[str]:
+    def _choose_finalizers(resource: Resource, obj: Json, options: DeleteOptions) -> list[str]:
         """The finalizers with those of the propagation policy added or taken away."""
         present = obj["metadata"].get("finalizers", [])
         policy = options.propagation
@@ -138,7 +138,7 @@ class Deleter:
             return 0
         return max(0, int(grace))
 
-    def _marked(self, resource: Resource, old: Json, finalizers: list[str], grace: int) -> Json:
+    def _mark_deleted(self, resource: Resource, old: Json, finalizers: list[str], grace: int) -> Json:
         metadata = dict(old["metadata"])
         own_storage = resource.bucket in _OWN_STORAGE
         if "deletionTimestamp" not in metadata and "generation" in metadata and not own_storage:

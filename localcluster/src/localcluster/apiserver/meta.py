@@ -102,7 +102,7 @@ def qualified_name(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _is_qualified(key: str) -> bool:
-    """Of an annotation; the same few come in every write."""
+    """Checks an annotation's key. Cached, because every write repeats the same few keys."""
     return not qualified_name(key.lower())
 
 

@@ -71,8 +71,8 @@ class Patcher:
         if not isinstance(body, dict):
             raise bad_request("error decoding YAML: the applied configuration must be an object")
         if body.get("kind", resource.kind) != resource.kind and not resource.custom:
-            told = body.get("apiVersion", "").rpartition("/")
-            raise bad_request(f"invalid object type: {told[0]}/{told[2]}, Kind={body['kind']}")
+            group, _, version = body.get("apiVersion", "").rpartition("/")
+            raise bad_request(f"invalid object type: {group}/{version}, Kind={body['kind']}")
         applied = self._decoder.decoded(resource, body, options, "apply")
         metadata = metadata_of(applied)
         metadata.setdefault("name", name)

@@ -83,14 +83,14 @@ def pods_path(namespace: str, name: str = "", subresource: str = "") -> str:
 
 
 def patch_pod_status(client: Client, pod: Json, status: Json) -> None:
-    """As long as the pod is as it was seen. Raises ApiError."""
+    """Patches the status if the pod is still in the version that `pod` shows. Raises ApiError."""
     meta = pod["metadata"]
     seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
     client.patch(pods_path(meta["namespace"], meta["name"], "status"), {"metadata": seen, "status": status})
 
 
 def delete_pod(client: Client, pod: Json, **options: Any) -> None:
-    """This pod, not one that was made again under its name. Raises ApiError."""
+    """Deletes this pod, not a successor of the same name. Raises ApiError."""
     meta = pod["metadata"]
     client.delete(pods_path(meta["namespace"], meta["name"]), {**options, "preconditions": {"uid": meta["uid"]}})
 
@@ -142,8 +142,8 @@ def pod_from_template(owner: Json, template: Json, generate_name: str) -> Json:
 
 
 def create_pods(client: Client, recorder: Recorder, owner: Json, make: Callable[[int], Json], count: int) -> int:
-    """Creates pods until one is refused, and tells of each by an event. How many came to be; raises the ApiError that
-    stopped it when nothing did, except in a namespace that is being deleted."""
+    """Creates up to `count` pods, each with an event, and returns how many it has created. Raises the ApiError of a pod
+    that was refused, except in a namespace that is being deleted."""
     namespace = owner["metadata"]["namespace"]
     for made in range(count):
         try:

@@ -174,7 +174,7 @@ class JobController(PodsController):
         return {i for i in completed | {i for i in ended if i is not None} if i < at.spec.get("completions", 0)}
 
     def _judge(self, at: Pass) -> None:
-        """Whether the Job has come to its end, looking at earlier verdicts first."""
+        """Decides whether the Job has ended. An earlier verdict is final."""
         now, spec = timestamp(at.now), at.spec
         for kind, end in (("SuccessCriteriaMet", "SuccessCriteriaMet"), ("FailureTarget", "Failed")):
             # The interim condition is final: raising backoffLimit afterwards does not revive the Job.

@@ -189,13 +189,13 @@ class NodeLifecycleController(KeyedMachine):
         )
         # `addConditionAndDeletePod`: the condition goes first, since a deleted pod may be gone at once.
         if not is_terminal(pod):
-            told = {
+            disrupted = {
                 "type": "DisruptionTarget",
                 "status": "True",
                 "reason": "DeletionByTaintManager",
                 "message": "Taint manager: deleting due to NoExecute taint",
             }
-            conditions = with_condition((pod.get("status") or {}).get("conditions") or (), told, timestamp(now))
+            conditions = with_condition((pod.get("status") or {}).get("conditions") or (), disrupted, timestamp(now))
             patch_pod_status(self._client, pod, {"conditions": conditions})
         with ignoring(404, 409):
             delete_pod(self._client, pod)

@@ -76,9 +76,9 @@ class PodGarbageCollector(KeyedMachine):
         if not is_terminal(pod):
             status: Json = {"phase": "Failed"}
             if why:
-                told = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": why}
+                disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": why}
                 status["conditions"] = with_condition(
-                    (pod.get("status") or {}).get("conditions") or (), told, timestamp(now)
+                    (pod.get("status") or {}).get("conditions") or (), disrupted, timestamp(now)
                 )
             patch_pod_status(self._client, pod, status)
         with ignoring(404, 409):

@@ -50,7 +50,7 @@ class PodGroupProtection(KeyedMachine):
 
 
 def _groups_of(pod: Json, *, ended: bool = False) -> list[str]:
-    """Of a pod that lives, or `ended` of any."""
+    """The keys of the groups that a live pod belongs to; with `ended`, of any pod."""
     name = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
     if not name or (is_terminal(pod) and not ended):
         return []

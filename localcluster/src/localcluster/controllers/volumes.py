@@ -172,9 +172,9 @@ class VolumeController(KeyedMachine):
         if not claim["spec"].get("volumeName"):
             notes[BOUND_BY_CONTROLLER] = "yes"
         bound = {"spec": {"volumeName": volume["metadata"]["name"]}}
-        self._told_bound(self._patch(claim_path(claim), claim, bound, {"annotations": notes}), volume)
+        self._report_bound(self._patch(claim_path(claim), claim, bound, {"annotations": notes}), volume)
 
-    def _told_bound(self, claim: Json, volume: Json) -> None:
+    def _report_bound(self, claim: Json, volume: Json) -> None:
         spec = volume["spec"]
         status = {"phase": "Bound", "accessModes": spec["accessModes"], "capacity": spec["capacity"]}
         self._patch(claim_path(claim, "status"), claim, {"status": status}, {})
@@ -188,7 +188,7 @@ class VolumeController(KeyedMachine):
                     claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
                 )
         elif phase != "Bound":
-            self._told_bound(claim, volume)
+            self._report_bound(claim, volume)
 
     def _call_for_one(self, claim: Json) -> None:
         name = claim["spec"].get("storageClassName")

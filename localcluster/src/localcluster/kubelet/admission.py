@@ -1,5 +1,5 @@
-"""Whether a pod that its kubelet sees for the first time fits on the node. The scheduler's pods do; others are placed
-by hand, or were quicker. Pure.
+"""Decides whether the node takes a pod that its kubelet sees for the first time. A pod that the scheduler has bound
+fits, unless a pod that was placed by hand came first. Pure.
 
 Follows kubernetes v1.36.3, pkg/kubelet/lifecycle/predicate.go, `predicateAdmitHandler.Admit` and `generalFilter`: the
 first of the reasons counts, and an extended resource that the node does not have is not looked at.

@@ -43,7 +43,7 @@ class ContainerRun:
     kill_at: float | None = None
     """Set once it is being stopped."""
     term_sent: bool = False
-    told_started: bool = False
+    start_reported: bool = False
     seen_ended: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -62,7 +62,7 @@ class ContainerRun:
             return
         self.attempt = runs[-1]
         self.container = Container(self.path)
-        self.told_started = True
+        self.start_reported = True
         self.refresh()
         if len(runs) > 1:
             before = Container(self.folder / str(runs[-2])).look()
@@ -105,7 +105,7 @@ class ContainerRun:
         self.attempt += 1
         self.container, self.look = container, None
         self.prober, self.post_start, self.pre_stop, self.kill_at = None, "", "", None
-        self.term_sent = self.told_started = self.seen_ended = False
+        self.term_sent = self.start_reported = self.seen_ended = False
         self.refresh()
 
     def next_folder(self) -> Path:

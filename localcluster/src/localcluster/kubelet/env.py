@@ -27,7 +27,7 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What the downward API can tell beside the pod itself."""
+    """The facts of the downward API that the pod object does not hold."""
 
     pod_ip: str
     host_ip: str
@@ -35,7 +35,7 @@ class PodFacts:
 
 
 def expand(text: str, values: Mapping[str, str]) -> str:
-    """`$(NAME)` by its value when there is one, `$$(NAME)` as `$(NAME)`, all else as it stands."""
+    """Replaces `$(NAME)` by its value when there is one, and `$$(NAME)` by `$(NAME)`. Other text is unchanged."""
     parts = []
     at = 0
     while at < len(text):

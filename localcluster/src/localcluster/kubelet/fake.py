@@ -3,11 +3,11 @@
 A pod's script is a `Play`, from the pod's annotations (`play` lists them) or from a Python hook in tests. With no
 annotation a pod runs for ever.
 
-Attempts are counted by the pod's namespace and name, over restarts of the container and over pods made again; for pods
-of a ReplicaSet or Job by the owner: of its pods the first n runs fail, whoever has made and named them.
+Attempts are counted by the pod's namespace and name, over restarts of the container and over successors of the pod. For
+pods of a ReplicaSet or Job they are counted by the owner: the first n runs of its pods fail, under any name.
 
-One status write a pod and step, whatever has passed in between. Safe to run twice; a restarted kubelet takes a running
-pod for one that started when its status says so, and has forgotten the count of attempts.
+Each step writes a pod's status at most once. Running twice is safe. A restarted kubelet takes the start of a running
+pod from its status, and counts attempts from 1 again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Run:
     """Set by tests."""
     ending_since: float | None = None
     """The kubelet ends it on its own account."""
-    told_to_exit: str | None = None
+    asked_exit: str | None = None
     """The annotation `exit`, once it was obeyed."""
 
 
@@ -85,7 +85,7 @@ class FakeKubelet(Kubelet):
         self.enqueue(f"pod:{key}")
 
     def set_ready(self, namespace: str, name: str, ready: bool) -> None:
-        """As if the readiness probe now said so."""
+        """Sets what the readiness probe reports from now on."""
         self._runs[f"{namespace}/{name}"].not_ready = not ready
         self.enqueue(f"pod:{namespace}/{name}")
 
@@ -147,8 +147,8 @@ class FakeKubelet(Kubelet):
     def _next_play(self, key: str, pod: Json) -> Play:
         counted = f"{pod['metadata']['namespace']}/{owner}" if (owner := made_for(pod)) else key
         attempt = self._attempts[counted] = self._attempts.get(counted, 0) + 1
-        told = self.script(pod, attempt) if self.script is not None else None
-        return told if told is not None else play_of(pod, attempt)
+        scripted = self.script(pod, attempt) if self.script is not None else None
+        return scripted if scripted is not None else play_of(pod, attempt)
 
     def _address(self, pod: Json) -> str:
         if pod["spec"].get("hostNetwork"):
@@ -175,9 +175,9 @@ class FakeKubelet(Kubelet):
             self._start(pod, run, now)
             if self.ending(pod) is not None:
                 self.enqueue(f"pod:{key}")
-        told = (pod["metadata"].get("annotations") or {}).get(f"{PREFIX}exit")
-        if told is not None and told != run.told_to_exit:
-            run.told_to_exit, run.ends_at, run.play = told, now, replace(run.play, exit_code=_code(pod, told))
+        asked = (pod["metadata"].get("annotations") or {}).get(f"{PREFIX}exit")
+        if asked is not None and asked != run.asked_exit:
+            run.asked_exit, run.ends_at, run.play = asked, now, replace(run.play, exit_code=_exit_code(pod, asked))
         if now >= run.ends_at:
             self._end(key, pod, run, now)
             return
@@ -246,7 +246,7 @@ class FakeKubelet(Kubelet):
     def _stopped(
         self, key: str, pod: Json, run: _Run, asked: float, grace: float, now: float, ending: Ending | None = None
     ) -> bool:
-        """Whether its containers, which were asked to end, have ended; then its last status is written."""
+        """Ends the containers once their time is up and writes the last status; returns whether that is done."""
         goes = now if run.started_at is None else asked + min(run.play.terminate_seconds, grace)
         if now < goes:
             self.enqueue_at(f"pod:{key}", goes)
@@ -298,12 +298,12 @@ class FakeKubelet(Kubelet):
         self.write_pod_status(pod, status if ending is None else ending.onto(status, now))
 
 
-def _code(pod: Json, told: str) -> int:
+def _exit_code(pod: Json, text: str) -> int:
     try:
-        return int(told)
+        return int(text)
     except ValueError as error:
         raise ValueError(
-            f"annotation {PREFIX}exit={told!r} of pod {pod['metadata']['name']} is no exit code"
+            f"annotation {PREFIX}exit={text!r} of pod {pod['metadata']['name']} is no exit code"
         ) from error
 
 

@@ -78,7 +78,7 @@ def _sliced(service: Json, slices: Iterable[Json]) -> Iterator[tuple[str, str]]:
 
 
 def hostname_of(pod: Json) -> str:
-    """As the kubelet has it: spec.hostname, else the pod's name as far as a host name may be long."""
+    """The host name that the kubelet gives: spec.hostname, else the pod's name, cut to the longest host name."""
     return str(pod["spec"].get("hostname") or pod["metadata"]["name"][:LONGEST_NAME].rstrip("-."))
 
 

@@ -52,8 +52,8 @@ def isolate(mode: str, hostname: str, binds: list[list[Any]]) -> None:
 
 
 def follow(root: str, path: str) -> str:
-    """Where this path leads inside the root, its links followed as the container will follow them: seen from here, a
-    link such as /var/run -> /run leads out of the root, and what is mounted there the container does not see."""
+    """Resolves a path inside the root, with its links as the container follows them. Seen from outside, a link such as
+    /var/run -> /run leads out of the root, and the container does not see what is mounted there."""
     done, left, links = "/", path.split("/")[::-1], 0
     while left:
         part = left.pop()

@@ -42,14 +42,19 @@ class Ending:
 
     def onto(self, status: Json, now: float) -> Json:
         """The last status of such a pod. It has failed, whatever its containers exited with."""
-        told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": self.message}
+        disrupted = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "TerminationByKubelet",
+            "message": self.message,
+        }
         conditions = status.get("conditions") or ()
         return {
             **status,
             "phase": "Failed",
             "reason": self.reason,
             "message": self.message,
-            "conditions": with_condition(conditions, told, timestamp(now)) if self.disruption else conditions,
+            "conditions": with_condition(conditions, disrupted, timestamp(now)) if self.disruption else conditions,
         }
 
 

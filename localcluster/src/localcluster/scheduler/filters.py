@@ -1,6 +1,6 @@
-"""Whether a pod fits on a node, in the words of kube-scheduler; and how well. Pure.
+"""Filters and scores nodes for a pod, with the messages of kube-scheduler. Pure.
 
-`reasons_against` gives why not: `resolvable` reasons are those that evicting other pods could cure.
+`reasons_against` returns why a pod does not fit. `resolvable` reasons are those that evicting other pods could remove.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def reasons_against(demand: Demand, node: NodeInfo, reserved: Iterable[Demand] =
         return Against(("node(s) didn't match Pod's node affinity/selector",), False)
     if demand.host_ports and any(set(demand.host_ports) & set(other.host_ports) for other, _ in node.pods.values()):
         return Against(("node(s) didn't have free ports for the requested pod ports",), True)
-    return _lacking(demand, node, reserved)
+    return _find_lacking(demand, node, reserved)
 
 
-def _lacking(demand: Demand, node: NodeInfo, reserved: Iterable[Demand]) -> Against:
+def _find_lacking(demand: Demand, node: NodeInfo, reserved: Iterable[Demand]) -> Against:
     promised: dict[str, int] = {}
     for other in reserved:
         for name, amount in other.requests.items():

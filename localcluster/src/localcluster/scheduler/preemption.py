@@ -19,7 +19,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 class Candidate:
     node: str
     victims: tuple[tuple[Demand, Json], ...]
-    """Those of highest priority first."""
+    """Sorted by priority, highest first."""
 
 
 def victims_on(demand: Demand, node: NodeInfo, reserved: Sequence[Demand]) -> Candidate | None:
@@ -31,10 +31,10 @@ def victims_on(demand: Demand, node: NodeInfo, reserved: Sequence[Demand]) -> Ca
     if reasons_against(demand, node.without(kept_out), reserved).reasons:
         return None
     # Give room back to the most important first: what then still fits is reprieved.
-    for pair in sorted(lower, key=_importance):
+    for pair in sorted(lower, key=_rank_importance):
         if not reasons_against(demand, node.without(kept_out - {pair[0].key}), reserved).reasons:
             kept_out.discard(pair[0].key)
-    victims = tuple(sorted((p for p in lower if p[0].key in kept_out), key=_importance))
+    victims = tuple(sorted((p for p in lower if p[0].key in kept_out), key=_rank_importance))
     return Candidate(node.name, victims) if victims else None
 
 
@@ -43,7 +43,7 @@ def best(candidates: Iterable[Candidate]) -> Candidate | None:
 
     def rank(candidate: Candidate) -> tuple[float, ...]:
         tops = [d.priority for d, _ in candidate.victims]
-        started = min(_started(pair) for pair in candidate.victims if pair[0].priority == tops[0])
+        started = min(_started_at(pair) for pair in candidate.victims if pair[0].priority == tops[0])
         return (tops[0], sum(p + 2**31 for p in tops), len(tops), -started)
 
     return min(candidates, key=rank, default=None)
@@ -65,10 +65,10 @@ def find(
     return best(candidates), why
 
 
-def _importance(pair: tuple[Demand, Json]) -> tuple[float, float]:
-    return (-pair[0].priority, _started(pair))
+def _rank_importance(pair: tuple[Demand, Json]) -> tuple[float, float]:
+    return (-pair[0].priority, _started_at(pair))
 
 
-def _started(pair: tuple[Demand, Json]) -> float:
+def _started_at(pair: tuple[Demand, Json]) -> float:
     text = (pair[1].get("status") or {}).get("startTime")
     return seconds_of(text) if text else pair[0].created_seconds

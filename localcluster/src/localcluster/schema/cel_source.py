@@ -1,4 +1,4 @@
-"""A rule as tokens, so that what stands in strings is safe. Pure."""
+"""A rule as tokens, so that the content of strings is left alone. Pure."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from localcluster.schema.node import Node
+from localcluster.schema.node import SchemaNode
 from localcluster.wire import Json
 
 META: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -39,7 +39,7 @@ class _Pruner:
     def __init__(self) -> None:
         self.unknown: list[str] = []
 
-    def prune(self, value: Any, node: Node | None, path: str) -> None:
+    def prune(self, value: Any, node: SchemaNode | None, path: str) -> None:
         if node is not None and node.preserve:
             # Fields that are declared below it are still pruned.
             self._skip(value, node, path)
@@ -49,7 +49,7 @@ class _Pruner:
             for index, item in enumerate(value):
                 self.prune(item, node.items if node else None, f"{path}[{index}]")
 
-    def _fields(self, value: Json, node: Node | None, path: str) -> None:
+    def _fields(self, value: Json, node: SchemaNode | None, path: str) -> None:
         for key in list(value):
             # `prune_metadata` handles these: no schema declares the fields that every object has.
             if node is not None and node.embedded and key in META:
@@ -62,7 +62,7 @@ class _Pruner:
                     self.unknown.append(f"{path}.{key}" if path else key)
                 del value[key]
 
-    def _skip(self, value: Any, node: Node | None, path: str) -> None:
+    def _skip(self, value: Any, node: SchemaNode | None, path: str) -> None:
         if node is None:
             return
         if isinstance(value, dict):
@@ -79,7 +79,7 @@ class _Pruner:
                 self._skip(item, node.items, f"{path}[{index}]")
 
 
-def prune_value(value: Any, node: Node) -> list[str]:
+def prune_value(value: Any, node: SchemaNode) -> list[str]:
     """The paths taken out, sorted."""
     pruner = _Pruner()
     pruner.prune(value, node, "")

@@ -12,7 +12,7 @@ import pytest
 
 from localcluster import jsontext
 from localcluster.apiserver import typed
-from localcluster.apiserver.typed import Node
+from localcluster.apiserver.typed import TypeNode
 from localcluster.resources import Resource
 from localcluster.wire import Json, Request, Response
 from unit.apiserver.world import CONFIGS, DEFINITION, World
@@ -49,7 +49,7 @@ class Draw:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
 
-    def value(self, node: Node, depth: int = 0) -> Any:
+    def value(self, node: TypeNode, depth: int = 0) -> Any:
         rng = self.rng
         if rng.random() < 0.1:
             return nested(rng.choice((5, 300))) if rng.random() < 0.1 else rng.choice(ODD)

@@ -9,7 +9,7 @@ import pytest
 
 from localcluster.schema.cel_program import CelCompileError, CelRuntimeError, Program
 from localcluster.schema.cel_values import escape, to_cel
-from localcluster.schema.node import Node, build
+from localcluster.schema.node import SchemaNode, build
 from localcluster.schema.pattern import PatternError, compile_pattern
 
 _SCHEMA: dict[str, Any] = {
@@ -101,7 +101,7 @@ def test_an_expression(case: Case) -> None:
 
 def test_only_declared_fields_are_visible() -> None:
     assert "undeclared" not in to_cel(_SELF, build(_SCHEMA))
-    assert to_cel({"a": 1}, Node(types=("object",))) == {}
+    assert to_cel({"a": 1}, SchemaNode(types=("object",))) == {}
 
 
 def test_names_are_escaped() -> None:

@@ -151,14 +151,14 @@ def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
 
 def validate_job_status(new: Json, old: Json, causes: Causes) -> None:
     status, before = new.get("status") or {}, old.get("status") or {}
-    told = status.get("completedIndexes") or ""
-    if not told or told == before.get("completedIndexes"):
+    completed = status.get("completedIndexes") or ""
+    if not completed or completed == before.get("completedIndexes"):
         return
     if new["spec"].get("completionMode") != "Indexed":
         why = "cannot set non-empty completedIndexes when non-indexed completion mode"
-        causes.invalid("status.completedIndexes", told, why)
-    elif wrong := wrong_indexes(told, new["spec"].get("completions") or 0):
-        causes.invalid("status.completedIndexes", told, f"error parsing completedIndexes: {wrong}")
+        causes.invalid("status.completedIndexes", completed, why)
+    elif wrong := wrong_indexes(completed, new["spec"].get("completions") or 0):
+        causes.invalid("status.completedIndexes", completed, f"error parsing completedIndexes: {wrong}")
 
 
 def wrong_indexes(text: str, completions: int) -> str:
@@ -191,7 +191,7 @@ def _placed(template: Json) -> Json:
 
 
 def _sorted(value: Any) -> Any:
-    """As Go prints maps."""
+    """Sorts the keys, as Go does when it prints a map."""
     return {name: _sorted(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
 
 

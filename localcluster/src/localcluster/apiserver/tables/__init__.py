@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` prints of each kind. The literal table of printers is here, one printer a kind beside it.
+"""Tables: the columns and rows of `kubectl get`, by kind. `PRINTERS` lists the printers; the modules define them.
 
 Pure: (objects, now) -> columns and cells. A kind without a printer shows its name and age.
 

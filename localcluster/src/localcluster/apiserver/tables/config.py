@@ -8,11 +8,11 @@ from localcluster.apiserver.tables.base import Printer, Row, age, columns
 from localcluster.wire import Json
 
 
-def _configmap(obj: Json, now: float) -> tuple[Row, Any]:
+def _configmap_row(obj: Json, now: float) -> tuple[Row, Any]:
     return [obj["metadata"]["name"], len(obj.get("data") or {}) + len(obj.get("binaryData") or {}), age(obj, now)], None
 
 
-def _secret(obj: Json, now: float) -> tuple[Row, Any]:
+def _secret_row(obj: Json, now: float) -> tuple[Row, Any]:
     return [obj["metadata"]["name"], obj.get("type", ""), len(obj.get("data") or {}), age(obj, now)], None
 
 
@@ -27,6 +27,6 @@ def _role_binding(obj: Json, now: float) -> tuple[Row, Any]:
     return [obj["metadata"]["name"], role_name, age(obj, now), *subjects], None
 
 
-CONFIGMAP = Printer(columns("Name:name", "Data", "Age"), _configmap)
-SECRET = Printer(columns("Name:name", "Type", "Data", "Age"), _secret)
+CONFIGMAP = Printer(columns("Name:name", "Data", "Age"), _configmap_row)
+SECRET = Printer(columns("Name:name", "Type", "Data", "Age"), _secret_row)
 ROLE_BINDING = Printer(columns("Name:name", "Role", "Age", "Users+", "Groups+", "ServiceAccounts+"), _role_binding)

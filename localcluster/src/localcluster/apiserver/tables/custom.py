@@ -29,7 +29,7 @@ def printer(custom: Custom) -> Printer:
             "name": c["name"],
             "type": c["type"],
             "format": c.get("format", ""),
-            "description": c.get("description") or _describe(c),
+            "description": c.get("description") or _describe_column(c),
             "priority": c.get("priority", 0),
         }
         for c in extra
@@ -37,16 +37,16 @@ def printer(custom: Custom) -> Printer:
     paths = [(jsonpath.compile_path(c["jsonPath"]), c["type"]) for c in extra]
 
     def row(obj: Json, now: float) -> tuple[Row, Any]:
-        return [obj["metadata"]["name"], *(_cell(path(obj), kind, now) for path, kind in paths)], None
+        return [obj["metadata"]["name"], *(_format_cell(path(obj), kind, now) for path, kind in paths)], None
 
     return Printer(head, row)
 
 
-def _describe(column: Json) -> str:
+def _describe_column(column: Json) -> str:
     return f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
 
 
-def _cell(values: list[Any], kind: str, now: float) -> Any:
+def _format_cell(values: list[Any], kind: str, now: float) -> Any:
     """Kubernetes shows the first value only, and nothing at all where the type does not fit."""
     if not values:
         return None

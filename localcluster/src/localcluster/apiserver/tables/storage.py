@@ -13,12 +13,12 @@ _SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-def _modes(obj: Json) -> str:
+def _access_modes(obj: Json) -> str:
     modes = obj.get("accessModes") or ()
     return ",".join(short for mode, short in _SHORT.items() if mode in modes)
 
 
-def _claim(obj: Json, now: float) -> tuple[Row, Any]:
+def _claim_row(obj: Json, now: float) -> tuple[Row, Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     bound = bool(spec.get("volumeName"))
     return [
@@ -26,7 +26,7 @@ def _claim(obj: Json, now: float) -> tuple[Row, Any]:
         "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", ""),
         spec.get("volumeName", ""),
         (status.get("capacity") or {}).get("storage", "0") if bound else "",
-        _modes(status) if bound else "",
+        _access_modes(status) if bound else "",
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName", UNSET),
         age(obj, now),
@@ -34,13 +34,13 @@ def _claim(obj: Json, now: float) -> tuple[Row, Any]:
     ], None
 
 
-def _volume(obj: Json, now: float) -> tuple[Row, Any]:
+def _volume_row(obj: Json, now: float) -> tuple[Row, Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     claimed = spec.get("claimRef")
     return [
         obj["metadata"]["name"],
         (spec.get("capacity") or {}).get("storage", "0"),
-        _modes(spec),
+        _access_modes(spec),
         spec.get("persistentVolumeReclaimPolicy", ""),
         "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", ""),
         f"{claimed.get('namespace', '')}/{claimed.get('name', '')}" if claimed else "",
@@ -52,7 +52,7 @@ def _volume(obj: Json, now: float) -> tuple[Row, Any]:
     ], None
 
 
-def _class(obj: Json, now: float) -> tuple[Row, Any]:
+def _class_row(obj: Json, now: float) -> tuple[Row, Any]:
     default = (obj["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
     return [
         obj["metadata"]["name"] + (" (default)" if default else ""),
@@ -69,15 +69,15 @@ CLAIM = Printer(
         *("Name:name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass", "Age"),
         "VolumeMode+",
     ),
-    _claim,
+    _claim_row,
 )
 VOLUME = Printer(
     columns(
         *("Name:name", "Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass"),
         *("VolumeAttributesClass", "Reason", "Age", "VolumeMode+"),
     ),
-    _volume,
+    _volume_row,
 )
 CLASS = Printer(
-    columns("Name:name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"), _class
+    columns("Name:name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"), _class_row
 )

@@ -19,7 +19,7 @@ _JOB_WORDS = (
 )
 
 
-def _replicaset(obj: Json, now: float) -> tuple[Row, Any]:
+def _replicaset_row(obj: Json, now: float) -> tuple[Row, Any]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     names, images = container_cells(spec.get("template", {}).get("spec", {}))
     return [
@@ -34,7 +34,7 @@ def _replicaset(obj: Json, now: float) -> tuple[Row, Any]:
     ], None
 
 
-def _job(obj: Json, now: float) -> tuple[Row, Any]:
+def _job_row(obj: Json, now: float) -> tuple[Row, Any]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     succeeded, parallelism = status.get("succeeded", 0), spec.get("parallelism", 0)
     if "completions" in spec:
@@ -65,8 +65,9 @@ def _job_status(obj: Json) -> str:
 
 
 REPLICASET = Printer(
-    columns("Name:name", "Desired#", "Current#", "Ready#", "Age", "Containers+", "Images+", "Selector+"), _replicaset
+    columns("Name:name", "Desired#", "Current#", "Ready#", "Age", "Containers+", "Images+", "Selector+"),
+    _replicaset_row,
 )
 JOB = Printer(
-    columns("Name:name", "Status", "Completions", "Duration", "Age", "Containers+", "Images+", "Selector+"), _job
+    columns("Name:name", "Status", "Completions", "Duration", "Age", "Containers+", "Images+", "Selector+"), _job_row
 )
