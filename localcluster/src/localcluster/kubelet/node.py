@@ -390,7 +390,7 @@ def _fail_annotation(node: Json | None) -> str:
 
 
 def _comparable_part(status: Json) -> Json:
-    """What a kubelet says of its node, without the times."""
+    """The conditions and resources in a Node's status, without the times."""
     said = {c["type"]: (c["status"], c.get("reason")) for c in status.get("conditions") or ()}
     return {"said": said, "capacity": status.get("capacity"), "allocatable": status.get("allocatable")}
 

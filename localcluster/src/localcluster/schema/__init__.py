@@ -62,8 +62,8 @@ class StructuralSchema:
         return list(self._checked[path])
 
     def prune(self, obj: Json) -> list[str]:
-        """Takes unknown fields and meaningless nulls out of `obj`. Returns what field validation says of it:
-        `unknown field "spec.foo"`, metadata first, else sorted."""
+        """Takes unknown fields and meaningless nulls out of `obj`. Returns the complaints of field validation, such as
+        `unknown field "spec.foo"`: those of metadata first, then the others sorted."""
         unknown = prune_metadata(obj.get("metadata"), "metadata")
         unknown += prune_value(obj, self._root)
         drop_nulls(obj, self._node)
