@@ -52,7 +52,8 @@ def test_who_is_deleted_first(name: str) -> None:
     assert deletion_order([case.then, case.first]) == [case.first, case.then]
 
 
-def test_of_pods_alike_those_crowded_on_one_node_go_first() -> None:
-    alone, crowd = _made("a", node="one"), [_made("b", node="two"), _made("c", node="two")]
-    everyone = [alone, *crowd]
-    assert deletion_order(everyone, everyone)[-1] == alone
+@pytest.mark.parametrize("neighbour", [{}, {"ready": None}], ids=["a ready neighbour", "one that is not ready"])
+def test_of_pods_alike_those_crowded_on_one_node_go_first(neighbour: dict[str, object]) -> None:
+    alone, crowded = _made("a", node="one"), _made("b", node="two")
+    related = [alone, crowded, _made("c", node="two", **neighbour)]
+    assert deletion_order([alone, crowded], related) == [crowded, alone]

@@ -106,6 +106,7 @@ def claim(client: Client, owner: Json, selector: Json, owned: Iterable[Json], or
     mine = []
     deleting = "deletionTimestamp" in owner["metadata"]
     for pod in owned:
+        # `ClaimObject` keeps a pod that matches, even while the owner is being deleted: nothing has to be written.
         meta = pod["metadata"]
         if matches(selector, meta.get("labels")):
             mine.append(pod)
@@ -115,6 +116,7 @@ def claim(client: Client, owner: Json, selector: Json, owned: Iterable[Json], or
             _patch_refs(client, pod, refs)
     for pod in orphans:
         meta = pod["metadata"]
+        # `ClaimObject` adopts no pod that is being deleted: it would count as a replica and vanish.
         if deleting or "deletionTimestamp" in meta or not matches(selector, meta.get("labels")):
             continue
         refs = [*(meta.get("ownerReferences") or ()), controller_ref(owner)]
@@ -172,11 +174,12 @@ def delete_pods(client: Client, recorder: Recorder, owner: Json, pods: Iterable[
 
 
 def deletion_order(pods: list[Json], related: Iterable[Json] = ()) -> list[Json]:
-    """The pods, those to delete first in front: unassigned, pending, not ready, cheap by `pod-deletion-cost`, doubled
-    up on a node, ready for a shorter time, often restarted, young (ActivePodsWithRanks of Kubernetes)."""
+    """Sorts pods by who is deleted first: unassigned, pending, not ready, cheap by `pod-deletion-cost`, crowded on one
+    node with `related` active pods, ready for a shorter time, often restarted, young (`ActivePodsWithRanks.Less`)."""
     crowd: dict[str, int] = {}
+    # `getPodsRankedByRelatedPodsOnSameNode` counts active pods, ready or not.
     for pod in related:
-        if is_ready(pod) and (node := pod["spec"].get("nodeName")):
+        if node := pod["spec"].get("nodeName"):
             crowd[node] = crowd.get(node, 0) + 1
 
     def rank(pod: Json) -> tuple[Any, ...]:
