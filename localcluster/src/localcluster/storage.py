@@ -193,12 +193,6 @@ class Store:
                 self.compacted = max(self.compacted, history[drop - 1].revision)
                 del history[:drop]
 
-    def compact_to(self, revision: int) -> None:
-        """Forget the history up to that revision, at once."""
-        self.compacted = max(self.compacted, min(revision, self.revision))
-        for history in self._history.values():
-            del history[: bisect_right(history, self.compacted, key=lambda event: event.revision)]
-
     def buckets(self) -> list[str]:
         return [bucket for bucket, objects in self._objects.items() if objects]
 

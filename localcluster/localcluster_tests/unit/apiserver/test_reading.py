@@ -15,7 +15,7 @@ def test_a_token_that_is_too_old_comes_with_one_that_goes_on() -> None:
         world.json("POST", CONFIGS, config(name))
     token = world.json("GET", CONFIGS, limit="2")["metadata"]["continue"]
     world.json("POST", CONFIGS, config("bb"))
-    world.api.store.compact_to(world.api.store.revision)
+    world.api.store.compact(older_than_seconds=-1.0)
     answer = world.ask("GET", CONFIGS, limit="2", **{"continue": token})
     status = orjson.loads(answer.body)
     assert (answer.status, status["reason"]) == (410, "Expired")

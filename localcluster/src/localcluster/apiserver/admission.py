@@ -46,6 +46,7 @@ class Admission:
 
     def _addresses(self, resource: Resource, service: Json) -> None:
         spec = service["spec"]
+        # An ExternalName service is a DNS alias and has no address.
         if spec.get("type") == "ExternalName":
             return
         taken = {ip for _, item in self._store.items("services") for ip in item.obj["spec"].get("clusterIPs", ())}
@@ -89,6 +90,7 @@ class Admission:
             for _, item in self._store.items(_STORAGE_CLASSES)
             if (item.obj["metadata"].get("annotations") or {}).get(_IS_DEFAULT) == "true"
         ]
+        # `GetDefaultClass`: the newest default wins, so that an administrator can replace one before removing the old.
         if marked and "storageClassName" not in claim:
             claim["storageClassName"] = max(marked, key=lambda found: found["creationTimestamp"])["name"]
 
@@ -101,7 +103,9 @@ class Admission:
                 raise forbidden(resource, _asked_name(pod), f"no PriorityClass with name {name} was found")
             chosen: Json | None = found.obj
         else:
-            chosen = next((item.obj for _, item in self._store.items(_CLASSES) if item.obj.get("globalDefault")), None)
+            # `getDefaultPriorityClass` takes the lowest, should there be several.
+            defaults = [item.obj for _, item in self._store.items(_CLASSES) if item.obj.get("globalDefault")]
+            chosen = min(defaults, key=lambda found: found["value"], default=None)
         computed = chosen.get("value", 0) if chosen is not None else 0
         # A user who could choose the number could preempt without a PriorityClass.
         if spec.get("priority", computed) != computed:

@@ -36,11 +36,14 @@ class Definitions:
             return
         changed = event.previous is None or event.previous.obj["spec"] != definition["spec"]
         if changed:
+            # `crdHandler.updateCustomResourceDefinition` tears down the old storage: clients list again under the new
+            # schema.
             if event.previous is not None:
                 self._watchers.end_all(f"{definition['spec']['group']}/{definition['spec']['names']['plural']}")
             self.serve(definition)
         now = timestamp(self._clock())
         if "deletionTimestamp" in definition["metadata"]:
+            # `CRDFinalizer.sync` reports the condition in a write of its own before it deletes the objects.
             if any(c["reason"] == "InstanceDeletionPending" for c in definition["status"].get("conditions") or ()):
                 self._put({**definition, "status": crds.terminating(definition, now)})
             else:
@@ -78,6 +81,7 @@ class Definitions:
             ):
                 self._deleter.delete(row, namespace, name, delete_options(Request("DELETE", ""), {}))
         item = self._store.get(DEFINITIONS, ("", f"{plural}.{group}"))
+        # `deleteInstances` waits for objects with finalizers, and the definition waits with it.
         if item is None or self._store.count(bucket) or crds.CLEANUP not in item.obj["metadata"].get("finalizers", ()):
             return
         metadata = dict(item.obj["metadata"])

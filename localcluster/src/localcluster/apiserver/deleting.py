@@ -53,6 +53,7 @@ class Deleter:
                 # Two writes, as in Kubernetes: a watch shows the mark before the deletion.
                 item = self._store.put(resource.bucket, (namespace, name), self._mark_deleted(resource, old, [], 0))
             return self._remove(resource, item, dry_run=options.dry_run), True
+        # `BeforeDelete`: a second delete that shortens nothing is pending already, and writes nothing.
         if (
             began
             and grace >= old["metadata"].get("deletionGracePeriodSeconds", 0)
@@ -117,6 +118,7 @@ class Deleter:
             # A second delete without a policy does not undo the choice of the first.
             if "orphan" in present or "foregroundDeletion" in present:
                 return list(present)
+            # `shouldOrphanDependents` falls back on the default of the kind.
             policy = "Orphan" if strategy_of(resource).orphans_by_default else "Background"
         kept = [name for name in present if name not in meta.SERVER_SIDE_FINALIZERS]
         if policy == "Orphan":
@@ -140,12 +142,14 @@ class Deleter:
 
     def _mark_deleted(self, resource: Resource, old: Json, finalizers: list[str], grace: int) -> Json:
         metadata = dict(old["metadata"])
+        # `BeforeDelete` counts the deletion as a change of the spec, so that controllers observe it.
         own_storage = resource.bucket in _OWN_STORAGE
         if "deletionTimestamp" not in metadata and "generation" in metadata and not own_storage:
             metadata["generation"] += 1
         # A second delete may only shorten the grace.
         if "deletionTimestamp" not in metadata or grace < metadata.get("deletionGracePeriodSeconds", 0):
             start = self._clock()
+            # `BeforeDelete` counts the shorter grace from when the deletion began.
             if "deletionTimestamp" in metadata:
                 began = (meta.parse_time(metadata["deletionTimestamp"]) or start) - metadata.get(
                     "deletionGracePeriodSeconds", 0

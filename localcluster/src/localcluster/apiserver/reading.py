@@ -127,11 +127,9 @@ class Reader:
         query = request.query
         match, asked = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
         if match and not asked:
-            raise _invalid_match(
-                match, "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-            )
+            raise _invalid_match("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
         if match not in ("", "Exact", "NotOlderThan"):
-            raise _invalid_match(match, f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""')
+            raise _invalid_match(f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""')
         if token := query.get("continue"):
             if asked and asked != "0":
                 raise bad_request("specifying resource version is not allowed when using continue")
@@ -146,9 +144,7 @@ class Reader:
         self._not_from_the_future(version)
         if match == "Exact" or (version and not match and query.get("limit") and query.get("limit") != "0"):
             if version == 0:
-                raise _invalid_match(
-                    match, 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-                )
+                raise _invalid_match('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
             return version, None
         return self._store.revision, None
 
@@ -168,7 +164,7 @@ class _Ready(StatusError):
         return self._status
 
 
-def _invalid_match(match: str, why: str) -> StatusError:
+def _invalid_match(why: str) -> StatusError:
     return _invalid_list("resourceVersionMatch", why)
 
 

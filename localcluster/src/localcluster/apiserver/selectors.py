@@ -61,10 +61,10 @@ def _label_test(part: str, whole: str) -> Callable[[dict[str, str]], bool]:
         return lambda labels: (
             _is_int(labels.get(key)) and ((int(labels[key]) > limit) if operator == ">" else (int(labels[key]) < limit))
         )
-    raise bad_request(f"unable to parse requirement: {_complaint(part, whole)}")
+    raise bad_request(f"unable to parse requirement: {_complaint(part)}")
 
 
-def _complaint(part: str, whole: str) -> str:
+def _complaint(part: str) -> str:
     operators = "in, notin, =, ==, !=, gt, lt"
     found = re.match(rf"^({_KEY})\s+(\S+)", part)
     if found:

@@ -111,6 +111,7 @@ class EndpointsController(KeyedMachine):
                 "targetRef": _target_reference(pod),
                 **({"hostname": pod["spec"]["hostname"]} if pod["spec"].get("hostname") else {}),
             }
+            # publishNotReadyAddresses is for peers that must find each other before they can become ready.
             (ready if is_ready(pod) or service["spec"].get("publishNotReadyAddresses") else waiting).append(address)
         subsets: list[Json] = []
         if ready or waiting:
@@ -184,12 +185,14 @@ def _build_slice(service: Json, pods: list[Json]) -> Json:
             "addresses": [pod["status"]["podIP"]],
             "nodeName": pod["spec"].get("nodeName", ""),
             "targetRef": _target_reference(pod),
+            # `podToEndpoint`: a terminating pod still serves, but is not ready for new connections.
             "conditions": {
                 "ready": bool(spec.get("publishNotReadyAddresses")) or (serving and not terminating),
                 "serving": serving,
                 "terminating": terminating,
             },
         }
+        # `ShouldSetHostname`: the DNS name HOSTNAME.SERVICE belongs to pods that name the service as their subdomain.
         if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == meta["name"]:
             endpoint["hostname"] = pod["spec"]["hostname"]
         endpoints.append(endpoint)

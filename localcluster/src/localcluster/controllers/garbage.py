@@ -197,7 +197,7 @@ class GarbageCollector(KeyedMachine):
         refs = meta.get("ownerReferences") or []
         if not refs:
             return
-        solid, waiting, dangling = self._classify_references(resource, obj, refs)
+        solid, waiting, dangling = self._classify_references(obj, refs)
         if solid:
             # Another owner keeps the object. A reference that stayed would block the deletion of an owner that waits
             # for its dependents.
@@ -220,9 +220,7 @@ class GarbageCollector(KeyedMachine):
             policy = "Foreground"
         self._delete(resource, obj, policy)
 
-    def _classify_references(
-        self, resource: DeletableResource, obj: Json, refs: list[Json]
-    ) -> tuple[list[Json], list[Json], list[Json]]:
+    def _classify_references(self, obj: Json, refs: list[Json]) -> tuple[list[Json], list[Json], list[Json]]:
         """(solid, waiting, dangling): `waiting` owners are in foreground deletion, `dangling` ones are absent."""
         solid: list[Json] = []
         waiting: list[Json] = []

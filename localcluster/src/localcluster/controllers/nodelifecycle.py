@@ -114,6 +114,7 @@ class NodeLifecycleController(KeyedMachine):
         return known[1]
 
     def _mark_unknown(self, node: Json, ready: Json | None, now: float) -> Json:
+        # `tryUpdateNodeHealth` has written it already: one transition, one event.
         if ready is not None and ready["status"] == "Unknown":
             return node
         conditions = list((node.get("status") or {}).get("conditions") or ())
@@ -135,6 +136,7 @@ class NodeLifecycleController(KeyedMachine):
         ready = (condition(node, "Ready") or {"status": "Unknown"})["status"]
         wanted: dict[tuple[str, str], None] = {}
         if ready != "True":
+            # `processTaintBaseEviction`: False comes from a kubelet that reports, Unknown from one that is silent.
             key = NOT_READY if ready == "False" else UNREACHABLE
             wanted = {(key, "NoSchedule"): None, (key, "NoExecute"): None}
         if (node.get("spec") or {}).get("unschedulable"):

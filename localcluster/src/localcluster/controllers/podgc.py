@@ -36,6 +36,7 @@ class PodGarbageCollector(KeyedMachine):
             self._missing_since.pop(name, None)
             if not any(t["key"] == OUT_OF_SERVICE for t in (new.get("spec") or {}).get("taints") or ()):
                 return
+        # `gcOrphaned` needs the pods of an absent node, `gcTerminating` those of one that is out of service.
         for pod in self._pods.by("node", name):
             self.enqueue(key_of(pod))
 
@@ -51,6 +52,7 @@ class PodGarbageCollector(KeyedMachine):
         if pod is None:
             return
         name = pod["spec"].get("nodeName")
+        # `gcUnscheduledTerminating`: no kubelet will confirm the deletion of a pod without a node.
         if not name:
             if "deletionTimestamp" in pod["metadata"]:
                 self._remove(pod, now, "")

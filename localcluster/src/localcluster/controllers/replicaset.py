@@ -37,6 +37,7 @@ class ReplicaSetController(PodsController):
         active = claim(self._client, owner, owner["spec"]["selector"], [p for p in owned if is_active(p)], orphans)
         terminating = [p for p in owned if "deletionTimestamp" in p["metadata"] and not is_terminal(p)]
         failure: ApiError | None = None
+        # The garbage collector deletes the pods of a ReplicaSet that is being deleted; its counts go on.
         if "deletionTimestamp" not in meta:
             try:
                 self._manage(owner, active)
@@ -53,6 +54,8 @@ class ReplicaSetController(PodsController):
             body = pod_from_template(owner, owner["spec"]["template"], owner["metadata"]["name"] + "-")
             create_pods(self._client, self._recorder, owner, lambda _: body, min(missing, BURST_REPLICAS))
         elif missing < 0:
+            # `getIndirectlyRelatedPods` also counts the pods of sibling ReplicaSets. There are no Deployments here
+            # that make siblings.
             surplus = deletion_order(active, active)[: min(-missing, BURST_REPLICAS)]
             delete_pods(self._client, self._recorder, owner, surplus)
 
@@ -82,6 +85,7 @@ class ReplicaSetController(PodsController):
         status.update({k: v for k, v in counts.items() if v or k == "terminatingReplicas"})
         conditions = [c for c in old.get("conditions") or () if c["type"] != "ReplicaFailure"]
         if failure is not None:
+            # `calculateStatus` keeps the condition of the first failure, so a status that fails again is the same.
             had = condition(owner, "ReplicaFailure")
             conditions.append(
                 had
@@ -95,6 +99,7 @@ class ReplicaSetController(PodsController):
             )
         if conditions:
             status["conditions"] = conditions
+        # `updateReplicaSetStatus` writes nothing when nothing has changed.
         if status == {"replicas": 0, **old} and "replicas" in old:
             return
         path = (

@@ -116,6 +116,7 @@ class VolumeController(KeyedMachine):
 
     def _find(self, claim: Json) -> None:
         named = claim["spec"].get("volumeName")
+        # `syncUnboundClaim`: a claim that names its volume waits for that volume, and nothing is provisioned for it.
         volume = self._volumes.get(named) if named else self._match(claim)
         if volume is not None:
             self._bind(claim, volume)
@@ -169,6 +170,7 @@ class VolumeController(KeyedMachine):
                 f"{VOLUMES}/{volume['metadata']['name']}", volume, {"spec": {"claimRef": reference}}, noted
             )
         notes = {BIND_COMPLETED: "yes"}
+        # `bindClaimToVolume` marks a binding that the user has not asked for.
         if not claim["spec"].get("volumeName"):
             notes[BOUND_BY_CONTROLLER] = "yes"
         bound = {"spec": {"volumeName": volume["metadata"]["name"]}}
@@ -208,6 +210,7 @@ class VolumeController(KeyedMachine):
             self._recorder.normal(claim, "WaitForFirstConsumer", message)
             return
         provisioner = found["provisioner"]
+        # `setClaimProvisioner`: an external provisioner acts on the claims that name it.
         if any(noted.get(key) != provisioner for key in PROVISIONERS):
             notes = dict.fromkeys(PROVISIONERS, provisioner)
             claim = self._patch(claim_path(claim), claim, {}, {"annotations": notes})
@@ -220,11 +223,13 @@ class VolumeController(KeyedMachine):
         path = f"{VOLUMES}/{volume['metadata']['name']}"
         if (volume.get("status") or {}).get("phase") != phase:
             volume = self._patch(f"{path}/status", volume, {"status": {"phase": phase}}, {})
+        # `isBeingUsed` of the protection controller looks at the phase alone.
         if "deletionTimestamp" in volume["metadata"] and phase != "Bound":
             self._unprotect(path, volume, VOLUME_PROTECTION)
 
     def _phase(self, volume: Json) -> str:
         claimed = volume["spec"].get("claimRef")
+        # `syncVolume`: a volume that is reserved by name, without a uid, is not bound yet.
         if claimed is None or not claimed.get("uid"):
             return "Available"
         claim = self._claims.get(f"{claimed['namespace']}/{claimed['name']}")

@@ -64,6 +64,7 @@ class ContainerRun:
         self.container = Container(self.path)
         self.start_reported = True
         self.refresh()
+        # The status shows the run before the present one as lastState.
         if len(runs) > 1:
             before = Container(self.folder / str(runs[-2])).look()
             self.last = self._ended(before, runs[-2])
@@ -163,6 +164,7 @@ class ContainerRun:
             return container_status(
                 self.spec, waiting(*self.held), ready=False, restarts=restarts, last=ended, container_id=identity
             )
+        # `UpdatePodStatus` of the probe manager: an init container is ready once it has completed.
         ready = self.init and self.look.exit_code == 0
         return container_status(
             self.spec, {"terminated": ended}, ready=ready, restarts=restarts, last=self.last, container_id=identity
@@ -174,6 +176,7 @@ class ContainerRun:
             return terminated(
                 137, look.started, look.finished, reason="ContainerStatusUnknown", message=UNKNOWN_MESSAGE
             )
+        # The runtime reports a container that could not start as one that ended: it counts as a restart.
         if look.kind == "failed":
             ended = terminated(look.exit_code, look.started, look.finished, reason="StartError", message=look.message)
             return {**ended, "containerID": self._id(attempt)}

@@ -357,6 +357,7 @@ class Kubelet(KeyedMachine):
 
     def turned_away(self, pod: Json, now: float) -> bool:
         """Refuses a pod that the node has no place for, and writes why into its status; returns whether it did."""
+        # The kubelet admits a pod once; a restarted one must not turn away what runs.
         name = pod["spec"]["nodeName"]
         # A pod that was admitted keeps its place, even if the node has less room since.
         if (pod.get("status") or {}).get("startTime"):

@@ -183,7 +183,7 @@ class PodRun:
             hook = (container.spec.get("lifecycle") or {}).get("postStart")
             if hook:
                 container.post_start = "running"
-                self._submit_action(pod, container, "postStart", hook, 300.0)
+                self._submit_action(container, "postStart", hook, 300.0)
         if container.up and container.prober is None and container.look is not None:
             container.prober = Prober.of(
                 f"{container.name}/{container.attempt}", container.spec, container.look.started
@@ -209,18 +209,16 @@ class PodRun:
             reason = "FailedPostStartHook"
         if reason:
             what = f"Container {container.name} {reason}, will be restarted"
-            self._stop(pod, container, now, pod_parts.grace_seconds(pod, container, prober), recorder, what)
+            self._stop(pod, container, now, pod_parts.grace_seconds(pod, prober), recorder, what)
             return [container.kill_at] if container.kill_at is not None else []
         for kind in prober.due(now):
             probe = prober.probes[kind]
             prober.states[kind].running = True
-            self._submit_action(pod, container, kind, probe, float(probe.get("timeoutSeconds", 1)))
+            self._submit_action(container, kind, probe, float(probe.get("timeoutSeconds", 1)))
         due = prober.next_due()
         return [due] if due is not None else []
 
-    def _submit_action(
-        self, pod: Json, container: ContainerRun, kind: str, action: Json, timeout_seconds: float
-    ) -> None:
+    def _submit_action(self, container: ContainerRun, kind: str, action: Json, timeout_seconds: float) -> None:
         self.host.actions.submit(
             self.key,
             container.spec,
@@ -254,7 +252,7 @@ class PodRun:
             # The hook runs within the grace period (`executePreStopHook`); SIGTERM waits for it.
             if hook and not container.pre_stop and grace > 0 and container.up:
                 container.pre_stop = "running"
-                self._submit_action(pod, container, "preStop", hook, grace)
+                self._submit_action(container, "preStop", hook, grace)
         container.stop(now, grace)
 
     def _runs_again(self, pod: Json, container: ContainerRun) -> bool:
@@ -284,7 +282,7 @@ class PodRun:
                     pod,
                     container,
                     now,
-                    pod_parts.grace_seconds(pod, container, None),
+                    pod_parts.grace_seconds(pod, None),
                     recorder,
                     f"Stopping container {container.name}",
                 )

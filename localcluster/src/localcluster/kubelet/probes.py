@@ -90,6 +90,7 @@ class Prober:
         state.streak = max(state.streak, 0) + 1 if success else min(state.streak, 0) - 1
         if success and state.streak >= probe.get("successThreshold", 1):
             state.passed = True
+        # `doProbe`: a readiness probe goes on, the other two stop until the container has been restarted.
         if not success and -state.streak >= probe.get("failureThreshold", 3):
             state.passed = False
             state.failed_for_good = kind in ("startup", "liveness")

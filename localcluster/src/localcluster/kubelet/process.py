@@ -149,6 +149,7 @@ class ProcessKubelet(Kubelet):
         if pod is None:
             return
         meta = pod["metadata"]
+        # A successor of the same name is another pod, with its own folder.
         run = self.runs.get(key, {}).get(meta["uid"])
         # The pod ended under an earlier kubelet, which has cleaned up: only its deletion is left to confirm.
         if is_terminal(pod) and run is None:

@@ -21,6 +21,7 @@ def phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, fina
     """`final`: nothing is started any more (the pod is being deleted, or past its deadline)."""
     restart = "Never" if final else spec.get("restartPolicy", "Always")
     by_name = {s["name"]: s for s in inits}
+    # `getPhase`: an init container that has failed and will not run again fails the pod.
     if restart == "Never" and any(
         _exit_code(by_name.get(c["name"])) for c in spec.get("initContainers") or () if not is_sidecar(c)
     ):
@@ -96,6 +97,8 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
     watched = [*(c for c in spec.get("initContainers") or () if is_sidecar(c)), *spec["containers"]]
     ready = {s["name"]: bool(s.get("ready")) for s in (*inits, *containers)}
     unready = [c["name"] for c in watched if not ready.get(c["name"])]
+    # `generateContainersReadyConditionForTerminalPhase`: an ended pod says how it ended, not which container is
+    # unready.
     for kind in ("Ready", "ContainersReady"):
         if new_phase == "Succeeded":
             set_to(kind, False, "PodCompleted")
@@ -110,6 +113,7 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
 
 
 def _initialized(container: Json, status: Json) -> bool:
+    # `isInitContainerInitialized`: a sidecar counts once it has started, as it never completes.
     if is_sidecar(container):
         return bool(status.get("started"))
     ended = (status.get("state") or {}).get("terminated")

@@ -24,6 +24,7 @@ class Candidate:
 
 def victims_on(demand: Demand, node: NodeInfo, reserved: Sequence[Demand]) -> Candidate | None:
     """The fewest pods of lower priority whose going makes room, None when even all of them are not enough."""
+    # `SelectVictimsOnNode` takes only pods of lower priority: equals never preempt each other.
     lower = [pair for pair in node.pods.values() if pair[0].priority < demand.priority]
     if not lower:
         return None
@@ -42,6 +43,8 @@ def best(candidates: Iterable[Candidate]) -> Candidate | None:
     """Lowest top priority, lowest sum of priorities, fewest victims, the top victim that started last."""
 
     def rank(candidate: Candidate) -> tuple[float, ...]:
+        # The order of `pickOneNodeForPreemption`. Adding 2**31 makes every priority positive, so that more victims
+        # cost more.
         tops = [d.priority for d, _ in candidate.victims]
         started = min(_started_at(pair) for pair in candidate.victims if pair[0].priority == tops[0])
         return (tops[0], sum(p + 2**31 for p in tops), len(tops), -started)
