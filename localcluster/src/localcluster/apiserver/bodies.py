@@ -34,6 +34,7 @@ def body_of(request: Request, resource: Resource | None = None) -> Json:
             " value of type struct"
         )
     if wrong := wrong_head(body):
+        # `transformDecodeError` quotes the beginning of the body.
         head = request.body[:_SHOWN_BYTES].decode(errors="replace")
         more = " ..." if len(request.body) > _SHOWN_BYTES else ""
         raise bad_request(f"{what}{wrong}{f' ({head}{more})' if what else ''}")

@@ -74,6 +74,7 @@ class Decoder:
             unknown = self._check_fields(
                 resource, body, operation, lambda: decode(resource.api_version, resource.kind, body)
             )
+        # Complaints come after the decoding: a wrong type is an error under every field validation.
         if unknown:
             self._complain(resource, body, unknown, options, operation)
         return self.in_storage_form(resource, body)
@@ -94,6 +95,7 @@ class Decoder:
         return bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}')
 
     def in_storage_form(self, resource: Resource, body: Json) -> Json:
+        # Both groups of Events are stored as one kind (`AddCohabitatingResources`).
         if resource.bucket == "events" and resource.group:
             body = events.to_core(body)
         custom = self._registry.custom(resource)

@@ -208,7 +208,7 @@ _NO_OWNERS = (("v1", "Event"),)
 
 
 def without_duplicate_owners(meta: Json, warnings: list[str]) -> None:
-    """In place; clients of old wrote them and Kubernetes drops them."""
+    """Drops them in place, with a warning, as `dedupOwnerReferences` does: old clients wrote them."""
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return

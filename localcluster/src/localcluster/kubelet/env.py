@@ -152,6 +152,7 @@ def resource_value(pod: Json, container: Json, ref: Json, facts: PodFacts) -> st
     side, _, name = ref["resource"].partition(".")
     have = ((container.get("resources") or {}).get(side) or {}).get(name)
     if have is None:
+        # A container without a limit may use what the node has.
         have = facts.allocatable.get(name, "0") if side == "limits" else "0"
     divisor = quantity(ref.get("divisor") or "1") or Decimal(1)
     if name == "cpu":

@@ -51,6 +51,7 @@ def write_tokens(pod: Json, folder: Path, now: float, request: RequestToken) -> 
                 f'MountVolume.SetUp failed for volume "{volume}" : failed to fetch token: {why}'
             ) from error
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed when complete: a program that reads the token during a renewal never gets half of one.
         fresh = target.with_name(f".{target.name}.new")
         fresh.write_text(content, encoding="ascii")
         fresh.chmod(mode)

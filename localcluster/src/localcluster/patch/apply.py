@@ -70,6 +70,7 @@ def server_side_apply(  # noqa: PLR0913 - what the API's request carries
     difference = compare(base, merged, shape)
     conflicts = _conflicts(managed, key, difference)
     if conflicts and not force:
+        # `allowedConflictsFromLastApplied`: kubectl does not conflict with its own client-side applies.
         allowed = _from_client_side_apply(base, shape) if manager == "kubectl" else set()
         left = {other: paths - allowed for other, paths in conflicts.items() if paths - allowed}
         if left:
@@ -103,6 +104,7 @@ def track_update(
     before = _without_managed(old or {})
     after = _without_managed(new)
     managed = _starting_point(old, new, subresource)
+    # `skipNonAppliedManager`: an update does not begin to track an object that is not tracked.
     if not managed and old is not None:
         return _put_together(clone(after), {})
     difference = compare(before, after, shape)
@@ -173,6 +175,7 @@ def _read_or_empty(entries: Any) -> Managed:
 
 def _starting_point(old: Json | None, new: Json, subresource: str) -> Managed:
     """The writer may change managedFields on the main resource: an empty list resets them, none at all leaves them."""
+    # A write to a subresource cannot change metadata, so its managedFields are those of the live object.
     if subresource:
         return _read_or_empty(_entries_of(old))
     entries = _entries_of(new)
@@ -222,7 +225,9 @@ def _prune(merged: Json, managed: Managed, last: set[Path], shape: Shape) -> Jso
     pruned = remove(merged, last, shape)
     everything = with_named_parents(field_set(merged, shape, allow_duplicates=True), shape)
     claimed = with_named_parents(set().union(*(owned.paths for owned in managed.values())), shape)
+    # `addBackOwnedItems`: a field that another manager owns stays, and so do its parents.
     pruned = remove(merged, everything - with_named_parents(_set_of(pruned, shape), shape) - claimed, shape)
+    # `addBackDanglingItems`: only what this manager applied last time may go.
     gone = (everything - with_named_parents(_set_of(pruned, shape), shape)) & last
     result = remove(merged, gone, shape)
     return dict(result or {})

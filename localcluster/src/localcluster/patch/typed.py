@@ -56,6 +56,7 @@ def _collect_paths(value: Any, shape: Shape, path: Path, found: set[Path], allow
         for name, child in value.items():
             place = (*path, f"f:{name}")
             _collect_paths(child, shape.child(name), place, found, allow_duplicates)
+            # A leaf owns its path, and so does an entry of a map with free names, even when it has content.
             if child is None or child == {} or (shape.open and name not in shape.fields):
                 found.add(place)
     elif isinstance(value, list):
@@ -180,6 +181,7 @@ def _compare_items(old: list[Any], new: list[Any], shape: Shape, path: Path, out
         place = (*path, element)
         if len(left) <= 1 and len(right) <= 1:
             _compare_values(left[0] if left else ABSENT, right[0] if right else ABSENT, shape.item(), place, out)
+        # Duplicates share one path, so they are compared as a whole.
         elif len(left) > 1 and len(right) > 1:
             if not same(left, right):
                 out.modified.add(place)
@@ -232,6 +234,7 @@ def _merge_items(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
                 take()
                 i += 1
                 continue
+            # The applied order wins: this item comes when its turn in that order has come.
             if left[i] in applies and shared and shared[0] != left[i]:
                 i += 1
                 continue

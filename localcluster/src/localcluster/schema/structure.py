@@ -101,5 +101,6 @@ def _check_rules(node: SchemaNode, path: str, *, uncorrelated: str, resource_roo
         if declared(child):
             yield from _check_rules(child, f"{path}.properties[{name}]", uncorrelated=uncorrelated, resource_root=False)
     if node.items is not None:
+        # Items of a plain list have no identity: an update cannot say which old item a new one was.
         lost = uncorrelated if node.list_type == "map" else (uncorrelated or path)
         yield from _check_rules(node.items, f"{path}.items", uncorrelated=lost, resource_root=False)

@@ -122,6 +122,7 @@ class ValueValidator:
 
     def _validate_type(self, result: Errors, value: Any, kind: str, node: SchemaNode, path: str) -> None:
         types = node.types
+        # JSON does not distinguish 1.0 from 1: a number without a fraction is an integer.
         float_as_int = kind == "number" and "integer" in types and _is_whole(_finite(value))
         matching = kind in types or float_as_int or (kind == "integer" and "number" in types)
         if node.format and kind not in ("string", "array"):
@@ -135,6 +136,7 @@ class ValueValidator:
                     f'{path} in body must be of type {node.format}: "{inferred}"',
                 )
                 return
+        # A string with a format is checked by the format alone, unless a number was declared.
         if node.format and kind in ("string", "array") and not {"number", "integer"} & set(types):
             return
         if not matching:
@@ -239,6 +241,7 @@ class ValueValidator:
     def _validate_object(self, result: Errors, value: dict[str, Any], node: SchemaNode, path: str) -> None:
         self._property_count(result, len(value), node, path)
         for key, child in value.items() if node.additional is not None else ():
+            # additionalProperties is for the fields that properties does not name.
             if key in node.properties:
                 continue
             if isinstance(node.additional, SchemaNode):

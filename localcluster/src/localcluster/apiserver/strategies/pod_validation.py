@@ -44,6 +44,7 @@ def validate_pod_spec(spec: Json, path: str, causes: Causes) -> None:
         meta.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector", causes)
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         effect = toleration.get("effect") or ""
+        # `ValidateTolerations`: only NoExecute evicts, so only there can a time run out.
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             causes.invalid(f"{path}.tolerations[{index}].effect", effect, why)
@@ -193,6 +194,7 @@ def _validate_resources(resources: Json, path: str, causes: Causes) -> None:
     for name, value in requests.items():
         _validate_quantity(name, value, f"{path}.requests", causes)
         if name in limits:
+            # An extended resource is handed out in whole pieces: its request is its limit (`IsOvercommitAllowed`).
             if "/" in name and parse(value) != parse(limits[name]):
                 causes.invalid(f"{path}.requests", value, f"must be equal to {name} limit of {limits[name]}")
             elif parse(value) > parse(limits[name]):
@@ -224,6 +226,7 @@ def validate_pod_update(new: Json, old: Json, causes: Causes) -> None:
             return
     if any(toleration not in spec.get("tolerations", ()) for toleration in before.get("tolerations", ())):
         causes.forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+    # `ValidatePodUpdate` takes the fields that may change out of both specs, and compares what is left.
     if _frozen(spec) != _frozen(before):
         causes.forbidden("spec", POD_UPDATE)
 

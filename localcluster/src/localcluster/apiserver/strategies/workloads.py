@@ -35,6 +35,7 @@ def validate_replicaset(obj: Json, causes: Causes) -> None:
     if selector is None:
         causes.required("spec.selector")
         causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
+    # An empty selector matches every pod of the namespace.
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.invalid("spec.selector", selector, "empty selector is invalid for deployment")
     elif not matches(selector, spec["template"]["metadata"].get("labels", {})):
@@ -88,6 +89,7 @@ def complete_job(obj: Json) -> None:
 def _own_selector(obj: Json, spec: Json, uid: str) -> None:
     labels = spec["template"]["metadata"].setdefault("labels", {})
     name = obj["metadata"].get("name", "")
+    # `generateSelector` also sets the legacy labels without a prefix, by which older clients select.
     labels |= {
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,
@@ -109,6 +111,7 @@ def validate_job(obj: Json, causes: Causes) -> None:
         causes.unsupported("spec.completionMode", spec.get("completionMode"), ("Indexed", "NonIndexed"))
     selector = spec.get("selector")
     own = {"matchLabels": {"batch.kubernetes.io/controller-uid": obj["metadata"].get("uid", "")}}
+    # `validateGeneratedSelector`: a selector that only looks generated could match the pods of another Job.
     if selector is not None and not spec.get("manualSelector") and selector != own:
         causes.invalid("spec.selector", _sorted(selector), "`selector` not auto-generated")
     if selector is None:
@@ -127,6 +130,7 @@ def validate_job(obj: Json, causes: Causes) -> None:
 def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
     spec, before = new["spec"], old["spec"]
     if spec.get("completions") != before.get("completions"):
+        # `validateCompletions` lets an Indexed Job grow and shrink when both numbers change together.
         elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
         if not elastic:
             causes.invalid("spec.completions", spec.get("completions"), meta.IMMUTABLE)
@@ -143,6 +147,7 @@ def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
     template, was = spec.get("template"), before.get("template")
     if template == was:
         return
+    # `shouldAllowMutablePodTemplate`: a suspended Job that has not started has no pods of the old template.
     if not before.get("suspend") or "startTime" in old.get("status", {}):
         causes.invalid("spec.template", template, meta.IMMUTABLE)
     elif _placed(template) != _placed(was):
