@@ -37,7 +37,7 @@ def foreign(stem: str) -> Callable[[Path], None]:
 
     def swap(folder: Path) -> None:
         other = folder.parent / "other"
-        pki.ensure(other, HOSTS, BEGIN)
+        pki.ensure_credentials(other, HOSTS, BEGIN)
         for suffix in ("crt", "key"):
             (folder / f"{stem}.{suffix}").write_bytes((other / f"{stem}.{suffix}").read_bytes())
 
@@ -85,10 +85,10 @@ CASES: dict[str, Case] = {
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_what_is_kept_and_what_is_made_anew(case: Case, tmp_path: Path) -> None:
     folder = tmp_path / "pki"
-    pki.ensure(folder, HOSTS, BEGIN)
+    pki.ensure_credentials(folder, HOSTS, BEGIN)
     before = {name: (folder / name).read_bytes() for name in PARTS}
     case.change(folder)
-    made = pki.ensure(folder, case.hosts, BEGIN + case.later)
+    made = pki.ensure_credentials(folder, case.hosts, BEGIN + case.later)
     after = {name: (folder / name).read_bytes() for name in PARTS}
     assert {name for name in PARTS if after[name] != before[name]} == case.want_new
     assert (made.ca_pem, made.token.encode()) == (after["ca.crt"], after["token"])
@@ -98,14 +98,14 @@ def test_what_is_kept_and_what_is_made_anew(case: Case, tmp_path: Path) -> None:
 def test_nobody_else_may_read_the_folder_or_what_is_in_it(tmp_path: Path) -> None:
     folder = tmp_path / "pki"
     folder.mkdir(mode=0o755)
-    pki.ensure(folder, HOSTS, BEGIN)
+    pki.ensure_credentials(folder, HOSTS, BEGIN)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
     assert sorted(file.name for file in folder.iterdir()) == ["ca.crt", "ca.key", "serving.crt", "serving.key", "token"]
 
 
 def test_two_clusters_share_neither_token_nor_authority(tmp_path: Path) -> None:
-    one, two = (pki.ensure(tmp_path / name, HOSTS, BEGIN) for name in "ab")
+    one, two = (pki.ensure_credentials(tmp_path / name, HOSTS, BEGIN) for name in "ab")
     assert one.token != two.token
     assert one.ca_pem != two.ca_pem
     assert len(one.token) >= 43

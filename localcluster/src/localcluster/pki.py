@@ -54,7 +54,7 @@ class Credentials:
         return context
 
 
-def ensure(folder: Path, hosts: Iterable[str], now: datetime) -> Credentials:
+def ensure_credentials(folder: Path, hosts: Iterable[str], now: datetime) -> Credentials:
     """The credentials of this folder, made where they are missing. `now` is aware. Raises OSError when it cannot be
     written."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def seconds_of(text: str) -> float:
     return _to_seconds(year, month, day, hour, minute, second) - ahead + float(found[7] or 0)
 
 
-def shown(seconds: int, fraction: str = "") -> str:
+def format_time(seconds: int, fraction: str = "") -> str:
     """In UTC, as Go formats it."""
     days, rest = divmod(seconds, _DAY)
     year, month, day = _to_date(days)
@@ -53,7 +53,7 @@ _PLAIN = re.compile(
 
 
 @lru_cache(maxsize=4096)
-def canonical(text: str, *, micro: bool) -> str | None:
+def canonical_time(text: str, *, micro: bool) -> str | None:
     """What a metav1.Time (a MicroTime) is stored and shown as; None for the time that is none, which is shown as null.
     Raises NoTimeError."""
     plain = _PLAIN.fullmatch(text)
@@ -61,7 +61,11 @@ def canonical(text: str, *, micro: bool) -> str | None:
         return text
     reader = _TimeReader(text, _MICRO if micro else _RFC3339)
     seconds, fraction = reader.read(micro=micro)
-    return None if seconds == _ZERO_SECONDS and not fraction.strip(".0") else shown(seconds, fraction if micro else "")
+    return (
+        None
+        if seconds == _ZERO_SECONDS and not fraction.strip(".0")
+        else format_time(seconds, fraction if micro else "")
+    )
 
 
 def _to_seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from localcluster.apiserver.jsonpath import PathError, compile_path, show
-from localcluster.apiserver.tables.durations import human, since
+from localcluster.apiserver.tables.durations import age_since, format_duration
 from localcluster.apiserver.tables.pods import POD
 from localcluster.wire import Json
 
@@ -41,12 +41,12 @@ AGES: dict[str, tuple[float, str]] = {
 @pytest.mark.parametrize("what", AGES)
 def test_an_age(what: str) -> None:
     seconds, want = AGES[what]
-    assert human(seconds) == want
+    assert format_duration(seconds) == want
 
 
 def test_an_age_since_a_time() -> None:
-    assert since("2026-01-01T11:59:00Z", NOON) == "60s"
-    assert since(None, NOON) == since("x", NOON) == "<unknown>"
+    assert age_since("2026-01-01T11:59:00Z", NOON) == "60s"
+    assert age_since(None, NOON) == age_since("x", NOON) == "<unknown>"
 
 
 # -- a pod's row -----------------------------------------------------------------------------------

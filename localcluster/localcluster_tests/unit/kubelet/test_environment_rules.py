@@ -10,7 +10,7 @@ import base64
 
 import pytest
 
-from localcluster.kubelet.env import ConfigError, PodFacts, environment, expand
+from localcluster.kubelet.env import ConfigError, PodFacts, build_environment, expand_references
 from localcluster.wire import Json
 
 EXPANSIONS = {
@@ -32,7 +32,7 @@ EXPANSIONS = {
 
 @pytest.mark.parametrize("text", EXPANSIONS)
 def test_expansion(text: str) -> None:
-    assert expand(text, {"A": "1", "B": "2"}) == EXPANSIONS[text]
+    assert expand_references(text, {"A": "1", "B": "2"}) == EXPANSIONS[text]
 
 
 FACTS = PodFacts("10.1.0.1", "10.0.0.1", {"cpu": "8", "memory": "1Gi", "ephemeral-storage": "9"})
@@ -60,7 +60,7 @@ OBJECTS: dict[tuple[str, str, str], Json] = {
 
 
 def found(container: Json) -> dict[str, str]:
-    return environment(POD, container, FACTS, lambda *which: OBJECTS.get(which))
+    return build_environment(POD, container, FACTS, lambda *which: OBJECTS.get(which))
 
 
 FIELDS = {

@@ -11,17 +11,24 @@ from typing import Any
 
 import pytest
 
-from localcluster.kubelet.status import conditions, container_status, phase, pod_status, terminated, waiting
+from localcluster.kubelet.status import (
+    compute_conditions,
+    compute_phase,
+    container_status,
+    pod_status,
+    terminated_state,
+    waiting_state,
+)
 from localcluster.wire import Json
 
 NOON = 1_767_268_800.0
 STATES: dict[str, Json] = {
-    "waits": {"state": waiting("ContainerCreating")},
+    "waits": {"state": waiting_state("ContainerCreating")},
     "runs": {"state": {"running": {}}},
     "succeeded": {"state": {"terminated": {"exitCode": 0}}},
     "failed": {"state": {"terminated": {"exitCode": 3}}},
-    "waits after a success": {"state": waiting("CrashLoopBackOff"), "lastState": {"terminated": {"exitCode": 0}}},
-    "waits after a failure": {"state": waiting("CrashLoopBackOff"), "lastState": {"terminated": {"exitCode": 3}}},
+    "waits after a success": {"state": waiting_state("CrashLoopBackOff"), "lastState": {"terminated": {"exitCode": 0}}},
+    "waits after a failure": {"state": waiting_state("CrashLoopBackOff"), "lastState": {"terminated": {"exitCode": 3}}},
     "runs after a failure": {"state": {"running": {}}, "lastState": {"terminated": {"exitCode": 3}}},
 }
 POLICIES = ("Always", "OnFailure", "Never")
@@ -47,7 +54,7 @@ def documented(policy: str, states: tuple[str, ...]) -> str:
 def test_the_phase_of_a_pod(policy: str, count: int) -> None:
     for states in combinations_with_replacement(STATES, count):
         told = [{"name": f"c{number}", **STATES[state]} for number, state in enumerate(states)]
-        assert phase({"restartPolicy": policy}, told, []) == documented(policy, states), states
+        assert compute_phase({"restartPolicy": policy}, told, []) == documented(policy, states), states
 
 
 # -- conditions ------------------------------------------------------------------------------------
@@ -59,7 +66,7 @@ def pod(inits: list[Json] | None = None, **status: Any) -> Json:
 def shown(new_phase: str, ready: str, inits: list[tuple[Json, Json]] | None = None) -> dict[str, tuple[str, str, str]]:
     told = [{"name": n, "ready": n in ready, "state": {"running": {}}} for n in "ab"]
     one = pod([spec for spec, _ in inits or []])
-    found = conditions(one, new_phase, told, [status for _, status in inits or []], NOON)
+    found = compute_conditions(one, new_phase, told, [status for _, status in inits or []], NOON)
     assert {c["observedGeneration"] for c in found} == {4}
     return {c["type"]: (c["status"], c.get("reason", ""), c.get("message", "")) for c in found}
 
@@ -136,11 +143,11 @@ def test_what_is_said_of_a_container() -> None:
     found = container_status({"name": "c", "image": "x"}, {"running": {}}, ready=True, restarts=2, last={"exitCode": 1})
     assert (found["ready"], found["restartCount"], found["started"]) == (True, 2, True)
     assert found["lastState"] == {"terminated": {"exitCode": 1}}
-    assert not container_status({"name": "c"}, waiting("x"), ready=False, restarts=0)["started"]
+    assert not container_status({"name": "c"}, waiting_state("x"), ready=False, restarts=0)["started"]
     for code, reason in ((0, "Completed"), (1, "Error"), (137, "Error")):
-        end = terminated(code, NOON, NOON + 5)
+        end = terminated_state(code, NOON, NOON + 5)
         assert (end["exitCode"], end["reason"], end["startedAt"], end["finishedAt"]) == (
             *(code, reason),
             *("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z"),
         )
-    assert terminated(137, NOON, NOON, reason="OOMKilled")["reason"] == "OOMKilled"
+    assert terminated_state(137, NOON, NOON, reason="OOMKilled")["reason"] == "OOMKilled"

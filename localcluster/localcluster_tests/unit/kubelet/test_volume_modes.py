@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from localcluster.kubelet.env import PodFacts
-from localcluster.kubelet.volumes import prepare
+from localcluster.kubelet.volumes import prepare_volumes
 
 FACTS = PodFacts("127.0.0.2", "127.0.0.1", {})
 TOLD = {"path": "b", "fieldRef": {"fieldPath": "metadata.annotations['run.sh']"}}
@@ -42,5 +42,5 @@ def test_files_have_their_mode(sentence: str, tmp_path: Path) -> None:
     volume, file, want = CASES[sentence]
     metadata = {"name": "p", "namespace": "default", "uid": "u", "annotations": {"run.sh": "#!/bin/sh\n"}}
     pod = {"metadata": metadata, "spec": {"containers": [{"name": "main"}], "volumes": [{"name": "v", **volume}]}}
-    made = prepare(pod, tmp_path, FACTS, lambda resource, namespace, name: OBJECTS[resource])
+    made = prepare_volumes(pod, tmp_path, FACTS, lambda resource, namespace, name: OBJECTS[resource])
     assert (made["v"] / file).stat().st_mode & 0o777 == want

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from localcluster.schema.cel_program import CelCompileError, CelRuntimeError, Program
-from localcluster.schema.cel_values import escape, to_cel
+from localcluster.schema.cel_values import escape_name, to_cel
 from localcluster.schema.node import SchemaNode, build
 from localcluster.schema.pattern import PatternError, compile_pattern
 
@@ -105,10 +105,10 @@ def test_only_declared_fields_are_visible() -> None:
 
 
 def test_names_are_escaped() -> None:
-    assert escape("a-b") == "a__dash__b"
-    assert escape("if") == "__if__"
-    assert escape("9a") is None
-    assert escape("ä") is None
+    assert escape_name("a-b") == "a__dash__b"
+    assert escape_name("if") == "__if__"
+    assert escape_name("9a") is None
+    assert escape_name("ä") is None
 
 
 PATTERNS: dict[str, tuple[str, str, bool]] = {

@@ -14,7 +14,7 @@ import orjson
 
 from localcluster.apiserver import jsonpath
 from localcluster.apiserver.errors import Causes
-from localcluster.apiserver.meta import dns_label, subdomain
+from localcluster.apiserver.meta import check_label, check_subdomain
 from localcluster.apiserver.registry import Custom
 from localcluster.patch import Shape, crd_shape
 from localcluster.resources import BUILTIN, Resource
@@ -26,7 +26,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _DNS1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-def served(definition: Json) -> list[tuple[Resource, Custom]]:
+def served_rows(definition: Json) -> list[tuple[Resource, Custom]]:
     """The rows of a definition, one for each served version."""
     spec = definition["spec"]
     names = spec["names"]
@@ -133,7 +133,7 @@ def prepare_update(new: Json, old: Json) -> None:
     new["status"] = {**status, "storedVersions": stored}
 
 
-def established(definition: Json, now: str, clash: str = "") -> Json:
+def established_status(definition: Json, now: str, clash: str = "") -> Json:
     """`status` of a definition that has been looked at; `clash` says why its names cannot be used."""
     names = definition["spec"]["names"]
     if clash:
@@ -151,7 +151,7 @@ def established(definition: Json, now: str, clash: str = "") -> Json:
     return {**definition["status"], "conditions": conditions, "acceptedNames": names}
 
 
-def deletion_pending(definition: Json, now: str) -> Json:
+def pending_deletion_status(definition: Json, now: str) -> Json:
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     conditions = [
         *(definition["status"].get("conditions") or ()),
@@ -160,7 +160,7 @@ def deletion_pending(definition: Json, now: str) -> Json:
     return {**definition["status"], "conditions": conditions}
 
 
-def terminating(definition: Json, now: str) -> Json:
+def terminating_status(definition: Json, now: str) -> Json:
     conditions = [c for c in definition["status"].get("conditions") or () if c["type"] != "Terminating"]
     conditions.append(
         _make_condition(
@@ -218,7 +218,7 @@ def _validate_group(group: str, causes: Causes) -> None:
         causes.required("spec.group")
     elif len(group.split(".")) < 2:
         causes.invalid("spec.group", group, "should be a domain with at least one dot")
-    elif why := subdomain(group):
+    elif why := check_subdomain(group):
         causes.invalid("spec.group", group, ",".join(why))
     elif any(row.group == group for row in BUILTIN):
         where = "metadata.annotations[api-approved.kubernetes.io]"
@@ -245,7 +245,7 @@ def _validate_names(names: Json, causes: Causes, *, stored: bool) -> None:
         causes.invalid("status.storedVersions", None, "must have at least one stored version")
     for index, short in enumerate(names.get("shortNames", ())):
         if not _DNS1035.fullmatch(short):
-            why = dns_label(short)[0] if dns_label(short) else "must be a DNS-1035 label"
+            why = check_label(short)[0] if check_label(short) else "must be a DNS-1035 label"
             causes.invalid(f"spec.names.shortNames[{index}]", short, why)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         causes.invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")

@@ -130,7 +130,7 @@ class Decoder:
             options.warnings.extend(unknown)
 
 
-def duplicates(body: bytes) -> list[str]:
+def find_duplicates(body: bytes) -> list[str]:
     """Returns the paths of fields that a JSON object has twice."""
     found: list[str] = []
 
@@ -163,7 +163,7 @@ def metadata_of(obj: Json) -> Json:
     return metadata
 
 
-def fresh(obj: Json) -> Json:
+def copy_deeply(obj: Json) -> Json:
     """A copy that shares nothing with the stored object: what follows works in place."""
     copy: Json = jsontext.copied(obj)
     return copy

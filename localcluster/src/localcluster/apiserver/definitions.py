@@ -45,7 +45,7 @@ class Definitions:
         if "deletionTimestamp" in definition["metadata"]:
             # `CRDFinalizer.sync` reports the condition in a write of its own before it deletes the objects.
             if any(c["reason"] == "InstanceDeletionPending" for c in definition["status"].get("conditions") or ()):
-                self._put({**definition, "status": crds.terminating(definition, now)})
+                self._put({**definition, "status": crds.terminating_status(definition, now)})
             else:
                 self.end(f"{definition['spec']['group']}/{definition['spec']['names']['plural']}")
         elif not definition["status"].get("conditions") or (
@@ -55,7 +55,7 @@ class Definitions:
             metadata = {**definition["metadata"], "finalizers": [*definition["metadata"].get("finalizers", ())]}
             if crds.CLEANUP not in metadata["finalizers"]:
                 metadata["finalizers"].append(crds.CLEANUP)
-            self._put({**definition, "metadata": metadata, "status": crds.established(definition, now, clash)})
+            self._put({**definition, "metadata": metadata, "status": crds.established_status(definition, now, clash)})
 
     def _put(self, definition: Json) -> None:
         self._store.put(
@@ -64,7 +64,7 @@ class Definitions:
 
     def serve(self, definition: Json) -> None:
         clash = crds.clash_of(definition, self._registry.rows())
-        self._registry.replace_definition(definition["metadata"]["name"], [] if clash else crds.served(definition))
+        self._registry.replace_definition(definition["metadata"]["name"], [] if clash else crds.served_rows(definition))
 
     def end(self, bucket: str) -> None:
         """Delete what is left of a definition that is going, and let go of it when nothing is."""

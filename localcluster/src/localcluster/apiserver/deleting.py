@@ -165,7 +165,7 @@ class Deleter:
         if resource.bucket == "namespaces":
             new["status"] = {**old.get("status", {}), "phase": "Terminating"}
         if resource.bucket == _OWN_STORAGE[1]:
-            new["status"] = crds.deletion_pending(old, timestamp(self._clock()))
+            new["status"] = crds.pending_deletion_status(old, timestamp(self._clock()))
         return new
 
     def _remove(self, resource: Resource, item: Item, *, dry_run: bool) -> Item:

@@ -91,7 +91,7 @@ def delete_options(request: Request, body: Json) -> DeleteOptions:
     except WrongType as wrong:
         raise bad_request(str(wrong)) from None
     grace = body.get(
-        "gracePeriodSeconds", number(query["gracePeriodSeconds"]) if query.get("gracePeriodSeconds") else None
+        "gracePeriodSeconds", parse_number(query["gracePeriodSeconds"]) if query.get("gracePeriodSeconds") else None
     )
     dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
     if any(value != "All" for value in dry_run):
@@ -122,7 +122,7 @@ def delete_options(request: Request, body: Json) -> DeleteOptions:
     )
 
 
-def number(text: str) -> int:
+def parse_number(text: str) -> int:
     """A number of the query, in Go's words when it is none."""
     try:
         return int(text)

@@ -189,5 +189,5 @@ def _decode_time(value: bytes, *, micro: bool) -> str | None:
     if seconds <= -62135596800:
         return None
     if micro:
-        return times.shown(seconds, f".{nanos // 1000:06d}")
-    return times.shown(seconds)
+        return times.format_time(seconds, f".{nanos // 1000:06d}")
+    return times.format_time(seconds)

@@ -14,7 +14,7 @@ from pathlib import Path
 from localcluster import jsontext
 from localcluster.apiserver import admission, discovery, meta, reviews
 from localcluster.apiserver.bodies import body_of, content_type, patch_body
-from localcluster.apiserver.decoding import duplicates
+from localcluster.apiserver.decoding import find_duplicates
 from localcluster.apiserver.definitions import DEFINITIONS, Definitions
 from localcluster.apiserver.deleting import Deleter
 from localcluster.apiserver.errors import (
@@ -30,7 +30,7 @@ from localcluster.apiserver.forms import Presenter, wanted_form, yaml_if_asked
 from localcluster.apiserver.openapi.document import OpenApi
 from localcluster.apiserver.options import WriteOptions, delete_options, write_options
 from localcluster.apiserver.patches import Patcher
-from localcluster.apiserver.reading import Reader, selection
+from localcluster.apiserver.reading import Reader, parse_selection
 from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.route import Target, as_query, parse
 from localcluster.apiserver.strategies import strategy_of
@@ -181,7 +181,7 @@ class ApiServer:
         # A body as long as its parsed content written again has no field twice; only others need the slow search.
         skipped = options.field_validation == "Ignore" or content_type(request) not in ("", "application/json")
         if not skipped and len(jsontext.dumps(body)) != len(request.body.rstrip()):
-            found = [f'duplicate field "{path}"' for path in duplicates(request.body)]
+            found = [f'duplicate field "{path}"' for path in find_duplicates(request.body)]
             if found and options.field_validation == "Strict":
                 raise bad_request(
                     f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict'
@@ -346,7 +346,7 @@ class ApiServer:
 
     def _delete_many(self, resource: Resource, target: Target, request: Request) -> Response:
         options = delete_options(request, body_of(request) if request.body else {})
-        chosen = selection(resource, target.namespace, request)
+        chosen = parse_selection(resource, target.namespace, request)
         found = [
             (key, item)
             for key, item in self.store.items(resource.bucket, target.namespace)

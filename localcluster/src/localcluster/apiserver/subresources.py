@@ -12,7 +12,7 @@ from localcluster.apiserver.deleting import Deleter
 from localcluster.apiserver.errors import StatusError, bad_request, conflict, method_not_supported
 from localcluster.apiserver.forms import Presenter, wanted_form
 from localcluster.apiserver.options import delete_options, write_options
-from localcluster.apiserver.patches import patched
+from localcluster.apiserver.patches import apply_patch
 from localcluster.apiserver.reading import Reader
 from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.route import Target
@@ -83,7 +83,7 @@ class Subresources:
         wanted = body
         if request.method == "PATCH":
             kind = content_type.replace("strategic-merge", "merge").replace("apply-patch+yaml", "merge-patch+json")
-            wanted = patched(resource, present, body, kind)
+            wanted = apply_patch(resource, present, body, kind)
         if not isinstance(wanted, dict) or wanted.get("metadata", {}).get("name", target.name) != target.name:
             raise bad_request(f"the name of the object does not match the name on the URL ({target.name})")
         version = wanted.get("metadata", {}).get("resourceVersion")

@@ -258,18 +258,18 @@ def _decode_map(node: TypeNode, value: Json, path: str, go_path: str, owner: Typ
 
 def _decode_time(value: str, *, micro: bool) -> str | None:
     try:
-        return times.canonical(value, micro=micro)
+        return times.canonical_time(value, micro=micro)
     except times.NoTimeError as wrong:
         raise WrongType(str(wrong)) from None
 
 
 def _decode_quantity(value: Any) -> str:
-    from localcluster.quantity import BadQuantity, canonical
+    from localcluster.quantity import BadQuantity, canonical_quantity
 
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise WrongType("unable to parse quantity's suffix")
     try:
-        return canonical(str(value))
+        return canonical_quantity(str(value))
     except BadQuantity as bad:
         raise WrongType(str(bad)) from None
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from localcluster.apiserver.errors import StatusError, gone, resource_version_too_large
 from localcluster.apiserver.forms import Form, Presenter, wanted_form
-from localcluster.apiserver.options import number
-from localcluster.apiserver.reading import Selection, parse_version, selection
+from localcluster.apiserver.options import parse_number
+from localcluster.apiserver.reading import Selection, parse_selection, parse_version
 from localcluster.resources import Resource
 from localcluster.storage import Compacted, Event, EventType, Item, Store
 from localcluster.wire import Encoded, Json, Request, Watch
@@ -55,7 +55,7 @@ class Watchers:
         Raises StatusError for what is wrong with the request. A version that is too old is reported in the stream, as
         an ERROR event (`newErrWatcher` of kube-apiserver's cacher)."""
         query = request.query
-        chosen = selection(resource, namespace, request)
+        chosen = parse_selection(resource, namespace, request)
         text = query.get("resourceVersion", "")
         initial = query.get("sendInitialEvents")
         _check_match(initial, query.get("resourceVersionMatch", ""))
@@ -64,7 +64,7 @@ class Watchers:
         if version > self._store.revision:
             raise resource_version_too_large(version, self._store.revision)
         now = self._clock()
-        seconds = number(query.get("timeoutSeconds") or "0") or _SHORTEST_SECONDS * (1 + self._rng.random())
+        seconds = parse_number(query.get("timeoutSeconds") or "0") or _SHORTEST_SECONDS * (1 + self._rng.random())
         watcher = Watcher(
             Watch(),
             resource,

@@ -101,7 +101,9 @@ def controller_uid_index(obj: Json) -> Iterable[str]:
     yield ref["uid"] if ref else f"orphan/{obj['metadata']['namespace']}"
 
 
-def claim(client: Client, owner: Json, selector: Json, owned: Iterable[Json], orphans: Iterable[Json]) -> list[Json]:
+def claim_pods(
+    client: Client, owner: Json, selector: Json, owned: Iterable[Json], orphans: Iterable[Json]
+) -> list[Json]:
     """The pods that are the owner's after adopting and releasing. Raises ApiError on a conflict, to look again."""
     mine = []
     deleting = "deletionTimestamp" in owner["metadata"]

@@ -49,7 +49,7 @@ class DeletableResource:
         )
 
 
-def discover(client: Client) -> list[DeletableResource]:
+def discover_resources(client: Client) -> list[DeletableResource]:
     """The resources that can be listed, watched and deleted. Each comes once, in its group's preferred version if that
     version serves it."""
     versions = ["v1"]
@@ -114,7 +114,7 @@ class GarbageCollector(KeyedMachine):
     # --- the graph -------------------------------------------------------------------------------------------------
 
     def _watch_deletable(self) -> None:
-        found = {r.list_path: r for r in discover(self._client) if (r.group_version, r.plural) not in IGNORED}
+        found = {r.list_path: r for r in discover_resources(self._client) if (r.group_version, r.plural) not in IGNORED}
         for path in [p for p in self._watched if p not in found]:
             gone = self._watched.pop(path)
             self._by_kind.pop((gone.group_version.rpartition("/")[0], gone.kind), None)

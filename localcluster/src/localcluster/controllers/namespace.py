@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from localcluster.client import Client, ignoring
-from localcluster.controllers.garbage import DeletableResource, discover
+from localcluster.controllers.garbage import DeletableResource, discover_resources
 from localcluster.informer import Informers, key_of
 from localcluster.machine import KeyedMachine
 from localcluster.objects import timestamp
@@ -37,7 +37,7 @@ class NamespaceController(KeyedMachine):
         namespace = self._namespaces.get(key)
         if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
             return
-        kinds = [resource for resource in discover(self._client) if resource.namespaced]
+        kinds = [resource for resource in discover_resources(self._client) if resource.namespaced]
         left = {resource: items for resource in kinds if (items := self._delete_contents(resource, key))}
         if left:
             self._report_remaining(namespace, left, now)

@@ -87,7 +87,7 @@ class NodeLifecycleController(KeyedMachine):
         node = self._nodes.get(name)
         if node is None:
             return
-        seen_seconds = self._heartbeat(node, now)
+        seen_seconds = self._note_heartbeat(node, now)
         ready = condition(node, "Ready")
         if now - seen_seconds > self._grace_seconds:
             node = self._mark_unknown(node, ready, now)
@@ -101,7 +101,7 @@ class NodeLifecycleController(KeyedMachine):
                 if is_ready(pod) and not is_terminal(pod):
                     self._mark_pod_not_ready(pod, now)
 
-    def _heartbeat(self, node: Json, now: float) -> float:
+    def _note_heartbeat(self, node: Json, now: float) -> float:
         name = node["metadata"]["name"]
         lease = self._leases.get(f"kube-node-lease/{name}")
         ready = condition(node, "Ready") or {}
@@ -182,9 +182,9 @@ class NodeLifecycleController(KeyedMachine):
         if due > now:
             self.enqueue_at(f"evict:{key}", due)
             return
-        self._evict(pod, now)
+        self._evict_pod(pod, now)
 
-    def _evict(self, pod: Json, now: float) -> None:
+    def _evict_pod(self, pod: Json, now: float) -> None:
         meta = pod["metadata"]
         self._recorder.normal(
             pod, "TaintManagerEviction", f"Marking for deletion Pod {meta['namespace']}/{meta['name']}"

@@ -55,7 +55,7 @@ class PodGarbageCollector(KeyedMachine):
         # `gcUnscheduledTerminating`: no kubelet will confirm the deletion of a pod without a node.
         if not name:
             if "deletionTimestamp" in pod["metadata"]:
-                self._remove(pod, now, "")
+                self._remove_pod(pod, now, "")
             return
         node = self._nodes.get(name)
         if node is not None:
@@ -63,7 +63,7 @@ class PodGarbageCollector(KeyedMachine):
             ready = (condition(node, "Ready") or {"status": "Unknown"})["status"]
             # `gcTerminating` requires both, the taint and a node that is not ready.
             if lost and ready != "True" and "deletionTimestamp" in pod["metadata"]:
-                self._remove(pod, now, "")
+                self._remove_pod(pod, now, "")
             return
         # A later pod on the same absent node waits as long, or a controller that replaces it would loop.
         since = max(self._missing_since.setdefault(name, now), seconds_of(pod["metadata"]["creationTimestamp"]))
@@ -71,9 +71,9 @@ class PodGarbageCollector(KeyedMachine):
         if now < due:
             self.enqueue_at(key, due)
             return
-        self._remove(pod, now, "PodGC: node no longer exists")
+        self._remove_pod(pod, now, "PodGC: node no longer exists")
 
-    def _remove(self, pod: Json, now: float, why: str) -> None:
+    def _remove_pod(self, pod: Json, now: float, why: str) -> None:
         # `markFailedAndDeletePod`: a Job, for example, counts failed pods and must see the phase first.
         if not is_terminal(pod):
             status: Json = {"phase": "Failed"}

@@ -169,7 +169,7 @@ def _is_same_process(pid: int, ticks: int) -> bool:
     return fields[0] != "Z" and int(fields[19]) == ticks
 
 
-def attempts(folder: Path) -> list[int]:
+def list_attempts(folder: Path) -> list[int]:
     """The runs of one container that have a folder."""
     return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
 

@@ -137,7 +137,7 @@ class Kubelet(KeyedMachine):
         """It sends heartbeats."""
         return name in self.configs and self.trouble(name)[0] not in troubles.SILENT and name not in self._taken_away
 
-    def _flapped(self, name: str) -> bool:
+    def _is_flapped_down(self, name: str) -> bool:
         return self.trouble(name)[0] == troubles.FLAPPING and self._beats.get(name, 0) % 2 == 0
 
     def _skew_seconds(self, name: str) -> float:
@@ -187,7 +187,7 @@ class Kubelet(KeyedMachine):
         pod = self.pods.get(name)
         node = pod["spec"].get("nodeName", "") if pod is not None else ""
         # A silent node does not act. A pod that is gone from the API is different: its processes must end.
-        if pod is not None and (not self.alive(node) or self._flapped(node)):
+        if pod is not None and (not self.alive(node) or self._is_flapped_down(node)):
             return
         self.reconcile_pod(name, pod, now)
 
@@ -208,7 +208,7 @@ class Kubelet(KeyedMachine):
         node = self.nodes.get(name)
         if node is None:
             # Unlike here, a real kubelet registers its node only when it starts, and not after `kubectl delete node`.
-            node = self._register(name, now)
+            node = self._register_node(name, now)
         beats = now >= self._lease_due.get(name, 0.0)
         self._beats[name] = self._beats.get(name, 0) + beats
         status = self._build_status(self.configs[name], node.get("status") or {}, now)
@@ -225,7 +225,7 @@ class Kubelet(KeyedMachine):
         with ignoring(404):
             self.client.delete(f"/api/v1/nodes/{name}")
 
-    def _register(self, name: str, now: float) -> Json:
+    def _register_node(self, name: str, now: float) -> Json:
         config = self.configs[name]
         labels = {
             "kubernetes.io/hostname": name,
@@ -252,11 +252,11 @@ class Kubelet(KeyedMachine):
                 raise
             return self.client.get(f"/api/v1/nodes/{name}")
 
-    def _readiness(self, name: str) -> tuple[str, str, str]:
+    def _ready_condition(self, name: str) -> tuple[str, str, str]:
         """kubelet/nodestatus/setters.go, `ReadyCondition`."""
         if self.trouble(name)[0] == troubles.SHUTDOWN:
             return "False", "KubeletNotReady", "node is shutting down"
-        if self._flapped(name):
+        if self._is_flapped_down(name):
             why = "PLEG is not healthy: pleg was last seen active 3m0.5s ago; threshold is 3m0s"
             return "False", "KubeletNotReady", why
         return "True", "KubeletReady", "kubelet is posting ready status"
@@ -271,7 +271,7 @@ class Kubelet(KeyedMachine):
             ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
             ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
             ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            ("Ready", *self._readiness(config.name)),
+            ("Ready", *self._ready_condition(config.name)),
         ):
             conditions = with_condition(
                 conditions,
@@ -346,7 +346,7 @@ class Kubelet(KeyedMachine):
         """Writes the status if it differs; returns whether it did. Raises ApiError with 409 when the pod has changed in
         between: the machine looks again."""
         if skew := self._skew_seconds(pod["spec"]["nodeName"]):
-            status = troubles.skewed(status, pod.get("status"), skew)
+            status = troubles.skew_times(status, pod.get("status"), skew)
         if status == pod.get("status"):
             return False
         meta = pod["metadata"]
@@ -363,7 +363,7 @@ class Kubelet(KeyedMachine):
         if (pod.get("status") or {}).get("startTime"):
             return False
         config, node = self.configs[name], self.nodes.get(name)
-        found = troubles.refusal(self.trouble(name), pod, config.capacity(), config.gpu_resource)
+        found = troubles.find_refusal(self.trouble(name), pod, config.capacity(), config.gpu_resource)
         if found is None and node is not None:
             found = self._rooms[name].refusal(pod, node)
         if found is None:
@@ -371,14 +371,14 @@ class Kubelet(KeyedMachine):
             self._rooms[name].admit(pod)
             return False
         self.recorders[name].warning(pod, *found)
-        self.write_pod_status(pod, troubles.rejected(pod, found, now))
+        self.write_pod_status(pod, troubles.rejected_status(pod, found, now))
         return True
 
     def ending(self, pod: Json) -> Ending | None:
         """Why the kubelet itself ends the pod."""
         if self.trouble(pod["spec"]["nodeName"])[0] == troubles.SHUTDOWN:
             return troubles.SHUTTING_DOWN
-        return troubles.eviction(pod)
+        return troubles.find_eviction(pod)
 
     def confirm_deletion(self, pod: Json) -> None:
         """The last word of a kubelet: nothing of the pod is left on the node."""

@@ -22,19 +22,19 @@ from localcluster.kubelet import pod_parts
 from localcluster.kubelet.container_run import ContainerRun
 from localcluster.kubelet.container_runner import MARK
 from localcluster.kubelet.containers import Container
-from localcluster.kubelet.env import ConfigError, PodFacts, command_of, environment
+from localcluster.kubelet.env import ConfigError, PodFacts, build_environment, command_of
 from localcluster.kubelet.hosts import hostname_of
 from localcluster.kubelet.pod_parts import LOOPBACK, container_path
 from localcluster.kubelet.probes import Prober, Result
-from localcluster.kubelet.status import is_sidecar, phase, pod_status
+from localcluster.kubelet.status import compute_phase, is_sidecar, pod_status
 from localcluster.kubelet.troubles import Ending
 from localcluster.kubelet.volumes import (
     MountError,
     binds_of,
-    prepare,
-    read_only,
+    prepare_volumes,
+    read_only_volumes,
+    rewrite_unmounted,
     token_sources,
-    unmounted,
     write_tokens,
 )
 from localcluster.objects import seconds_of
@@ -356,15 +356,15 @@ class PodRun:
     ) -> dict[str, Any]:
         host = self.host
         if self._volumes is None:
-            volumes = prepare(pod, self.folder / "volumes", facts, host.lookup)
+            volumes = prepare_volumes(pod, self.folder / "volumes", facts, host.lookup)
             self._tokens_due = write_tokens(pod, self.folder / "volumes", now, host.request_token)
             self._volumes = volumes
-        own = environment(pod, container.spec, facts, host.lookup)
+        own = build_environment(pod, container.spec, facts, host.lookup)
         command, working_dir = command_of(container.spec, own), container.spec.get("workingDir")
         hosts, hostname = str(self.folder / "hosts"), hostname_of(pod)
         folder = container.next_folder()
         env = {**host.base_env, "HOSTNAME": hostname, MARK: str(folder), **own}
-        binds = binds_of(container.spec, self._volumes, read_only(pod))
+        binds = binds_of(container.spec, self._volumes, read_only_volumes(pod))
         if host.isolation == "none":
             if binds:
                 recorder.warning(
@@ -374,9 +374,9 @@ class PodRun:
                     f"elsewhere: {', '.join(f'{target} is {source}' for source, target, _ in binds)}; variables and "
                     "arguments that are paths below them are changed",
                 )
-            env.update((name, unmounted(value, binds)) for name, value in own.items())
-            command = [unmounted(word, binds) for word in command]
-            working_dir = working_dir and unmounted(working_dir, binds)
+            env.update((name, rewrite_unmounted(value, binds)) for name, value in own.items())
+            command = [rewrite_unmounted(word, binds) for word in command]
+            working_dir = working_dir and rewrite_unmounted(working_dir, binds)
             env["LOCALCLUSTER_HOSTS"], env["LOCALCLUSTER_HOSTNAME"] = hosts, hostname
             env["PYTHONPATH"] = os.pathsep.join(p for p in (host.resolver, env.get("PYTHONPATH", "")) if p)
         return {
@@ -399,7 +399,7 @@ class PodRun:
             turn = "ContainerCreating" if inits_over or container.init else "PodInitializing"
             statuses[container.init].append(container.status(turn, restarting=restarting))
         final = stopping and not self.alive
-        new_phase = phase(pod["spec"], statuses[False], statuses[True], final=final)
+        new_phase = compute_phase(pod["spec"], statuses[False], statuses[True], final=final)
         status = pod_status(
             pod, new_phase, statuses[False], statuses[True], now, host_ip=facts.host_ip, pod_ip=self.pod_ip
         )

@@ -159,7 +159,7 @@ class ProcessKubelet(Kubelet):
         if run is None:
             if self.turned_away(pod, now):
                 return
-            run = PodRun(self.host, key, meta["uid"], pod["spec"]["nodeName"], self._address(pod))
+            run = PodRun(self.host, key, meta["uid"], pod["spec"]["nodeName"], self._allocate_address(pod))
             run.save()
             self.runs.setdefault(key, {})[meta["uid"]] = run
         run.bind(pod)
@@ -179,14 +179,14 @@ class ProcessKubelet(Kubelet):
             self.enqueue_at(f"pod:{key}", now + LOOK_AGAIN_SECONDS)
         # The status was written before: clients must see the last exit code before the pod is gone.
         if "deletionTimestamp" in meta and not run.alive:
-            self._forget(run)
+            self._forget_run(run)
             self.confirm_deletion(pod)
 
     def _after_end(self, run: PodRun, pod: Json) -> None:
         run.refresh()
         run.kill()
         if "deletionTimestamp" in pod["metadata"]:
-            self._forget(run)
+            self._forget_run(run)
             self.confirm_deletion(pod)
 
     def _end_others(self, key: str, keep_uid: str) -> None:
@@ -200,16 +200,16 @@ class ProcessKubelet(Kubelet):
                 # A container runner that is only just starting cannot be signalled yet; look again.
                 self.enqueue_at(f"pod:{key}", self.clock() + LOOK_AGAIN_SECONDS)
             else:
-                self._forget(run)
+                self._forget_run(run)
 
-    def _forget(self, run: PodRun) -> None:
+    def _forget_run(self, run: PodRun) -> None:
         run.remove()
         runs = self.runs.get(run.key, {})
         runs.pop(run.uid, None)
         if not runs:
             self.runs.pop(run.key, None)
 
-    def _address(self, pod: Json) -> str:
+    def _allocate_address(self, pod: Json) -> str:
         # The address survives a restart of the kubelet: the job's other pods know it.
         had = (pod.get("status") or {}).get("podIP")
         if had:

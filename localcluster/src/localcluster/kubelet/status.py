@@ -17,7 +17,7 @@ def is_sidecar(container: Json) -> bool:
     return container.get("restartPolicy") == "Always"
 
 
-def phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, final: bool = False) -> str:
+def compute_phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, final: bool = False) -> str:
     """`final`: nothing is started any more (the pod is being deleted, or past its deadline)."""
     restart = "Never" if final else spec.get("restartPolicy", "Always")
     by_name = {s["name"]: s for s in inits}
@@ -61,7 +61,9 @@ def _exit_code(status: Json | None) -> int:
     return int(ended["exitCode"]) if ended is not None else 0
 
 
-def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Sequence[Json], now: float) -> list[Json]:
+def compute_conditions(
+    pod: Json, new_phase: str, containers: Sequence[Json], inits: Sequence[Json], now: float
+) -> list[Json]:
     when = timestamp(now)
     spec = pod["spec"]
     generation = pod["metadata"].get("generation")
@@ -140,7 +142,7 @@ def pod_status(
         **({"observedGeneration": generation} if generation else {}),
         "phase": new_phase,
         "startTime": old.get("startTime") or timestamp(now),
-        "conditions": conditions(pod, new_phase, containers, inits, now),
+        "conditions": compute_conditions(pod, new_phase, containers, inits, now),
         "containerStatuses": list(containers),
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
@@ -171,11 +173,11 @@ def container_status(
     return status
 
 
-def waiting(reason: str, message: str = "") -> Json:
+def waiting_state(reason: str, message: str = "") -> Json:
     return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
 
 
-def terminated(
+def terminated_state(
     exit_code: int, started: float, finished: float, *, reason: str = "", message: str = "", container_id: str = ""
 ) -> Json:
     ended: Json = {

@@ -44,7 +44,7 @@ def write_tokens(pod: Json, folder: Path, now: float, request: RequestToken) -> 
         seconds: int = source.get("expirationSeconds") or 3600
         try:
             target = folder / volume / _check_relative(source["path"])
-            content = _requested(pod, source, seconds, request)
+            content = _request_token(pod, source, seconds, request)
         except (ApiError, ConfigError) as error:
             why = error.message if isinstance(error, ApiError) else str(error)
             raise MountError(
@@ -60,7 +60,7 @@ def write_tokens(pod: Json, folder: Path, now: float, request: RequestToken) -> 
     return min(due, default=None)
 
 
-def _requested(pod: Json, source: Json, seconds: int, request: RequestToken) -> str:
+def _request_token(pod: Json, source: Json, seconds: int, request: RequestToken) -> str:
     meta = pod["metadata"]
     bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": meta["uid"]}
     spec: Json = {"expirationSeconds": seconds, "boundObjectRef": bound}
@@ -71,7 +71,7 @@ def _requested(pod: Json, source: Json, seconds: int, request: RequestToken) -> 
     return str(answer["status"]["token"])
 
 
-def prepare(pod: Json, folder: Path, facts: PodFacts, lookup: Lookup) -> dict[str, Path]:
+def prepare_volumes(pod: Json, folder: Path, facts: PodFacts, lookup: Lookup) -> dict[str, Path]:
     """The folder of each volume by name, without tokens. Raises MountError."""
     made: dict[str, Path] = {}
     for volume in pod["spec"].get("volumes") or ():
@@ -202,7 +202,7 @@ def _check_relative(path: str) -> str:
     return path
 
 
-def read_only(pod: Json) -> frozenset[str]:
+def read_only_volumes(pod: Json) -> frozenset[str]:
     """The names of the volumes that are mounted read-only, because the pod uses the claim so."""
     volumes = pod["spec"].get("volumes") or ()
     return frozenset(v["name"] for v in volumes if (v.get("persistentVolumeClaim") or {}).get("readOnly"))
@@ -227,7 +227,7 @@ def binds_of(container: Json, volumes: Mapping[str, Path], only_read: frozenset[
     return sorted(binds, key=lambda b: b[1])
 
 
-def unmounted(text: str, binds: Sequence[Bind]) -> str:
+def rewrite_unmounted(text: str, binds: Sequence[Bind]) -> str:
     """A path in a volume, as it is where nothing can be mounted; any other text as it is."""
     for source, target, _ in reversed(binds):
         if text == target or text.startswith(f"{target}/"):

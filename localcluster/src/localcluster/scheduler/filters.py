@@ -75,7 +75,7 @@ def term_matches(term: Json, node: NodeInfo) -> bool:
     )
 
 
-def score(demand: Demand, node: NodeInfo) -> float:
+def score_node(demand: Demand, node: NodeInfo) -> float:
     """Higher is better: free room after placing (least allocated), few pods of the same owner, preferences."""
     free = 0.0
     for name in ("cpu", "memory"):

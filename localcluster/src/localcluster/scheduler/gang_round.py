@@ -36,7 +36,7 @@ class GangRound:
         self._placing = placing
 
     def schedule(self, pod: Json, demand: Demand, now: float) -> None:
-        path, name = gang.parts(demand.gang)
+        path, name = gang.split_group(demand.gang)
         informer = self._informers.peek(path)
         group = informer.get(name) if informer is not None else None
         if group is None:
@@ -95,7 +95,10 @@ class GangRound:
         }
         for member, chosen in placed:
             chosen.remove(member.key)
-        own, short = gang.is_own(group_key), gang.not_together(gang.parts(group_key)[1], bound + len(placed), minimum)
+        own, short = (
+            gang.is_own(group_key),
+            gang.not_together(gang.split_group(group_key)[1], bound + len(placed), minimum),
+        )
         why = fit_error(unfit[0][1]) if unfit else ""
         for member in pending:
             words = messages.get(member.key, gang.ENOUGH_THERE) if own else f"{short}. {why}"

@@ -39,7 +39,7 @@ def victims_on(demand: Demand, node: NodeInfo, reserved: Sequence[Demand]) -> Ca
     return Candidate(node.name, victims) if victims else None
 
 
-def best(candidates: Iterable[Candidate]) -> Candidate | None:
+def choose_best(candidates: Iterable[Candidate]) -> Candidate | None:
     """Lowest top priority, lowest sum of priorities, fewest victims, the top victim that started last."""
 
     def rank(candidate: Candidate) -> tuple[float, ...]:
@@ -52,7 +52,7 @@ def best(candidates: Iterable[Candidate]) -> Candidate | None:
     return min(candidates, key=rank, default=None)
 
 
-def find(
+def find_candidate(
     demand: Demand, nodes: Iterable[NodeInfo], against: dict[str, Against], reserved: Callable[[str], Sequence[Demand]]
 ) -> tuple[Candidate | None, dict[str, str]]:
     """The best candidate, and why each other node is none."""
@@ -65,7 +65,7 @@ def find(
             why[node.name] = NO_VICTIMS
         else:
             candidates.append(candidate)
-    return best(candidates), why
+    return choose_best(candidates), why
 
 
 def _rank_importance(pair: tuple[Demand, Json]) -> tuple[float, float]:

@@ -19,7 +19,7 @@ from localcluster.objects import condition, is_terminal, timestamp, with_conditi
 from localcluster.recorder import Recorder
 from localcluster.scheduler import gang, preemption
 from localcluster.scheduler.claims import Claims
-from localcluster.scheduler.filters import Against, fit_error, reasons_against, score
+from localcluster.scheduler.filters import Against, fit_error, reasons_against, score_node
 from localcluster.scheduler.gang_round import GangRound
 from localcluster.scheduler.nodeinfo import Demand, NodeInfo, asks_of, demand_of
 from localcluster.wire import Json
@@ -236,7 +236,7 @@ class Scheduler:
             found_against = reasons_against(demand, node, self._reserved_on(node.name, demand))
             against[node.name] = found_against
             if not found_against.reasons:
-                value = score(demand, node)
+                value = score_node(demand, node)
                 if found is None or value > best_score:
                     found, best_score = node, value
         return found, against
@@ -295,7 +295,7 @@ class Scheduler:
             self._nominated.setdefault(nominated, {})[demand.key] = demand
             return f"{message} {_NO_CLAIMS} preemption: not eligible due to terminating pod on the nominated node."
         nodes = [n for n in self._nodes.values() if n.known]
-        candidate, why = preemption.find(demand, nodes, against, lambda name: self._reserved_on(name, demand))
+        candidate, why = preemption.find_candidate(demand, nodes, against, lambda name: self._reserved_on(name, demand))
         if candidate is None:
             message = (
                 f"{message} {_NO_CLAIMS} preemption:"
@@ -310,7 +310,10 @@ class Scheduler:
         nodes = [n for n in self._nodes.values() if n.known]
         if not demand.preempts or not against:
             return False
-        return preemption.find(demand, nodes, against, lambda name: self._reserved_on(name, demand))[0] is not None
+        return (
+            preemption.find_candidate(demand, nodes, against, lambda name: self._reserved_on(name, demand))[0]
+            is not None
+        )
 
     def wait(self, key: str) -> None:
         """Until something changes."""

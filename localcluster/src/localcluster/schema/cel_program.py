@@ -14,8 +14,8 @@ from typing import Any, Final
 import cel
 
 from localcluster.schema.cel_functions import BUILT_IN, FUNCTIONS, NO_OVERLOAD
-from localcluster.schema.cel_source import Token, arguments, closing, rewrite, tokenize
-from localcluster.schema.cel_values import declared, names_of
+from localcluster.schema.cel_source import Token, find_closing, rewrite_tokens, split_arguments, tokenize
+from localcluster.schema.cel_values import is_declared, names_of
 from localcluster.schema.node import SchemaNode
 
 # The library also logs each exception of a Python function as a warning; the rule's error already reports it.
@@ -112,7 +112,7 @@ class _Names:
                 index += 2
             elif text == "[":
                 current = current.items if current.type == "array" else current.additional_node
-                index = closing(self._tokens, index) + 1
+                index = find_closing(self._tokens, index) + 1
             else:
                 return
 
@@ -120,7 +120,7 @@ class _Names:
         if node.properties:
             for key, child in node.properties.items():
                 # CEL sees only what the schema declares, under names that are escaped where they are words of CEL.
-                if name in names_of(key) and declared(child):
+                if name in names_of(key) and is_declared(child):
                     return child
             self.issues.append(_make_issue(self._source, dot.offset, f"undefined field '{name}'"))
             return None
@@ -129,12 +129,12 @@ class _Names:
         return None
 
     def _bind_variable(self, index: int, over: SchemaNode | None) -> None:
-        args = arguments(self._tokens, index + 1)
+        args = split_arguments(self._tokens, index + 1)
         if args[0] and args[0][0].kind == "ident":
             known = any(first == index + 1 for _, first, _, _ in self._bound)
             if not known:
                 element = over.items if over is not None and over.type == "array" else None
-                self._bound.append((args[0][0].text, index + 1, closing(self._tokens, index + 1), element))
+                self._bound.append((args[0][0].text, index + 1, find_closing(self._tokens, index + 1), element))
 
 
 def _parse(source: str) -> cel.Program:
@@ -153,7 +153,7 @@ class Program:
         tokens = tokenize(source)
         self.uses_old_self = any(t.kind == "ident" and t.text == "oldSelf" for t in tokens)
         _parse(source)  # so that an error shows the rule as it was written
-        self._program = _parse(rewrite(tokens))
+        self._program = _parse(rewrite_tokens(tokens))
         issues = _Names(source, tokens, root).check()
         if issues:
             raise CelCompileError("\n".join(dict.fromkeys(issues)))

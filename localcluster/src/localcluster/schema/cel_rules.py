@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from localcluster.schema.causes import NO_PATH, OMITTED, FieldCause, duplicate, forbidden, invalid, required
 from localcluster.schema.cel_program import CelCompileError, CelRuntimeError, Program, optional_of
-from localcluster.schema.cel_values import declared, to_cel, with_type_and_metadata
+from localcluster.schema.cel_values import is_declared, to_cel, with_type_and_metadata
 from localcluster.schema.correlate import map_key, old_items
 from localcluster.schema.field_path import FieldPathError, normalize_field_path
 from localcluster.schema.node import Rule, SchemaNode
@@ -71,7 +71,7 @@ class RuleTree:
 
 def build_rules(node: SchemaNode | None, *, resource_root: bool) -> RuleTree | None:
     """None where no rule is."""
-    if node is None or not (declared(node) or resource_root):
+    if node is None or not (is_declared(node) or resource_root):
         return None
     typed = with_type_and_metadata(node) if resource_root else node
     properties = {}
@@ -94,7 +94,7 @@ def run_rules(tree: RuleTree, value: Any, old: Any, path: str = "") -> list[Fiel
     that it can do without."""
     if value is None:
         return []
-    causes = _rules(tree, value, old, path) if tree.rules else []
+    causes = _run_rules(tree, value, old, path) if tree.rules else []
     if isinstance(value, list) and tree.items is not None:
         before = old_items(tree.node, old)
         for index, item in enumerate(value):
@@ -111,7 +111,7 @@ def run_rules(tree: RuleTree, value: Any, old: Any, path: str = "") -> list[Fiel
     return causes
 
 
-def _rules(tree: RuleTree, value: Any, old: Any, path: str) -> list[FieldCause]:
+def _run_rules(tree: RuleTree, value: Any, old: Any, path: str) -> list[FieldCause]:
     causes: list[FieldCause] = []
     place = path or NO_PATH
     type_name = tree.node.type

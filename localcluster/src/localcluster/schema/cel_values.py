@@ -31,7 +31,7 @@ _VISIBLE_METADATA: Final = SchemaNode(types=("object",), properties={"name": _TE
 _RFC3339: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[tT](\d{2}:\d{2}:\d{2})(\.\d+)?([zZ]|[+-]\d{2}:\d{2})")
 
 
-def escape(name: str) -> str | None:
+def escape_name(name: str) -> str | None:
     """The name of a field in CEL, None when it has none."""
     if not _ESCAPABLE.fullmatch(name):
         return None
@@ -43,7 +43,7 @@ def escape(name: str) -> str | None:
 def names_of(field: str) -> tuple[str, ...]:
     """Behind a dot: its name in CEL, and for a reserved word the word itself (apiserver's cel/types.go,
     recognizeKeywordAsFieldName)."""
-    name = escape(field)
+    name = escape_name(field)
     return () if name is None else (name, field) if field in SELECTABLE else (name,)
 
 
@@ -54,7 +54,7 @@ def with_type_and_metadata(node: SchemaNode) -> SchemaNode:
     )
 
 
-def declared(node: SchemaNode | None) -> bool:
+def is_declared(node: SchemaNode | None) -> bool:
     """Has the schema a type for CEL? What has none (a bare preserve-unknown-fields) is not visible at all."""
     return node is not None and bool(node.types)
 
@@ -73,7 +73,7 @@ def _parse_timestamp(text: str) -> Any:
 
 
 def _convert_string(value: str, format_name: str) -> Any:
-    name = formats.normalize(format_name)
+    name = formats.normalize_name(format_name)
     if name == "byte":
         try:
             return base64.b64decode(value.encode(), validate=True)
@@ -92,12 +92,12 @@ def _convert_string(value: str, format_name: str) -> Any:
 def _convert_fields(value: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
     if not node.properties:
         extra = node.additional_node
-        return {key: to_cel(child, extra) for key, child in value.items()} if declared(extra) else {}
+        return {key: to_cel(child, extra) for key, child in value.items()} if is_declared(extra) else {}
     visible = {}
     for key, child in value.items():
         schema = node.properties.get(key)
-        name = escape(key)
-        if schema is not None and name is not None and declared(schema):
+        name = escape_name(key)
+        if schema is not None and name is not None and is_declared(schema):
             visible[name] = to_cel(child, schema)
             if key in SELECTABLE:
                 visible[key] = visible[name]

@@ -129,7 +129,7 @@ def build(schema: Json) -> SchemaNode:
     return SchemaNode(
         types=types,
         nullable=schema.get("nullable") is True,
-        format=raw_format if formats.known(types[0] if len(types) == 1 else "", raw_format) else "",
+        format=raw_format if formats.is_known(types[0] if len(types) == 1 else "", raw_format) else "",
         enum=tuple(enum) if isinstance(enum, list) else (),
         maximum=_read_number(schema.get("maximum")),
         minimum=_read_number(schema.get("minimum")),

@@ -13,7 +13,7 @@ from typing import Final
 
 from localcluster.schema import causes as c
 from localcluster.schema.cel_rules import compile_rule
-from localcluster.schema.cel_values import declared, with_type_and_metadata
+from localcluster.schema.cel_values import is_declared, with_type_and_metadata
 from localcluster.schema.gotext import GoStruct
 from localcluster.schema.node import SchemaNode, build
 from localcluster.schema.pattern import PatternError, compile_pattern
@@ -98,7 +98,7 @@ def _check_rules(node: SchemaNode, path: str, *, uncorrelated: str, resource_roo
             node.additional_node, f"{path}.additionalProperties", uncorrelated=uncorrelated, resource_root=False
         )
     for name, child in node.properties.items():
-        if declared(child):
+        if is_declared(child):
             yield from _check_rules(child, f"{path}.properties[{name}]", uncorrelated=uncorrelated, resource_root=False)
     if node.items is not None:
         # Items of a plain list have no identity: an update cannot say which old item a new one was.

@@ -92,7 +92,7 @@ class ValueValidator:
             result.update(self._validate_junctors(value, node, path))
         if kind == "string":
             self._validate_string(result, value, node, path)
-            check = formats.FORMATS.get(formats.normalize(node.format)) if node.format else None
+            check = formats.FORMATS.get(formats.normalize_name(node.format)) if node.format else None
             if check is not None and not check(value):
                 text = f"{path} in body must be of type {node.format}: {go_quote(value)}"
                 self._fail(result, path, c.type_invalid, value, text)

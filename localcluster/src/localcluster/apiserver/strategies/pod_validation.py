@@ -54,7 +54,7 @@ def _validate_group(group: Json, path: str, causes: Causes) -> None:
     if (name := group.get("podGroupName")) is None:
         causes.invalid(path, None, "must specify one of: `podGroupName`")
     else:
-        for why in meta.subdomain(name):
+        for why in meta.check_subdomain(name):
             causes.invalid(path, name, why)
 
 
@@ -65,7 +65,7 @@ def _validate_volumes(volumes: Any, path: str, causes: Causes) -> set[str]:
         if not name:
             causes.required(f"{path}[{index}].name")
         else:
-            for why in meta.dns_label(name):
+            for why in meta.check_label(name):
                 causes.invalid(f"{path}[{index}].name", name, why)
         if name in names:
             causes.duplicate(f"{path}[{index}].name", name)
@@ -83,7 +83,7 @@ def _validate_container(container: Json, path: str, names: set[str], volumes: se
     if not name:
         causes.required(f"{path}.name")
     else:
-        for why in meta.dns_label(name):
+        for why in meta.check_label(name):
             causes.invalid(f"{path}.name", name, why)
         if name in names:
             causes.duplicate(f"{path}.name", name)
@@ -227,11 +227,11 @@ def validate_pod_update(new: Json, old: Json, causes: Causes) -> None:
     if any(toleration not in spec.get("tolerations", ()) for toleration in before.get("tolerations", ())):
         causes.forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
     # `ValidatePodUpdate` takes the fields that may change out of both specs, and compares what is left.
-    if _frozen(spec) != _frozen(before):
+    if _immutable_part(spec) != _immutable_part(before):
         causes.forbidden("spec", POD_UPDATE)
 
 
-def _frozen(spec: Json) -> Json:
+def _immutable_part(spec: Json) -> Json:
     rest = {
         name: value
         for name, value in spec.items()

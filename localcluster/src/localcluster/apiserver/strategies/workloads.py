@@ -113,7 +113,7 @@ def validate_job(obj: Json, causes: Causes) -> None:
     own = {"matchLabels": {"batch.kubernetes.io/controller-uid": obj["metadata"].get("uid", "")}}
     # `validateGeneratedSelector`: a selector that only looks generated could match the pods of another Job.
     if selector is not None and not spec.get("manualSelector") and selector != own:
-        causes.invalid("spec.selector", _sorted(selector), "`selector` not auto-generated")
+        causes.invalid("spec.selector", _sort_keys(selector), "`selector` not auto-generated")
     if selector is None:
         causes.required("spec.selector")
     elif not matches(selector, spec["template"]["metadata"].get("labels", {})):
@@ -143,14 +143,14 @@ def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
         "successPolicy",
     ):
         if spec.get(name) != before.get(name):
-            causes.invalid(f"spec.{name}", _sorted(spec.get(name)), meta.IMMUTABLE)
+            causes.invalid(f"spec.{name}", _sort_keys(spec.get(name)), meta.IMMUTABLE)
     template, was = spec.get("template"), before.get("template")
     if template == was:
         return
     # `shouldAllowMutablePodTemplate`: a suspended Job that has not started has no pods of the old template.
     if not before.get("suspend") or "startTime" in old.get("status", {}):
         causes.invalid("spec.template", template, meta.IMMUTABLE)
-    elif _placed(template) != _placed(was):
+    elif _without_placement(template) != _without_placement(was):
         causes.invalid("spec.template.spec", template["spec"], meta.IMMUTABLE)
 
 
@@ -190,14 +190,14 @@ _INT64 = 2**63 - 1
 _PLACEMENT = ("affinity", "nodeSelector", "schedulingGates", "tolerations")
 
 
-def _placed(template: Json) -> Json:
+def _without_placement(template: Json) -> Json:
     """A template without what says where its pods go: that may change while the Job waits (KEP-2926)."""
     return {name: value for name, value in template["spec"].items() if name not in _PLACEMENT}
 
 
-def _sorted(value: Any) -> Any:
+def _sort_keys(value: Any) -> Any:
     """Sorts the keys, as Go does when it prints a map."""
-    return {name: _sorted(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
+    return {name: _sort_keys(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
 
 
 def _validate_template(template: Json, causes: Causes) -> None:

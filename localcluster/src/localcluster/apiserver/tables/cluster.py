@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcluster.apiserver.tables.base import NONE, Printer, Row, age, columns, labels_text
-from localcluster.apiserver.tables.durations import since
+from localcluster.apiserver.tables.base import NONE, Printer, Row, age_of, labels_text, make_columns
+from localcluster.apiserver.tables.durations import age_since
 from localcluster.wire import Json
 
 _SHOWN = 3
@@ -33,7 +33,7 @@ def _service_row(obj: Json, now: float) -> tuple[Row, Any]:
         addresses[0],
         _external_addresses(obj),
         ",".join(ports) or NONE,
-        age(obj, now),
+        age_of(obj, now),
         labels_text(spec.get("selector")),
     ], None
 
@@ -52,7 +52,7 @@ def _endpoints_row(obj: Json, now: float) -> tuple[Row, Any]:
         texts += (
             [f"{host}:{port['port']}" for port in subset["ports"] for host in hosts] if subset.get("ports") else hosts
         )
-    return [obj["metadata"]["name"], _list_few(texts), age(obj, now)], None
+    return [obj["metadata"]["name"], _list_few(texts), age_of(obj, now)], None
 
 
 def _unset_few(texts: list[str]) -> str:
@@ -67,7 +67,7 @@ def _slice_row(obj: Json, now: float) -> tuple[Row, Any]:
         obj.get("addressType", ""),
         _unset_few(ports),
         _unset_few(hosts),
-        age(obj, now),
+        age_of(obj, now),
     ], None
 
 
@@ -89,7 +89,7 @@ def _node_row(obj: Json, now: float) -> tuple[Row, Any]:
         obj["metadata"]["name"],
         ",".join(words),
         _node_roles(obj),
-        age(obj, now),
+        age_of(obj, now),
         info.get("kubeletVersion", ""),
         _node_address(obj, "InternalIP"),
         _node_address(obj, "ExternalIP"),
@@ -111,15 +111,15 @@ def _node_roles(node: Json) -> str:
 
 
 def _namespace_row(obj: Json, now: float) -> tuple[Row, Any]:
-    return [obj["metadata"]["name"], obj.get("status", {}).get("phase", ""), age(obj, now)], None
+    return [obj["metadata"]["name"], obj.get("status", {}).get("phase", ""), age_of(obj, now)], None
 
 
 def _event_row(obj: Json, now: float) -> tuple[Row, Any]:
-    first = since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
-    last = since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
+    first = age_since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
+    last = age_since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
     count = obj.get("count") or 1
     if obj.get("series"):
-        last, count = since(obj["series"].get("lastObservedTime"), now), obj["series"].get("count", 0)
+        last, count = age_since(obj["series"].get("lastObservedTime"), now), obj["series"].get("count", 0)
     involved, source = obj.get("involvedObject", {}), obj.get("source") or {}
     target = involved.get("kind", "").lower() + (f"/{involved['name']}" if involved.get("name") else "")
     component = source.get("component") or obj.get("reportingComponent", "")
@@ -139,7 +139,7 @@ def _event_row(obj: Json, now: float) -> tuple[Row, Any]:
 
 
 def _lease_row(obj: Json, now: float) -> tuple[Row, Any]:
-    return [obj["metadata"]["name"], (obj.get("spec") or {}).get("holderIdentity", ""), age(obj, now)], None
+    return [obj["metadata"]["name"], (obj.get("spec") or {}).get("holderIdentity", ""), age_of(obj, now)], None
 
 
 def _priority_class(obj: Json, now: float) -> tuple[Row, Any]:
@@ -147,7 +147,7 @@ def _priority_class(obj: Json, now: float) -> tuple[Row, Any]:
         obj["metadata"]["name"],
         obj.get("value", 0),
         obj.get("globalDefault", False),
-        age(obj, now),
+        age_of(obj, now),
         obj.get("preemptionPolicy", ""),
     ], None
 
@@ -160,29 +160,31 @@ def _pod_group(obj: Json, now: float) -> tuple[Row, Any]:
         status = "Scheduled" if scheduled["status"] == "True" else "Unschedulable"
     if disrupted := conditions.get("DisruptionTarget"):
         status = disrupted["reason"]
-    return [obj["metadata"]["name"], policy, NONE, status, age(obj, now)], None
+    return [obj["metadata"]["name"], policy, NONE, status, age_of(obj, now)], None
 
 
 SERVICE = Printer(
-    columns("Name:name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector+"), _service_row
+    make_columns("Name:name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector+"), _service_row
 )
-ENDPOINTS = Printer(columns("Name:name", "Endpoints", "Age"), _endpoints_row)
-ENDPOINT_SLICE = Printer(columns("Name:name", "AddressType", "Ports", "Endpoints", "Age"), _slice_row)
+ENDPOINTS = Printer(make_columns("Name:name", "Endpoints", "Age"), _endpoints_row)
+ENDPOINT_SLICE = Printer(make_columns("Name:name", "AddressType", "Ports", "Endpoints", "Age"), _slice_row)
 NODE = Printer(
-    columns(
+    make_columns(
         *("Name:name", "Status", "Roles", "Age", "Version", "Internal-IP+", "External-IP+", "OS-Image+"),
         *("Kernel-Version+", "Container-Runtime+"),
     ),
     _node_row,
 )
-NAMESPACE = Printer(columns("Name:name", "Status", "Age"), _namespace_row)
+NAMESPACE = Printer(make_columns("Name:name", "Status", "Age"), _namespace_row)
 EVENT = Printer(
-    columns(
+    make_columns(
         *("Last Seen", "Type", "Reason", "Object", "Subobject+", "Source+", "Message", "First Seen+", "Count+"),
         "Name+:name",
     ),
     _event_row,
 )
-LEASE = Printer(columns("Name:name", "Holder", "Age"), _lease_row)
-PRIORITY_CLASS = Printer(columns("Name:name", "Value#", "Global-Default?", "Age", "PreemptionPolicy"), _priority_class)
-POD_GROUP = Printer(columns("Name:name", "Policy", "Workload", "Status", "Age"), _pod_group)
+LEASE = Printer(make_columns("Name:name", "Holder", "Age"), _lease_row)
+PRIORITY_CLASS = Printer(
+    make_columns("Name:name", "Value#", "Global-Default?", "Age", "PreemptionPolicy"), _priority_class
+)
+POD_GROUP = Printer(make_columns("Name:name", "Policy", "Workload", "Status", "Age"), _pod_group)

@@ -6,8 +6,8 @@ from typing import Any
 
 from localcluster.apiserver import jsonpath
 from localcluster.apiserver.registry import Custom
-from localcluster.apiserver.tables.base import Printer, Row, columns
-from localcluster.apiserver.tables.durations import since
+from localcluster.apiserver.tables.base import Printer, Row, make_columns
+from localcluster.apiserver.tables.durations import age_since
 from localcluster.wire import Json
 
 _AGE: Json = {
@@ -24,7 +24,7 @@ _AGE: Json = {
 
 def printer(custom: Custom) -> Printer:
     extra = custom.columns or (_AGE,)
-    head = columns("Name:name") + [
+    head = make_columns("Name:name") + [
         {
             "name": c["name"],
             "type": c["type"],
@@ -54,7 +54,7 @@ def _format_cell(values: list[Any], kind: str, now: float) -> Any:
     if kind == "string":
         return jsonpath.show(value)
     if kind == "date":
-        return since(value, now) if isinstance(value, str) else "<unknown>"
+        return age_since(value, now) if isinstance(value, str) else "<unknown>"
     if kind == "boolean":
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from localcluster.apiserver.meta import parse_time
-from localcluster.apiserver.tables.base import NONE, Printer, Row, age, columns
-from localcluster.apiserver.tables.durations import human
+from localcluster.apiserver.tables.base import NONE, Printer, Row, age_of, make_columns
+from localcluster.apiserver.tables.durations import format_duration
 from localcluster.wire import Json
 
 _DONE = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
@@ -37,7 +37,7 @@ class _Restarts:
 
     def text(self, now: float) -> str:
         if self.count and self.last is not None:
-            return f"{self.count} ({human(now - self.last)} ago)"
+            return f"{self.count} ({format_duration(now - self.last)} ago)"
         return str(self.count)
 
 
@@ -114,7 +114,7 @@ def _pod_row(pod: Json, now: float) -> tuple[Row, Any]:
         f"{ready}/{total}",
         reason,
         restarts.text(now),
-        age(pod, now),
+        age_of(pod, now),
         addresses[0].get("ip") or NONE,
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,
@@ -134,6 +134,8 @@ def _readiness_gates(pod: Json) -> str:
 
 
 POD = Printer(
-    columns("Name:name", "Ready", "Status", "Restarts", "Age", "IP+", "Node+", "Nominated Node+", "Readiness Gates+"),
+    make_columns(
+        "Name:name", "Ready", "Status", "Restarts", "Age", "IP+", "Node+", "Nominated Node+", "Readiness Gates+"
+    ),
     _pod_row,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcluster.apiserver.tables.base import Printer, Row, age, columns
+from localcluster.apiserver.tables.base import Printer, Row, age_of, make_columns
 from localcluster.wire import Json
 
 UNSET = "<unset>"
@@ -29,7 +29,7 @@ def _claim_row(obj: Json, now: float) -> tuple[Row, Any]:
         _access_modes(status) if bound else "",
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName", UNSET),
-        age(obj, now),
+        age_of(obj, now),
         spec.get("volumeMode", UNSET),
     ], None
 
@@ -47,7 +47,7 @@ def _volume_row(obj: Json, now: float) -> tuple[Row, Any]:
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName", UNSET),
         status.get("reason", ""),
-        age(obj, now),
+        age_of(obj, now),
         spec.get("volumeMode", UNSET),
     ], None
 
@@ -60,24 +60,25 @@ def _class_row(obj: Json, now: float) -> tuple[Row, Any]:
         obj.get("reclaimPolicy", "Delete"),
         obj.get("volumeBindingMode", "Immediate"),
         bool(obj.get("allowVolumeExpansion")),
-        age(obj, now),
+        age_of(obj, now),
     ], None
 
 
 CLAIM = Printer(
-    columns(
+    make_columns(
         *("Name:name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass", "Age"),
         "VolumeMode+",
     ),
     _claim_row,
 )
 VOLUME = Printer(
-    columns(
+    make_columns(
         *("Name:name", "Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass"),
         *("VolumeAttributesClass", "Reason", "Age", "VolumeMode+"),
     ),
     _volume_row,
 )
 CLASS = Printer(
-    columns("Name:name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"), _class_row
+    make_columns("Name:name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"),
+    _class_row,
 )

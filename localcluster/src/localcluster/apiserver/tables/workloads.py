@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from localcluster.apiserver.meta import parse_time
-from localcluster.apiserver.tables.base import Printer, Row, age, columns, container_cells, selector_text
-from localcluster.apiserver.tables.durations import human
+from localcluster.apiserver.tables.base import Printer, Row, age_of, container_cells, make_columns, selector_text
+from localcluster.apiserver.tables.durations import format_duration
 from localcluster.wire import Json
 
 _JOB_WORDS = (
@@ -27,7 +27,7 @@ def _replicaset_row(obj: Json, now: float) -> tuple[Row, Any]:
         spec.get("replicas", 0),
         status.get("replicas", 0),
         status.get("readyReplicas", 0),
-        age(obj, now),
+        age_of(obj, now),
         names,
         images,
         selector_text(spec.get("selector")),
@@ -42,14 +42,14 @@ def _job_row(obj: Json, now: float) -> tuple[Row, Any]:
     else:
         completions = f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
     start, end = parse_time(status.get("startTime")), parse_time(status.get("completionTime"))
-    lasted = "" if start is None else human((now if end is None else end) - start)
+    lasted = "" if start is None else format_duration((now if end is None else end) - start)
     names, images = container_cells(spec.get("template", {}).get("spec", {}))
     return [
         obj["metadata"]["name"],
         _job_status(obj),
         completions,
         lasted,
-        age(obj, now),
+        age_of(obj, now),
         names,
         images,
         selector_text(spec.get("selector")),
@@ -65,9 +65,10 @@ def _job_status(obj: Json) -> str:
 
 
 REPLICASET = Printer(
-    columns("Name:name", "Desired#", "Current#", "Ready#", "Age", "Containers+", "Images+", "Selector+"),
+    make_columns("Name:name", "Desired#", "Current#", "Ready#", "Age", "Containers+", "Images+", "Selector+"),
     _replicaset_row,
 )
 JOB = Printer(
-    columns("Name:name", "Status", "Completions", "Duration", "Age", "Containers+", "Images+", "Selector+"), _job_row
+    make_columns("Name:name", "Status", "Completions", "Duration", "Age", "Containers+", "Images+", "Selector+"),
+    _job_row,
 )
