@@ -14,7 +14,7 @@ import orjson
 
 from localcluster.apiserver import jsonpath
 from localcluster.apiserver.errors import Causes
-from localcluster.apiserver.meta import check_label, check_subdomain
+from localcluster.apiserver.meta import DNS1035, check_label, check_subdomain
 from localcluster.apiserver.registry import Custom
 from localcluster.patch import Shape, crd_shape
 from localcluster.resources import BUILTIN, Resource
@@ -260,16 +260,8 @@ def _validate_name(names: Json, name: str, causes: Causes) -> None:
         causes.invalid(
             f"spec.names.{name}",
             value,
-            "may have mixed case, but should otherwise match: " + _dns_words()
-            if name in ("kind", "listKind")
-            else _dns_words(),
+            "may have mixed case, but should otherwise match: " + DNS1035 if name in ("kind", "listKind") else DNS1035,
         )
-
-
-def _dns_words() -> str:
-    from localcluster.apiserver.meta import DNS1035
-
-    return DNS1035
 
 
 def _summarize_version(version: Json) -> Any:
@@ -286,7 +278,7 @@ def _validate_version(version: Json, path: str, names: Json, seen: set[str], cau
         causes.invalid("spec.versions", name, "must contain unique version names")
     seen.add(name)
     if not _DNS1035.fullmatch(name):
-        causes.invalid(f"{path}.name", name, _dns_words())
+        causes.invalid(f"{path}.name", name, DNS1035)
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if not schema:
         causes.required(f"{path}.schema.openAPIV3Schema")

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from localcluster import times
+from localcluster.quantity import BadQuantity, canonical_quantity
 from localcluster.wire import Json
 
 _PREFIX = "#/components/schemas/"
@@ -264,8 +265,6 @@ def _decode_time(value: str, *, micro: bool) -> str | None:
 
 
 def _decode_quantity(value: Any) -> str:
-    from localcluster.quantity import BadQuantity, canonical_quantity
-
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise WrongType("unable to parse quantity's suffix")
     try:

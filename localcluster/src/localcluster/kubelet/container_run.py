@@ -14,6 +14,7 @@ from localcluster.kubelet.containers import Container, Look, list_attempts
 from localcluster.kubelet.logs import LogOptions, read
 from localcluster.kubelet.probes import Prober
 from localcluster.kubelet.status import container_status, terminated_state, waiting_state
+from localcluster.objects import timestamp
 from localcluster.wire import Json
 
 BACKOFF_FIRST_SECONDS = 10.0
@@ -152,7 +153,7 @@ class ContainerRun:
         if self.look.kind == "running":
             made = container_status(
                 self.spec,
-                {"running": {"startedAt": _stamp(self.look.started)}},
+                {"running": {"startedAt": timestamp(self.look.started)}},
                 ready=self.ready,
                 restarts=restarts,
                 last=self.last,
@@ -193,9 +194,3 @@ class ContainerRun:
 
     def _container_id(self, attempt: int) -> str:
         return f"process://{self.folder.parent.parent.name}-{self.name}-{attempt}"
-
-
-def _stamp(seconds: float) -> str:
-    from localcluster.objects import timestamp
-
-    return timestamp(seconds)

@@ -146,7 +146,7 @@ def _parse(source: str) -> cel.Program:
         raise CelCompileError(re.sub(r"^\| ", " | ", text.rstrip(), flags=re.MULTILINE)) from error
 
 
-class Program:
+class CelProgram:
     """A compiled expression. Raises CelCompileError when it cannot be one."""
 
     def __init__(self, source: str, root: SchemaNode) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from localcluster.schema.causes import NO_PATH, OMITTED, FieldCause, duplicate, forbidden, invalid, required
-from localcluster.schema.cel_program import CelCompileError, CelRuntimeError, Program, optional_of
+from localcluster.schema.cel_program import CelCompileError, CelProgram, CelRuntimeError, optional_of
 from localcluster.schema.cel_values import is_declared, to_cel, with_type_and_metadata
 from localcluster.schema.correlate import map_key, old_items
 from localcluster.schema.field_path import FieldPathError, normalize_field_path
@@ -23,8 +23,8 @@ _MAX_MESSAGE_BYTES: Final = 5 * 1024
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
     rule: Rule
-    program: Program | None
-    message: Program | None
+    program: CelProgram | None
+    message: CelProgram | None
     error: str = ""
     message_error: str = ""
     field_path: str = ""
@@ -35,18 +35,18 @@ class CompiledRule:
 
 
 def compile_rule(rule: Rule, node: SchemaNode, typed: SchemaNode) -> CompiledRule:
-    program: Program | None = None
-    message: Program | None = None
+    program: CelProgram | None = None
+    message: CelProgram | None = None
     error = message_error = field_path = ""
     if not rule.rule.strip():
         return CompiledRule(rule, None, None)
     try:
-        program = Program(rule.rule, typed)
+        program = CelProgram(rule.rule, typed)
     except CelCompileError as problem:
         return CompiledRule(rule, None, None, error=f"compilation failed: {problem}")
     if rule.message_expression:
         try:
-            message = Program(rule.message_expression, typed)
+            message = CelProgram(rule.message_expression, typed)
         except CelCompileError as problem:
             message_error = f"messageExpression compilation failed: {problem}"
     if rule.field_path:
