@@ -20,7 +20,7 @@ def until(
     context: Callable[[], str] = str,
     look_seconds: float = LOOK_SECONDS,
 ) -> None:
-    """Return once the condition holds. `context` tells more when it never does."""
+    """Return once the condition holds. `context` adds to the message when it never does."""
     deadline = time.monotonic() + within_seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -68,5 +68,5 @@ def test_who_is_let_in(case: Case) -> None:
     refused = case.access.refusal(case.method, case.path, case.headers)
     assert (refused.status if refused else None) == case.want_code
     if refused:
-        told = orjson.loads(refused.body)
-        assert (told["kind"], told["status"], told["code"]) == ("Status", "Failure", case.want_code)
+        status = orjson.loads(refused.body)
+        assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", case.want_code)

@@ -27,9 +27,9 @@ def test_answers_and_events_tell_what_is_stored(shares: bool) -> None:
     events = client.watch(PATH, str(api.store.revision))
     made = client.create(PATH, A)
     patched = client.patch(f"{PATH}/a", {"data": {"x": "1"}})
-    told = [made, patched, client.get(f"{PATH}/a"), *(event["object"] for event in events.poll())]
-    assert told == [_stored(api)] * 4
-    assert [one is _stored(api) for one in told] == [shares] * 4
+    objects = [made, patched, client.get(f"{PATH}/a"), *(event["object"] for event in events.poll())]
+    assert objects == [_stored(api)] * 4
+    assert [one is _stored(api) for one in objects] == [shares] * 4
     assert client.get(PATH)["items"][0]["data"] == {"x": "1"}
 
 
@@ -40,7 +40,7 @@ def test_what_is_shared_with_one_watch_is_what_another_reads_as_bytes() -> None:
     client = InProcessClient(api.handle)
     client.create(PATH, A)
     client.delete(f"{PATH}/a")
-    told = shared.poll()
-    assert [event["type"] for event in told] == ["ADDED", "DELETED"]
-    assert told == own.poll()
+    events = shared.poll()
+    assert [event["type"] for event in events] == ["ADDED", "DELETED"]
+    assert events == own.poll()
     assert shared.poll() == own.poll() == []

@@ -126,7 +126,7 @@ def test_the_async_driver_wakes_for_another_thread() -> None:
 
 
 def test_waking_a_driver_whose_loop_is_being_closed_breaks_nothing() -> None:
-    """A process ends, and its thread tells of it, while the cluster stops."""
+    """A process ends, and its thread reports it, while the cluster stops."""
 
     def closed(_: object) -> None:
         raise RuntimeError("Event loop is closed")
@@ -168,10 +168,10 @@ class ScriptedClient:
 
     def watch(self, path: str, resource_version: str, **query: str) -> ScriptedEvents:
         self.asked.append(resource_version)
-        told = self.watches.pop(0) if self.watches else []
-        if isinstance(told, ApiError):
-            raise told
-        return ScriptedEvents(told)
+        answer = self.watches.pop(0) if self.watches else []
+        if isinstance(answer, ApiError):
+            raise answer
+        return ScriptedEvents(answer)
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"the informer called {name}")
@@ -180,16 +180,16 @@ class ScriptedClient:
 def informed(client: ScriptedClient, pumps: int = 3) -> tuple[dict[str, str], list[str]]:
     informers = Informers(client)
     informer = informers.get("/things")
-    told: list[str] = []
+    calls: list[str] = []
     informer.subscribe(
-        lambda old, new: told.append(
+        lambda old, new: calls.append(
             f"{'-' if new is None else '+' if old is None else '~'}{(new or old or {})['metadata']['name']}"
         )
     )
     for _ in range(pumps):
         informers.pump()
         informers._woken.append(informer)
-    return {k: v["metadata"]["resourceVersion"] for k, v in informer.store.items()}, told
+    return {k: v["metadata"]["resourceVersion"] for k, v in informer.store.items()}, calls
 
 
 def test_events_keep_the_store_and_tell_each_change() -> None:

@@ -1,4 +1,4 @@
-"""Watches of the client over HTTP: what their reader tells, and a close that meets it."""
+"""Watches of the client over HTTP: what their reader reports, and a close at the same time."""
 
 from __future__ import annotations
 

@@ -96,9 +96,9 @@ def test_pods_live_on_over_kill_9_and_sigterm_leaves_no_process(start: Start, tm
     again = connect(kubeconfig)
     again.create(PODS, pod("more", shell("sleep 4801")))
     until("the other runs too", lambda: phase(again, "more") == "Running")
-    told = again.get(f"{PODS}/sleeps")
-    assert (told["metadata"]["uid"], told["status"]["phase"]) == (uid, "Running")
-    assert told["status"]["containerStatuses"][0]["restartCount"] == 0
+    pod_now = again.get(f"{PODS}/sleeps")
+    assert (pod_now["metadata"]["uid"], pod_now["status"]["phase"]) == (uid, "Running")
+    assert pod_now["status"]["containerStatuses"][0]["restartCount"] == 0
     second.send_signal(signal.SIGTERM)
     assert second.wait(timeout=PATIENCE_SECONDS) == 0
     assert processes("sleep\x004801", tmp_path) == []
@@ -136,7 +136,7 @@ def test_a_signal_at_the_moment_in_which_the_kubeconfig_appears_is_an_orderly_en
         "import os, signal, sys\n"
         "from localcluster import __main__ as cluster\n"
         "write = cluster.write_kubeconfig\n"
-        "cluster.write_kubeconfig = lambda *told: (write(*told), os.kill(os.getpid(), signal.SIGTERM))\n"
+        "cluster.write_kubeconfig = lambda *given: (write(*given), os.kill(os.getpid(), signal.SIGTERM))\n"
         f"sys.exit(cluster.main(['--data-dir', {str(tmp_path / 'data')!r}, '--agent', 'fake']))"
     )
     done = subprocess.run(

@@ -55,7 +55,7 @@ class Case:
 CASES: dict[str, Case] = {
     "a restart keeps everything": Case(set()),
     "a restart half a year later keeps everything": Case(set(), later=timedelta(days=180)),
-    "a serving certificate that is about to expire is made anew, and kubeconfigs go on": Case(
+    "a serving certificate that is about to expire is made again, and kubeconfigs go on": Case(
         {"serving.crt"}, later=timedelta(days=pki.SERVING_DAYS - pki.RENEW_BEFORE_DAYS)
     ),
     "one that has expired too": Case({"serving.crt"}, later=timedelta(days=500)),
@@ -67,8 +67,8 @@ CASES: dict[str, Case] = {
     ),
     "another advertised host needs another serving certificate": Case({"serving.crt"}, hosts=("other.example",)),
     "fewer hosts do not": Case(set(), hosts=("127.0.0.1",)),
-    "a damaged authority is made anew": Case({"ca.crt", "serving.crt"}, damage("ca.crt")),
-    "an authority without its key is made anew": Case({"ca.crt", "serving.crt"}, remove("ca.key")),
+    "a damaged authority is made again": Case({"ca.crt", "serving.crt"}, damage("ca.crt")),
+    "an authority without its key is made again": Case({"ca.crt", "serving.crt"}, remove("ca.key")),
     "a key that is not the certificate's is noticed": Case(
         {"serving.crt"}, lambda folder: pki.write_private(folder / "serving.key", (folder / "ca.key").read_bytes())
     ),
@@ -76,7 +76,7 @@ CASES: dict[str, Case] = {
     "an authority of another cluster does not vouch for this one's certificate": Case(
         {"ca.crt", "serving.crt"}, foreign("ca")
     ),
-    "a token that is too short to be one is made anew": Case(
+    "a token that is too short to be one is made again": Case(
         {"token"}, lambda folder: pki.write_private(folder / "token", b"")
     ),
 }

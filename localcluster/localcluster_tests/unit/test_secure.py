@@ -25,7 +25,7 @@ NODES = "/api/v1/nodes"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The kubeconfig of a cluster for the tests that only look at it; its data lies beside it."""
+    """The kubeconfig of a cluster for the tests that only look at it; its data is in the same folder."""
     folder = tmp_path_factory.mktemp("served")
     with starting(folder) as run:
         run("localcluster", "--data-dir", folder / "data", "--kubeconfig", folder / "kubeconfig", "--agent", "fake")
@@ -41,7 +41,7 @@ def read(kubeconfig: Path) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 def code(connection: ServerAccess) -> int:
-    """Of a list of nodes; 200 when it is answered. 0: no answer."""
+    """The status code of a list of nodes; 0 without an answer."""
     client = HttpClient(connection)
     try:
         client.get(NODES)

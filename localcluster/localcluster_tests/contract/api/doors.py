@@ -108,39 +108,41 @@ class _LocalLines:
 # -- real ------------------------------------------------------------------------------------------
 class RealDoor:
     def __init__(self, kubeconfig: Path) -> None:
-        told = client.Configuration()
-        config.load_kube_config(str(kubeconfig), client_configuration=told)  # type: ignore[no-untyped-call]
-        self._host = told.host
-        self._headers = {"authorization": token} if (token := told.get_api_key_with_prefix("BearerToken")) else {}
-        if not told.verify_ssl:
+        settings = client.Configuration()
+        config.load_kube_config(str(kubeconfig), client_configuration=settings)  # type: ignore[no-untyped-call]
+        self._host = settings.host
+        self._headers = {"authorization": token} if (token := settings.get_api_key_with_prefix("BearerToken")) else {}
+        if not settings.verify_ssl:
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         self._pool = urllib3.PoolManager(
             maxsize=8,
             retries=False,
-            cert_reqs="CERT_REQUIRED" if told.verify_ssl else "CERT_NONE",
-            ca_certs=told.ssl_ca_cert,
-            cert_file=told.cert_file,
-            key_file=told.key_file,
+            cert_reqs="CERT_REQUIRED" if settings.verify_ssl else "CERT_NONE",
+            ca_certs=settings.ssl_ca_cert,
+            cert_file=settings.cert_file,
+            key_file=settings.key_file,
         )
 
     def send(self, method: str, target: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        told = self._pool.request(
+        response = self._pool.request(
             method, self._host + target, body=body or None, headers={**headers, **self._headers}, timeout=120
         )
         # A header that comes several times is one with commas.
-        return Answer(told.status, {name.lower(): told.headers[name] for name in told.headers}, told.data)
+        return Answer(
+            response.status, {name.lower(): response.headers[name] for name in response.headers}, response.data
+        )
 
     def open(self, target: str, headers: Mapping[str, str]) -> Lines | Answer:
-        told = self._pool.request(
+        response = self._pool.request(
             "GET",
             self._host + target,
             headers={**headers, **self._headers},
             preload_content=False,
             timeout=urllib3.Timeout(connect=10, read=120),
         )
-        if told.status != 200:
-            return Answer(told.status, {}, told.data)
-        return _RealLines(told)
+        if response.status != 200:
+            return Answer(response.status, {}, response.data)
+        return _RealLines(response)
 
     def until(self, done: Callable[[], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds

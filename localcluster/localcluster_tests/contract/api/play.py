@@ -1,4 +1,4 @@
-"""Plays one case on one cluster and tells what was answered, step by step. It judges nothing: the test compares."""
+"""Plays one case on one cluster and returns the answers, step by step. The test compares them."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _namespace(door: Door) -> Iterator[str]:
     # Letters that no generated name has, so that it is never masked as one.
     name = "c-" + uuid.uuid4().hex[:8].translate(str.maketrans("0123456789", "ghijaeioua"))
     made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    told = door.send("POST", "/api/v1/namespaces", json.dumps(made).encode(), {"content-type": "application/json"})
-    assert told.status == 201, told.body
+    response = door.send("POST", "/api/v1/namespaces", json.dumps(made).encode(), {"content-type": "application/json"})
+    assert response.status == 201, response.body
     try:
         yield name
     finally:
@@ -67,19 +67,19 @@ class _Player:
         return self._waited(step)
 
     def _waited(self, step: Step) -> str:
-        told, before = "", self._masks
+        text, before = "", self._masks
 
         def is_wanted() -> bool:
-            nonlocal told
+            nonlocal text
             self._masks = before.copy()
-            told = self._request(step)
-            return told == step.want
+            text = self._request(step)
+            return text == step.want
 
         if step.verb == "WAIT":
             self._door.until(is_wanted, step.seconds)
         else:
             self._door.until(lambda: not is_wanted(), step.seconds)
-        return told
+        return text
 
     def _request(self, step: Step) -> str:
         target, body, headers = self._target(step), self._body(step), {}
@@ -89,11 +89,11 @@ class _Player:
         elif step.how:
             headers["accept"] = HOW.get(step.how, step.how)
         headers["user-agent"] = "contract/1"
-        told = self._door.send(step.method, target, body, headers)
-        parsed = _parsed(told)
+        response = self._door.send(step.method, target, body, headers)
+        parsed = _parsed(response)
         if step.save:
             self._saved[step.save] = parsed
-        return answer(told.status, told.headers.get("warning", ""), parsed, step.views, self._masks)
+        return answer(response.status, response.headers.get("warning", ""), parsed, step.views, self._masks)
 
     # -- watches -----------------------------------------------------------------------------------
     def _open(self, step: Step) -> str:
@@ -117,14 +117,14 @@ class _Player:
                 return "; ".join([*seen, "nothing more"])
             if not line:
                 return "; ".join([*seen, "the end"])
-            told = json.loads(line)
-            if "type" not in told:
-                return answer(200, "", told, step.views, self._masks)  # the server took it for a plain GET
-            if told["type"] == "BOOKMARK" and step.how != "all":
+            shown = json.loads(line)
+            if "type" not in shown:
+                return answer(200, "", shown, step.views, self._masks)  # the server took it for a plain GET
+            if shown["type"] == "BOOKMARK" and step.how != "all":
                 continue
             if step.save:
-                self._saved[step.save] = told["object"]
-            seen.append(event(told, step.views, self._masks))
+                self._saved[step.save] = shown["object"]
+            seen.append(event(shown, step.views, self._masks))
             left -= 1
         return "; ".join(seen)
 
@@ -171,8 +171,8 @@ class _Player:
         return _VARIABLE.sub(value, text)
 
 
-def _parsed(told: Answer) -> Any:
+def _parsed(response: Answer) -> Any:
     try:
-        return json.loads(told.body)
+        return json.loads(response.body)
     except ValueError:
-        return told.body.decode(errors="replace")
+        return response.body.decode(errors="replace")

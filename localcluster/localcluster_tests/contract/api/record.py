@@ -22,13 +22,13 @@ def main(kubeconfig: Path, files: list[Path]) -> int:
     for file in files:
         cases = parse(file)
         with ThreadPoolExecutor(SIDE_BY_SIDE) as several:
-            told = [told for case in several.map(lambda case: _played(case, kubeconfig), cases) for told in case]
-        for step, answer in told:
+            played = [played for case in several.map(lambda case: _played(case, kubeconfig), cases) for played in case]
+        for step, answer in played:
             if step.verb in ("WAIT", "HOLDS") and step.want and answer != step.want:
                 missed += 1
                 print(f"{file.name}:{step.line}: {step.text}\n  wanted {step.want}\n  came   {answer}")  # noqa: T201
         answers = {
-            step.line: step.want if step.verb in ("WAIT", "HOLDS") and step.want else answer for step, answer in told
+            step.line: step.want if step.verb in ("WAIT", "HOLDS") and step.want else answer for step, answer in played
         }
         file.write_text(_filled_in(file.read_text(encoding="utf-8"), answers), encoding="utf-8")
     return 1 if missed else 0
@@ -36,14 +36,14 @@ def main(kubeconfig: Path, files: list[Path]) -> int:
 
 def _played(case: Case, kubeconfig: Path) -> list[tuple[Step, str]]:
     door = RealDoor(kubeconfig)
-    told: list[tuple[Step, str]] = []
+    played: list[tuple[Step, str]] = []
     try:
-        told.extend(play(case, door))
+        played.extend(play(case, door))
     except (KeyError, AssertionError) as error:
-        print(f"{case.file}.txt:{case.line}: {case.sentence}: {error!r}; " + (told[-1][1] if told else ""))  # noqa: T201
+        print(f"{case.file}.txt:{case.line}: {case.sentence}: {error!r}; " + (played[-1][1] if played else ""))  # noqa: T201
     finally:
         door.close()
-    return told
+    return played
 
 
 def _filled_in(text: str, answers: dict[int, str]) -> str:

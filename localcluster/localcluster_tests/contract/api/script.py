@@ -25,7 +25,7 @@ own:
 
 `path` is absolute, or starts with a plural of `PLURALS` and is taken in the case's namespace. `$ns` is that namespace,
 `$word` a definition of the file, `$$` a dollar. `how`: a content type of `HOW` for a body, else an Accept header. The
-body is YAML, `apiVersion` and `kind` are added unless it has them; after `!` it is sent as it stands. Views are paths
+body is YAML, `apiVersion` and `kind` are added unless it has them; after `!` it is sent unchanged. Views are paths
 into the answer: `*` for each item, `name=x` the item of that name, `\\.` a dot, `.` the whole, `#` in front counts, `~`
 sorts, `?` says whether it is there at all.
 """
@@ -90,7 +90,7 @@ class ScriptError(Exception):
 @dataclass(slots=True)
 class Step:
     text: str
-    """As it stands in the file, continuation lines included."""
+    """The text in the file, continuation lines included."""
     line: int
     want: str = ""
     verb: str = ""
@@ -168,8 +168,8 @@ def _step(file: Path, number: int, line: str) -> Step:
         raise ScriptError(f"{file.name}:{number}: not a step: {line}")
     rest: str = found["rest"]
     views: tuple[str, ...] = ()
-    if told := _VIEWS.search(rest):
-        rest, views = rest[: told.start()], tuple(view.strip() for view in told["views"].split(","))
+    if found_views := _VIEWS.search(rest):
+        rest, views = rest[: found_views.start()], tuple(view.strip() for view in found_views["views"].split(","))
     target, _, body = rest.partition(" ")
     method = found["method"]
     return Step(

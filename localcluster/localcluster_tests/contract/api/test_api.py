@@ -1,7 +1,7 @@
-"""Every case of `cases/` on the local cluster, and on a real control plane when there is one: the same text for both.
+"""Plays every case of `cases/` on the local cluster and, if there is one, on a real control plane.
 
-`TJ_REAL_KUBECONFIG` names the kubeconfig of the real one (cluster-admin). It needs no nodes: two scripted ones are
-started beside it. Each case has a namespace of its own, so that they may run side by side.
+`TJ_REAL_KUBECONFIG` names the kubeconfig of the real one (cluster-admin). It needs no nodes: the suite starts two
+scripted ones. Each case has its own namespace, so that cases may run concurrently.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ def test_both_clusters_answer_alike(case: Case, door: Door) -> None:
         want += [step.text, f"= {step.want}"]
         got += [step.text, f"= {answer}"]
     if want != got:
-        told = "\n".join(difflib.unified_diff(want, got, "kube-apiserver", "this cluster", lineterm="", n=30))
-        pytest.fail(f"{case.file}.txt:{case.line}: {case.sentence}\n{told}", pytrace=False)
+        difference = "\n".join(difflib.unified_diff(want, got, "kube-apiserver", "this cluster", lineterm="", n=30))
+        pytest.fail(f"{case.file}.txt:{case.line}: {case.sentence}\n{difference}", pytrace=False)
 
 
 def test_there_are_enough_cases_and_each_step_has_its_answer() -> None:

@@ -58,13 +58,13 @@ def pick(value: Any, path: str) -> str:
 
 def answer(status: int, warning: str, body: Any, views: tuple[str, ...], masks: Masks) -> str:
     """`201`, `200 "a" {"k": "1"}`, or a Status: `404 NotFound: pods "a" not found {"kind": "pods", "name": "a"}`."""
-    told = f" [warning {masks.text(warning)}]" if warning else ""
+    warned = f" [warning {masks.text(warning)}]" if warning else ""
     if isinstance(body, str):
-        return f"{status}{told} {masks.text(body).strip()!r}"
+        return f"{status}{warned} {masks.text(body).strip()!r}"
     if status >= 400 or (isinstance(body, dict) and body.get("status") == "Failure"):
-        return f"{status}{told} {failure(masks.clean(body))}"
+        return f"{status}{warned} {failure(masks.clean(body))}"
     shown = _without_fields(body, views)
-    return " ".join([f"{status}{told}", *(look(shown, view, masks) for view in views)])
+    return " ".join([f"{status}{warned}", *(look(shown, view, masks) for view in views)])
 
 
 def event(line: Any, views: tuple[str, ...], masks: Masks) -> str:
@@ -84,8 +84,8 @@ def failure(status: Any) -> str:
             message.partition(" is invalid: [")[0] + " is invalid:"
         )  # in an order of its own; the causes are sorted
     causes = [_cause(cause, message) for cause in found]
-    told = [f"{status.get('reason', '')}: {message}", *([_text(details)] if details else []), *causes]
-    return " ".join(told).replace("\n", " ").strip()
+    parts = [f"{status.get('reason', '')}: {message}", *([_text(details)] if details else []), *causes]
+    return " ".join(parts).replace("\n", " ").strip()
 
 
 def _cause(cause: dict[str, str], message: str) -> str:

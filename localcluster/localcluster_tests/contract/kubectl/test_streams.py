@@ -146,4 +146,4 @@ def test_a_client_that_goes_away_leaves_no_watch_behind(running: Running, tmp_pa
     kubectl = Following(running, tmp_path, "get", "pods", "-w")
     until("it watches", lambda: running.call(running.apiserver.next_due) is not None)
     kubectl.stop()
-    until("nobody watches", lambda: running.call(running.apiserver.next_due) is None)
+    until("no watch is open", lambda: running.call(running.apiserver.next_due) is None)

@@ -76,8 +76,8 @@ def row(phase: str, *containers: Json, inits: list[Json] | None = None, **more: 
             {"name": c["name"], **({"restartPolicy": "Always"} if c["name"] in sidecars else {})} for c in inits or ()
         ],
     }
-    told = {"phase": phase, "containerStatuses": list(containers), "initContainerStatuses": inits or [], **more}
-    cells, _ = POD.row({"metadata": metadata, "spec": spec, "status": told}, NOON)
+    status = {"phase": phase, "containerStatuses": list(containers), "initContainerStatuses": inits or [], **more}
+    cells, _ = POD.row({"metadata": metadata, "spec": spec, "status": status}, NOON)
     return cells[1], cells[2]
 
 
@@ -162,8 +162,8 @@ def test_the_row_of_a_pod(what: str) -> None:
 
 def restarts(*containers: Json, inits: list[Json] | None = None) -> str:
     spec: Json = {"containers": [{"name": "a"}], "initContainers": [{"name": i["name"]} for i in inits or ()]}
-    told = {"phase": "Running", "containerStatuses": list(containers), "initContainerStatuses": inits or []}
-    cells, _ = POD.row({"metadata": {"name": "p"}, "spec": spec, "status": told}, NOON)
+    status = {"phase": "Running", "containerStatuses": list(containers), "initContainerStatuses": inits or []}
+    cells, _ = POD.row({"metadata": {"name": "p"}, "spec": spec, "status": status}, NOON)
     return str(cells[3])
 
 

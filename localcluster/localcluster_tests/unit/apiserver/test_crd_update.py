@@ -26,8 +26,8 @@ def test_a_crd_with_its_own_finalizer_can_be_changed() -> None:
     assert world.json("GET", f"{CRDS}/{NAME}")["metadata"]["finalizers"] == [
         "customresourcecleanup.apiextensions.k8s.io"
     ]
-    told = world.ask("PATCH", f"{CRDS}/{NAME}", crd("new"), **patch)
-    assert told.status == 200, told.body
+    answer = world.ask("PATCH", f"{CRDS}/{NAME}", crd("new"), **patch)
+    assert answer.status == 200, answer.body
     assert (
         world.json("GET", f"{CRDS}/{NAME}")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] == "new"
     )

@@ -40,13 +40,13 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, kill_after_l
         [sys.executable, "-c", WRITER, str(tmp_path), str(seed)], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    told = [process.stdout.readline() for _ in range(kill_after_lines)]
+    lines = [process.stdout.readline() for _ in range(kill_after_lines)]
     os.kill(process.pid, signal.SIGKILL)
-    told += process.stdout.readlines()
+    lines += process.stdout.readlines()
     process.wait(60)
     want: dict[str, int] = {}
     last = 0
-    for line in told:
+    for line in lines:
         if not line.endswith("\n"):
             continue
         sign, name, revision = line.split()
@@ -56,7 +56,7 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, kill_after_l
             want[name] = last
     store = Store(lambda: 0.0, tmp_path)
     have = {key[1]: item.revision for key, item in store.items("things")}
-    # One write may have been made and not told of. It may even be in a snapshot, so the history cannot say which it
+    # One write may have been made and not answered. It may even be in a snapshot, so the history cannot say which it
     # was.
     untold = store.revision - last
     assert untold in (0, 1), f"seed {seed}: {untold} unacknowledged writes"

@@ -1,4 +1,4 @@
-"""An API server on a clock that only moves when told, and requests in one line."""
+"""An API server on a clock that only the test moves, and requests in one line."""
 
 from __future__ import annotations
 

@@ -130,10 +130,10 @@ def test_life_of_a_job(name: str) -> None:
     cluster.run_until_idle()
     for step in case.steps:
         step(cluster)
-    told = cluster.client.get(f"{JOBS}/j")
-    status = told["status"]
+    job_now = cluster.client.get(f"{JOBS}/j")
+    status = job_now["status"]
     counts = {k: status[k] for k in ("active", "ready", "succeeded", "failed", "terminating") if status.get(k)}
-    assert (phases(cluster), counts, conditions(told)) == (case.want_phases, case.want_counts, case.want_conditions)
+    assert (phases(cluster), counts, conditions(job_now)) == (case.want_phases, case.want_counts, case.want_conditions)
     assert status.get("uncountedTerminatedPods", {}) == {}
 
 

@@ -40,7 +40,7 @@ def pod(phase: str = "Running", *, deleted: bool = False, **status: Any) -> Json
 @pytest.mark.parametrize("deleted", [False, True])
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed"])
 def test_which_pods_count_as_failed(phase: str, deleted: bool, policy: str | None) -> None:
-    """Those of phase Failed; those being deleted, too, unless only failed pods are replaced; a success never."""
+    """Pods of phase Failed count, and pods that are being deleted, unless only failed pods are replaced."""
     spec = {"podReplacementPolicy": policy} if policy else {}
     want = phase == "Failed" or (deleted and phase != "Succeeded" and policy != "Failed")
     assert counts_as_failed(pod(phase, deleted=deleted), {"spec": spec}) is want
@@ -126,16 +126,16 @@ def played(seconds: float, **spec: Any) -> tuple[LocalCluster, Json]:
     cluster.client.create(JOBS, job("j", annotations=annotations, **spec))
     cluster.run_until_idle()
     cluster.advance(seconds)
-    told: Json = cluster.client.get(f"{JOBS}/j")
-    return cluster, told
+    job_now: Json = cluster.client.get(f"{JOBS}/j")
+    return cluster, job_now
 
 
 def test_a_suspension_stops_the_deadline_which_begins_anew_when_it_is_resumed() -> None:
     cluster, _ = played(6, activeDeadlineSeconds=10, fakes={})
     cluster.client.patch(f"{JOBS}/j", {"spec": {"suspend": True}})
     cluster.advance(60)
-    told = cluster.client.get(f"{JOBS}/j")
-    assert (phases(cluster), "startTime" in told["status"]) == ([], False)
+    job_now = cluster.client.get(f"{JOBS}/j")
+    assert (phases(cluster), "startTime" in job_now["status"]) == ([], False)
     cluster.client.patch(f"{JOBS}/j", {"spec": {"suspend": False}})
     cluster.advance(9)
     assert phases(cluster) == ["Running"]

@@ -1,4 +1,4 @@
-"""Taints that a node's state brings, whom taints evict and when, and pods that nobody will end: every combination.
+"""Taints that a node's state brings, whom taints evict and when, and pods that no kubelet will end: every combination.
 
 https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 https://kubernetes.io/docs/concepts/architecture/nodes/
@@ -22,10 +22,10 @@ OTHERS = {"key": "gpu", "effect": "NoSchedule", "value": "yes"}
 
 
 def told_by_its_kubelet(cluster: LocalCluster, status: str) -> None:
-    """As if: its own kubelet stays silent, and this controller has not noticed yet."""
+    """The state of a node whose kubelet is silent, before this controller has noticed."""
     cluster.fail_node("node-0")
-    told = {"type": "Ready", "status": status, "lastTransitionTime": timestamp(cluster.clock())}
-    cluster.client.patch(f"{NODE}/status", {"status": {"conditions": [told]}})
+    ready = {"type": "Ready", "status": status, "lastTransitionTime": timestamp(cluster.clock())}
+    cluster.client.patch(f"{NODE}/status", {"status": {"conditions": [ready]}})
     cluster.run_until_idle()
 
 
@@ -65,7 +65,7 @@ def tolerating(key: str = "", seconds: int | None = None, **more: str) -> Json:
 
 
 EVICTIONS: dict[str, tuple[list[Json], list[Json], float | None]] = {
-    "none evicts nobody": ([], [], None),
+    "no taint evicts no pod": ([], [], None),
     "one that is not tolerated evicts at once": ([taint(OWN)], [], 50),
     "one that says since when, and is not tolerated, too": ([taint(OWN, -100)], [], 50),
     "a node that is not ready evicts after five minutes": ([taint(NOT_READY)], [], 300),
@@ -96,13 +96,13 @@ def test_when_taints_evict(sentence: str) -> None:
     assert (None if due is None else due - ZERO) == want
 
 
-# -- pods that nobody will end ---------------------------------------------------------------------
+# -- pods that no kubelet will end -----------------------------------------------------------------
 OUT = {"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute", "value": "nodeshutdown"}
 
 
 @pytest.mark.parametrize(("out", "silent", "deleted"), list(product((False, True), repeat=3)))
 def test_a_node_out_of_service_lets_its_deleted_pods_go(out: bool, silent: bool, deleted: bool) -> None:
-    """Not while it is ready, and nobody who was not deleted: 'pods that do not tolerate it are evicted'."""
+    """Not while it is ready, and no pod that was not deleted: 'pods that do not tolerate it are evicted'."""
     cluster = LocalCluster(nodes=1)
     cluster.client.create(
         PODS, pod("a", annotations=fake(terminate_seconds="never"), tolerations=[{"operator": "Exists"}])

@@ -1,4 +1,4 @@
-"""Nodes that fall silent, come back, or are taken away, and what becomes of their pods."""
+"""Nodes that fall silent, come back, or are taken away, and the end of their pods."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from localcluster_tests.unit.world import PODS, SETS, conditions, get, phases, p
 
 
 def ready(cluster: LocalCluster, name: str) -> str:
-    told = condition(cluster.client.get(f"/api/v1/nodes/{name}"), "Ready")
-    return told["status"] if told else ""
+    ready = condition(cluster.client.get(f"/api/v1/nodes/{name}"), "Ready")
+    return ready["status"] if ready else ""
 
 
 def taints(cluster: LocalCluster, name: str) -> list[str]:
@@ -114,13 +114,13 @@ REPAIR = {"key": "repair", "effect": "NoExecute"}
 NO_MORE_PODS = {"key": "maintenance", "effect": "NoSchedule"}
 HISTORIES: dict[str, tuple[list[tuple[int, list[Json]]], int]] = {
     "One taint counts from when it came": ([(0, [MAINTENANCE])], 0),
-    "One that is taken off and put on again counts anew": ([(0, [MAINTENANCE]), (5, []), (100, [MAINTENANCE])], 105),
+    "One that is removed and set again starts from zero": ([(0, [MAINTENANCE]), (5, []), (100, [MAINTENANCE])], 105),
     "So it does each time": ([(0, [MAINTENANCE]), (9, []), (9, [MAINTENANCE]), (9, []), (9, [MAINTENANCE])], 36),
-    "While one evicts nobody the time does not run": (
+    "While one evicts no pod the time does not run": (
         [(0, [MAINTENANCE]), (5, [NO_MORE_PODS]), (100, [MAINTENANCE, NO_MORE_PODS])],
         105,
     ),
-    "One that comes beside another begins nothing anew": ([(0, [MAINTENANCE]), (5, [MAINTENANCE, REPAIR])], 0),
+    "One that joins another restarts no time": ([(0, [MAINTENANCE]), (5, [MAINTENANCE, REPAIR])], 0),
 }
 
 

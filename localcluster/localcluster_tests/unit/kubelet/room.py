@@ -74,8 +74,8 @@ class Room:
         return self.client.create(PODS, {**pod, "spec": {**pod["spec"], "nodeName": "node-0"}})
 
     def status(self, name: str) -> Json:
-        told: Json = self.client.get(f"{PODS}/{name}")["status"]
-        return told
+        shown: Json = self.client.get(f"{PODS}/{name}")["status"]
+        return shown
 
     def phase_is(self, name: str, *phases: str) -> Callable[[], bool]:
         return lambda: self.status(name)["phase"] in phases
@@ -128,5 +128,5 @@ def processes(mark: str, folder: Path) -> list[int]:
 
 
 def ended(status: Json, index: int = 0) -> Json:
-    told: Json = status["containerStatuses"][index]["state"]["terminated"]
-    return told
+    shown: Json = status["containerStatuses"][index]["state"]["terminated"]
+    return shown

@@ -1,4 +1,4 @@
-"""The thread that tells of ends: once each, and nothing is touched after its own."""
+"""The thread that reports ends: each once, and nothing after its own end."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="has no pi
 
 
 @pytest.fixture
-def told() -> list[str]:
+def reported() -> list[str]:
     return []
 
 
 @pytest.fixture
-def exits(told: list[str]) -> Iterator[Exits]:
-    one = Exits(told.append)
+def exits(reported: list[str]) -> Iterator[Exits]:
+    one = Exits(reported.append)
     yield one
     one.close()
 
 
-def test_the_end_of_a_process_and_of_a_pipe_are_told_once(exits: Exits, told: list[str]) -> None:
+def test_the_end_of_a_process_and_of_a_pipe_are_told_once(exits: Exits, reported: list[str]) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as process:
         exits.watch_process(process.pid, "process")
         read, write = os.pipe()
         exits.watch_end(read, "pipe")
         os.close(write)
-        until("the pipe's end is told", lambda: told == ["pipe"])
-    until("the process' end is told", lambda: told == ["pipe", "process"])
+        until("the pipe's end is reported", lambda: reported == ["pipe"])
+    until("the process' end is reported", lambda: reported == ["pipe", "process"])
     os.close(read)
 
 
-def test_a_process_that_is_not_there_has_ended(exits: Exits, told: list[str]) -> None:
+def test_a_process_that_is_not_there_has_ended(exits: Exits, reported: list[str]) -> None:
     with subprocess.Popen([sys.executable, "-S", "-c", ""]) as process:
         pass
     exits.watch_process(process.pid, "gone")
-    until("it is told", lambda: told == ["gone"])
+    until("it is reported", lambda: reported == ["gone"])
 
 
 def test_once_closed_it_writes_into_nobody_elses_file(exits: Exits) -> None:

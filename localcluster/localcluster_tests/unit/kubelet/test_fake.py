@@ -21,8 +21,8 @@ def phase_is(value: str) -> Callable[[Json], bool]:
 
 
 def state(status: Json) -> Json:
-    told: Json = status["containerStatuses"][0]["state"]
-    return told
+    state: Json = status["containerStatuses"][0]["state"]
+    return state
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ CASES: dict[str, Case] = {
             and state(s)["terminated"]["reason"] == "Error"
         ),
     ),
-    "The reason is told": Case(
+    "The reason is shown": Case(
         fake(run_seconds=5, exit_code=137, reason="OOMKilled"),
         6,
         lambda s: state(s)["terminated"]["reason"] == "OOMKilled",

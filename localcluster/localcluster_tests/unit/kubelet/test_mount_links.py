@@ -29,7 +29,7 @@ class Case:
 CASES: dict[str, Case] = {
     "a link of the machine": Case("/var/run/of-a-pod/deep", ("/var/run/of-a-pod/deep", "/run/of-a-pod/deep")),
     "a link of a volume, from its root": Case("/w/link", ("/w/link", "/w/real"), "mkdir real; ln -s /w/real link"),
-    "a link beside it": Case("/w/link", ("/w/real",), "mkdir real; ln -s real link"),
+    "a link next to it": Case("/w/link", ("/w/real",), "mkdir real; ln -s real link"),
     "a link upwards": Case("/w/a/up/new", ("/w/new", "/w/a/up/new"), "mkdir a; ln -s .. a/up"),
     "a link to a link": Case("/w/b/new", ("/w/real/new",), "mkdir real; ln -s /w/real a; ln -s a b"),
     "a link whose end is not there yet": Case("/w/link/new", ("/w/real/new",), "ln -s /w/real link"),

@@ -111,7 +111,7 @@ for _ in range(8):
 
 
 def test_a_port_that_the_machine_is_asked_for_is_the_machines(room: Room) -> None:
-    """Port 0: launchers find a free port so, and tell others of it by any address."""
+    """Port 0: launchers find a free port so, and publish it by any address."""
     script = "import socket; s = socket.socket(); s.bind(('0.0.0.0', 0)); print(s.getsockname()[0])"
     assert run_all(room, pod("p", python(script))) == ["0.0.0.0\n"]
 
@@ -179,6 +179,6 @@ def test_an_exit_by_a_signal_and_a_fork_are_what_they_were(room: Room) -> None:
 
 
 def test_this_machine_supervises_system_calls() -> None:
-    """Where it does not, most of the tests above say nothing: let that be seen."""
+    """On a machine where it does not, most of the tests above are skipped: this shows it."""
     if sys.platform == "linux" and os.geteuid() == 0:
         assert ports.detect()

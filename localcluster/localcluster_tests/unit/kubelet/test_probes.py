@@ -24,7 +24,7 @@ class Case:
 CASES: dict[str, Case] = {
     "ready at the first success": Case("readiness", "+", "r"),
     "ready at the first success, however often it failed before": Case("readiness", "------+", "......r"),
-    "two in a row are asked for: a failure between them begins anew": Case("readiness", "+-++", "...r", success=2),
+    "two in a row are asked for: a failure between them starts from zero": Case("readiness", "+-++", "...r", success=2),
     "two in a row after many failures": Case("readiness", "-----++", "......r", success=2),
     "ready until three failures in a row": Case("readiness", "+--+---", "rrrrrr."),
     "however often it succeeded before": Case("readiness", "+++++++---", "rrrrrrrrr."),

@@ -171,8 +171,8 @@ def test_a_pod_waits_and_says_why(room: Room, name: str) -> None:
 
     def waiting() -> Json:
         statuses = room.status("p").get("containerStatuses") or [{}]
-        told: Json = statuses[0].get("state", {}).get("waiting") or {}
-        return told
+        state: Json = statuses[0].get("state", {}).get("waiting") or {}
+        return state
 
     room.until(lambda: waiting().get("reason") == case.want_reason)
     assert case.want_in_message in waiting()["message"]
@@ -197,11 +197,11 @@ def test_a_command_that_cannot_be_started_ends_as_under_containerd(room: Room, n
     room.run(pod("once", main))
     room.run(pod("again", main, restart="OnFailure"))
     room.until(room.phase_is("once", "Failed"))
-    told = ended(room.status("once"))
-    assert (told["reason"], told["exitCode"], told["startedAt"]) == ("StartError", 128, "1970-01-01T00:00:00Z")
-    assert told["message"].startswith("failed to create containerd task: ")
-    assert want_in_message in told["message"]
-    assert f"Failed: Error: {told['message']}" in events_of(room, "once")
+    state = ended(room.status("once"))
+    assert (state["reason"], state["exitCode"], state["startedAt"]) == ("StartError", 128, "1970-01-01T00:00:00Z")
+    assert state["message"].startswith("failed to create containerd task: ")
+    assert want_in_message in state["message"]
+    assert f"Failed: Error: {state['message']}" in events_of(room, "once")
     assert room.logs("once") == ""
 
     def crashes() -> bool:

@@ -29,7 +29,7 @@ def test_a_force_deleted_pod_is_killed_though_the_api_has_forgotten_it(room: Roo
 
 
 def kubelet_dies(room: Room) -> Room:
-    """As kill -9 does: nothing is told to the pods. The next kubelet knows only the disk and the API."""
+    """Like kill -9: the pods get no signal. The next kubelet knows only the disk and the API."""
     room.kubelet.close()
     room.informers.close()
     return Room(room.folder, apiserver=room.apiserver)
@@ -101,7 +101,7 @@ def test_shutdown_ends_everything_and_leaves_no_zombie(tmp_path: Path) -> None:
 
 
 def zombies() -> Iterator[int]:
-    """Of this process: those that an earlier test has left, too."""
+    """The children of this process, with those that an earlier test has left."""
     for entry in Path("/proc").glob("[0-9]*"):
         fields = stat_fields(int(entry.name))
         if fields and fields[0] == "Z" and int(fields[1]) == os.getpid():
@@ -109,8 +109,8 @@ def zombies() -> Iterator[int]:
 
 
 def by_shutdown(status: Json) -> bool:
-    [told] = [c for c in status["conditions"] if c["type"] == "DisruptionTarget"] or [{}]
-    return (status["phase"], status["reason"], told.get("status"), told.get("reason")) == (
+    [disrupted] = [c for c in status["conditions"] if c["type"] == "DisruptionTarget"] or [{}]
+    return (status["phase"], status["reason"], disrupted.get("status"), disrupted.get("reason")) == (
         "Failed",
         "Terminated",
         "True",

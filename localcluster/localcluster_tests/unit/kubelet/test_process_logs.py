@@ -66,8 +66,8 @@ def test_a_log_that_is_followed_while_its_pod_is_looked_at_has_not_ended(room: R
                 seen.append((run.container_ended("main"), run.log_folder("main", previous=False) is not None))
                 yield each
 
-    told = room.client.get(f"{PODS}/p")
-    run.bind({**told, "spec": {**told["spec"], "containers": Meanwhile(told["spec"]["containers"])}})
+    made = room.client.get(f"{PODS}/p")
+    run.bind({**made, "spec": {**made["spec"], "containers": Meanwhile(made["spec"]["containers"])}})
     assert seen == [(False, True)]
 
 

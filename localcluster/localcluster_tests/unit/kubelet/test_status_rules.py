@@ -53,8 +53,8 @@ def documented(policy: str, states: tuple[str, ...]) -> str:
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_the_phase_of_a_pod(policy: str, count: int) -> None:
     for states in combinations_with_replacement(STATES, count):
-        told = [{"name": f"c{number}", **STATES[state]} for number, state in enumerate(states)]
-        assert compute_phase({"restartPolicy": policy}, told, []) == documented(policy, states), states
+        statuses = [{"name": f"c{number}", **STATES[state]} for number, state in enumerate(states)]
+        assert compute_phase({"restartPolicy": policy}, statuses, []) == documented(policy, states), states
 
 
 # -- conditions ------------------------------------------------------------------------------------
@@ -64,9 +64,9 @@ def pod(inits: list[Json] | None = None, **status: Any) -> Json:
 
 
 def shown(new_phase: str, ready: str, inits: list[tuple[Json, Json]] | None = None) -> dict[str, tuple[str, str, str]]:
-    told = [{"name": n, "ready": n in ready, "state": {"running": {}}} for n in "ab"]
+    statuses = [{"name": n, "ready": n in ready, "state": {"running": {}}} for n in "ab"]
     one = pod([spec for spec, _ in inits or []])
-    found = compute_conditions(one, new_phase, told, [status for _, status in inits or []], NOON)
+    found = compute_conditions(one, new_phase, statuses, [status for _, status in inits or []], NOON)
     assert {c["observedGeneration"] for c in found} == {4}
     return {c["type"]: (c["status"], c.get("reason", ""), c.get("message", "")) for c in found}
 

@@ -26,9 +26,9 @@ def cluster_of_one(gpus: int = 2) -> LocalCluster:
     return LocalCluster(nodes=[NodeConfig("node-0", gpus=gpus)])
 
 
-def annotate(cluster: LocalCluster, path: str, **told: str | None) -> None:
+def annotate(cluster: LocalCluster, path: str, **values: str | None) -> None:
     names = {"fail": FAIL_ANNOTATION, "evict": EVICT_ANNOTATION}
-    cluster.client.patch(path, {"metadata": {"annotations": {names[k]: v for k, v in told.items()}}})
+    cluster.client.patch(path, {"metadata": {"annotations": {names[k]: v for k, v in values.items()}}})
     cluster.run_until_idle()
 
 
@@ -37,15 +37,15 @@ def of(cluster: LocalCluster, name: str) -> Json:
 
 
 def bound(name: str = "p", **spec: Any) -> Json:
-    """Placed by hand, as by a scheduler that has not heard of the trouble."""
+    """Placed by hand, as by a scheduler that does not know of the trouble."""
     made = pod(name)
     made["spec"] |= {"nodeName": "node-0", **spec}
     return made
 
 
 def ended_by(status: Json) -> tuple[str, str, str]:
-    told = condition({"status": status}, "DisruptionTarget") or {}
-    return status["phase"], status.get("reason", ""), told.get("reason", "")
+    disrupted = condition({"status": status}, "DisruptionTarget") or {}
+    return status["phase"], status.get("reason", ""), disrupted.get("reason", "")
 
 
 # -- turned away -----------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_a_kubelet_that_is_started_anew_turns_away_nothing_that_runs() -> None:
 # -- no place for it -------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Placed:
-    """By hand, past the scheduler, beside a pod of 6 CPUs on host port 80 of a node of 8 CPUs, 32 GiB and 2 GPUs."""
+    """By hand, past the scheduler, next to a pod of 6 CPUs on host port 80 of a node of 8 CPUs, 32 GiB and 2 GPUs."""
 
     want: tuple[str, str]
     """Reason, and how the message goes on."""
@@ -242,8 +242,8 @@ def test_a_pod_that_the_kubelet_ends_has_failed(case: Ended) -> None:
 
 def test_an_eviction_takes_the_place_of_an_exit_where_the_run_would_end() -> None:
     cluster = cluster_of_one()
-    told = {"main.localcluster/evict": "limit", "fake.localcluster/run-seconds": "20"}
-    cluster.client.create(PODS, pod("p", annotations=told))
+    annotations = {"main.localcluster/evict": "limit", "fake.localcluster/run-seconds": "20"}
+    cluster.client.create(PODS, pod("p", annotations=annotations))
     cluster.advance(19)
     assert phases(cluster) == ["Running"]
     cluster.advance(2)
@@ -294,7 +294,7 @@ def test_a_flapping_node_is_ready_and_not_and_its_pods_with_it() -> None:
         seen.append((node["status"], of_pod["status"]))
     assert set(seen) == {("True", "True"), ("False", "False")}
     annotate(cluster, NODE, fail=None)
-    assert "spec" not in (told := cluster.client.get(NODE)) or not told["spec"].get("taints")
+    assert "spec" not in (shown := cluster.client.get(NODE)) or not shown["spec"].get("taints")
     assert conditions(of(cluster, "p"))["Ready"].startswith("True")
 
 

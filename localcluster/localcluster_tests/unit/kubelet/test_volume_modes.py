@@ -12,7 +12,7 @@ from localcluster.kubelet.env import PodFacts
 from localcluster.kubelet.volumes import prepare_volumes
 
 FACTS = PodFacts("127.0.0.2", "127.0.0.1", {})
-TOLD = {"path": "b", "fieldRef": {"fieldPath": "metadata.annotations['run.sh']"}}
+ANNOTATION_FILE = {"path": "b", "fieldRef": {"fieldPath": "metadata.annotations['run.sh']"}}
 KEY = {"key": "id_rsa", "path": "b", "mode": 0o400}
 OBJECTS = {
     "configmaps": {"data": {"run.sh": "#!/bin/sh\n"}},
@@ -27,9 +27,9 @@ CASES: dict[str, tuple[dict[str, Any], str, int]] = {
         "b",
         0o500,
     ),
-    "of the downward API": ({"downwardAPI": {"items": [{**TOLD, "mode": 0o555}]}}, "b", 0o555),
+    "of the downward API": ({"downwardAPI": {"items": [{**ANNOTATION_FILE, "mode": 0o555}]}}, "b", 0o555),
     "of a projected volume, for all its sources": (
-        {"projected": {"defaultMode": 0o500, "sources": [{"downwardAPI": {"items": [TOLD]}}]}},
+        {"projected": {"defaultMode": 0o500, "sources": [{"downwardAPI": {"items": [ANNOTATION_FILE]}}]}},
         "b",
         0o500,
     ),

@@ -60,8 +60,10 @@ def test_a_pod_whose_claim_is_going_waits_in_the_schedulers_words(tmp_path: Path
     cluster.client.delete(f"{CLAIMS}/c")
     cluster.client.create(PODS, using("second"))
     cluster.driver.advance(30)
-    told = next(c for c in cluster.client.get(f"{PODS}/second")["status"]["conditions"] if c["type"] == "PodScheduled")
-    assert told["message"] == '0/2 nodes are available: persistentvolumeclaim "c" is being deleted. not found'
+    scheduled = next(
+        c for c in cluster.client.get(f"{PODS}/second")["status"]["conditions"] if c["type"] == "PodScheduled"
+    )
+    assert scheduled["message"] == '0/2 nodes are available: persistentvolumeclaim "c" is being deleted. not found'
     cluster.client.delete(f"{PODS}/first", {"gracePeriodSeconds": 0})
     cluster.driver.advance(30)
     cluster.client.create(CLAIMS, claim("c", "standard"))

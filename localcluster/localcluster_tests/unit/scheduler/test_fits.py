@@ -46,11 +46,11 @@ def test_every_toleration_against_every_taint() -> None:
     for toleration, effect, value in product(TOLERATIONS, EFFECTS, ("yes", "")):
         taint = {"key": "gpu", "effect": effect, "value": value}
         want = effect == "PreferNoSchedule" or documented(toleration, taint)
-        told = reasons_against(demand(tolerations=[toleration]), node(taints=[taint]))
-        assert (told == FITS) is want, (toleration, taint)
+        against = reasons_against(demand(tolerations=[toleration]), node(taints=[taint]))
+        assert (against == FITS) is want, (toleration, taint)
         if not want:
-            assert told.reasons == ("node(s) had untolerated taint(s)",)
-            assert not told.resolvable, "no preemption takes a taint away"
+            assert against.reasons == ("node(s) had untolerated taint(s)",)
+            assert not against.resolvable, "no preemption takes a taint away"
 
 
 CORDONS: dict[str, tuple[list[Json], bool]] = {
@@ -72,9 +72,9 @@ CORDONS: dict[str, tuple[list[Json], bool]] = {
 @pytest.mark.parametrize("what", CORDONS)
 def test_a_cordoned_node_takes_who_tolerates(what: str) -> None:
     tolerations, want = CORDONS[what]
-    told = reasons_against(demand(tolerations=tolerations), node(unschedulable=True))
-    assert told.reasons == (() if want else ("node(s) were unschedulable",))
-    assert told.resolvable is want
+    against = reasons_against(demand(tolerations=tolerations), node(unschedulable=True))
+    assert against.reasons == (() if want else ("node(s) were unschedulable",))
+    assert against.resolvable is want
 
 
 # -- node affinity ---------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ TERMS: dict[str, tuple[list[Json], bool]] = {
     "expressions of one term hold together": ([{"matchExpressions": [IN_X, IN_Y]}], False),
     "one of several terms is enough": ([{"matchExpressions": [IN_Y]}, {"matchExpressions": [IN_X]}], True),
     "an empty term matches nothing": ([{}], False),
-    "nor does it beside another": ([{}, {"matchExpressions": [IN_Y]}], False),
+    "nor does it with another": ([{}, {"matchExpressions": [IN_Y]}], False),
     "fields are the node's name": ([{"matchFields": [HERE]}], True),
     "another name": ([{"matchFields": [{**HERE, "values": ["m"]}]}], False),
     "fields and expressions of a term hold together": ([{"matchFields": [HERE], "matchExpressions": [IN_Y]}], False),
@@ -116,14 +116,14 @@ TERMS: dict[str, tuple[list[Json], bool]] = {
 @pytest.mark.parametrize("what", TERMS)
 def test_terms_of_node_affinity(what: str) -> None:
     terms, want = TERMS[what]
-    told = reasons_against(demand(affinity=affinity(*terms)), node(labels={"zone": "x"}))
-    assert told.reasons == (() if want else ("node(s) didn't match Pod's node affinity/selector",))
-    assert told.resolvable is want
+    against = reasons_against(demand(affinity=affinity(*terms)), node(labels={"zone": "x"}))
+    assert against.reasons == (() if want else ("node(s) didn't match Pod's node affinity/selector",))
+    assert against.resolvable is want
 
 
 # -- room ------------------------------------------------------------------------------------------
 ROOM: dict[str, tuple[str, str, str]] = {
-    # resource: (just fits beside what is there, one more, in words)
+    # resource: (just fits with what is there, one more, in words)
     "cpu": ("1500m", "1501m", "Insufficient cpu"),
     "memory": ("3Mi", "3145729", "Insufficient memory"),
     "gpu": ("1", "2", "Insufficient nvidia.com/gpu"),
@@ -136,9 +136,9 @@ def test_a_node_is_filled_to_the_last_piece(resource: str) -> None:
     info = node()
     put(info, asking("a", cpu="2500m", memory="5Mi", gpu="1"))
     assert reasons_against(asking(wants={resource: fits}), info) == FITS
-    told = reasons_against(asking(wants={resource: more}), info)
-    assert told.reasons == (words,)
-    assert told.resolvable, "the node could hold it alone"
+    against = reasons_against(asking(wants={resource: more}), info)
+    assert against.reasons == (words,)
+    assert against.resolvable, "the node could hold it alone"
 
 
 @pytest.mark.parametrize(("resource", "amount"), [("cpu", "4001m"), ("memory", "9Mi"), ("gpu", "3")])
@@ -151,8 +151,8 @@ def test_nor_where_the_node_only_happens_to_be_full_of_another(order: tuple[str,
     info = node()
     put(info, asking("a", cpu="4", memory="8Mi"))
     asked = {"cpu": "5", "memory": "1Mi"}
-    told = reasons_against(asking(wants={name: asked[name] for name in order}), info)
-    assert (set(told.reasons), told.resolvable) == ({"Insufficient cpu", "Insufficient memory"}, False)
+    against = reasons_against(asking(wants={name: asked[name] for name in order}), info)
+    assert (set(against.reasons), against.resolvable) == ({"Insufficient cpu", "Insufficient memory"}, False)
 
 
 def test_a_node_takes_so_many_pods_and_no_more() -> None:
@@ -167,7 +167,7 @@ def test_a_node_takes_so_many_pods_and_no_more() -> None:
 
 
 PORTS: dict[str, tuple[Json, bool, bool]] = {
-    # what the second asks for beside a TCP port 80 of the node: (port, on the node's network, fits)
+    # what the second asks for next to a TCP port 80 of the node: (port, on the node's network, fits)
     "the same": ({"containerPort": 1, "hostPort": 80}, False, False),
     "the same by another protocol": ({"containerPort": 1, "hostPort": 80, "protocol": "UDP"}, False, True),
     "another": ({"containerPort": 80, "hostPort": 81}, False, True),
@@ -182,9 +182,9 @@ def test_a_port_of_a_node_is_taken_once(what: str) -> None:
     info = node()
     put(info, asking("a", ports=[{"containerPort": 7, "hostPort": 80}]))
     pod = demand(containers=[{"name": "c", "ports": [port]}], hostNetwork=host)
-    told = reasons_against(pod, info)
-    assert told.reasons == (() if want else ("node(s) didn't have free ports for the requested pod ports",))
-    assert told.resolvable, "who has the port may be preempted"
+    against = reasons_against(pod, info)
+    assert against.reasons == (() if want else ("node(s) didn't have free ports for the requested pod ports",))
+    assert against.resolvable, "the pod with the port may be preempted"
 
 
 # -- what a pod asks for ---------------------------------------------------------------------------
@@ -209,15 +209,15 @@ ASKS: dict[str, tuple[Json, dict[str, int]]] = {
         {"containers": [container(cpu="4", memory="1")], "initContainers": [container(cpu="1", memory="5")]},
         {"cpu": 4000, "memory": 5},
     ),
-    "a sidecar runs beside the containers": (
+    "a sidecar runs with the containers": (
         {"containers": [container(cpu="2")], "initContainers": [container("Always", cpu="1")]},
         {"cpu": 3000},
     ),
-    "and beside the init containers after it": (
+    "and with the init containers after it": (
         {"containers": [container(cpu="1")], "initContainers": [container("Always", cpu="2"), container(cpu="4")]},
         {"cpu": 6000},
     ),
-    "not beside those before it": (
+    "not with those before it": (
         {"containers": [container(cpu="1")], "initContainers": [container(cpu="4"), container("Always", cpu="2")]},
         {"cpu": 4000},
     ),

@@ -1,4 +1,4 @@
-"""Where pods go, why they do not, who has to make room, and gangs; in virtual time."""
+"""The node of a pod, why it has none, which pods make room, and gangs; in virtual time."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ TOLERATE_ALL = [{"operator": "Exists"}]
 
 def verdict(obj: Json) -> str:
     """The node, or the message of PodScheduled=False."""
-    told = condition(obj, "PodScheduled")
-    return str(obj["spec"].get("nodeName") or (told or {}).get("message", ""))
+    scheduled = condition(obj, "PodScheduled")
+    return str(obj["spec"].get("nodeName") or (scheduled or {}).get("message", ""))
 
 
 def affinity(*expressions: Json) -> Json:
@@ -85,8 +85,8 @@ def test_where_a_pod_goes(name: str) -> None:
     cluster.run_until_idle()
     cluster.client.create(PODS, case.pod)
     cluster.run_until_idle()
-    told = cluster.client.get(f"{PODS}/p")
-    assert verdict(told) == case.want
+    shown = cluster.client.get(f"{PODS}/p")
+    assert verdict(shown) == case.want
 
 
 def test_pods_without_requests_spread_over_the_nodes() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from localcluster.schema.cel_program import CelCompileError, CelRuntimeError, Program
+from localcluster.schema.cel_program import CelCompileError, CelProgram, CelRuntimeError
 from localcluster.schema.cel_values import escape_name, to_cel
 from localcluster.schema.node import SchemaNode, build
 from localcluster.schema.pattern import PatternError, compile_pattern
@@ -86,9 +86,9 @@ def test_an_expression(case: Case) -> None:
     node = build(_SCHEMA)
     if case.want_error == "compile":
         with pytest.raises(CelCompileError, match=r"undefined field|undeclared reference|unsupported syntax"):
-            Program(case.rule, node)
+            CelProgram(case.rule, node)
         return
-    program = Program(case.rule, node)
+    program = CelProgram(case.rule, node)
     variables = {"self": to_cel(case.value, node)}
     for _ in range(2):
         if case.want_error:

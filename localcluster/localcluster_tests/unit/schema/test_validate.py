@@ -46,9 +46,9 @@ def test_errors_found_before_stop_the_rules_and_are_not_repeated() -> None:
     schema = StructuralSchema(_SCHEMA)
     before = [FieldCause("FieldValueRequired", "Required value", "metadata.name")]
     assert [cause.field for cause in schema.validate(_object(spec={"n": 7}))] == ["<nil>"]
-    told = schema.validate(_object(spec={"n": 7}), prior=before)
-    assert len(told) == 1
-    assert "some validation rules were not checked" in told[0].message
+    causes = schema.validate(_object(spec={"n": 7}), prior=before)
+    assert len(causes) == 1
+    assert "some validation rules were not checked" in causes[0].message
 
 
 def test_one_cause_stands_alone_and_several_in_brackets_each_once() -> None:

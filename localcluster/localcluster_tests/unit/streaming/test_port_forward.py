@@ -64,7 +64,7 @@ def test_connections_share_a_tunnel_and_are_whole(forwarded: tuple[subprocess.Po
     for thread in threads:
         thread.join(PATIENCE_SECONDS)
     assert heard == {n: content.upper() for n, content in enumerate(contents)}
-    assert [connection.recv(1) for connection in connections] == [b""] * 4, "the pod's end is told"
+    assert [connection.recv(1) for connection in connections] == [b""] * 4, "the pod's end is seen"
 
 
 def test_a_client_that_goes_in_the_middle_harms_no_other(forwarded: tuple[subprocess.Popen[str], int]) -> None:
@@ -101,5 +101,5 @@ def test_the_python_client_forwards(cluster: Cluster) -> None:
     connection = forward.socket(PORT)
     assert ask(connection, b"by a library") == b"BY A LIBRARY"
     connection.close()
-    until("the error of the other port is told", lambda: "connection refused" in (forward.error(nothing) or ""))
+    until("the error of the other port is shown", lambda: "connection refused" in (forward.error(nothing) or ""))
     api.api_client.close()
