@@ -15,11 +15,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
-import orjson
 from aiohttp import web
 
 from localcluster.access import Access
 from localcluster.apiserver import ApiServer
+from localcluster.apiserver.errors import StatusError
 from localcluster.streaming import StreamNode
 from localcluster.streaming.serve import serve_stream
 from localcluster.wire import Request, Response, Watch
@@ -104,23 +104,8 @@ class _App:
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            message = f"limit is {_MAX_BODY_BYTES}"
-            return _to_web_response(
-                Response(
-                    413,
-                    orjson.dumps(
-                        {
-                            "kind": "Status",
-                            "apiVersion": "v1",
-                            "metadata": {},
-                            "status": "Failure",
-                            "message": f"Request entity too large: {message}",
-                            "reason": "RequestEntityTooLarge",
-                            "code": 413,
-                        }
-                    ),
-                )
-            )
+            message = f"Request entity too large: limit is {_MAX_BODY_BYTES}"
+            return _to_web_response(StatusError(413, "RequestEntityTooLarge", message).response())
         # All values of a repeated parameter, as dryRun=All&dryRun=All; the last one counts.
         ours = Request(request.method, path, dict(request.query), body, headers)
         if (url := self._apiserver.remote_log_url(ours)) is not None:
@@ -175,23 +160,7 @@ class _App:
                 await response.write_eof()
                 return response
         except aiohttp.ClientError as error:
-            message = f'Get "{url}": {error}'
-            return _to_web_response(
-                Response(
-                    500,
-                    orjson.dumps(
-                        {
-                            "kind": "Status",
-                            "apiVersion": "v1",
-                            "metadata": {},
-                            "status": "Failure",
-                            "message": message,
-                            "reason": "InternalError",
-                            "code": 500,
-                        }
-                    ),
-                )
-            )
+            return _to_web_response(StatusError(500, "InternalError", f'Get "{url}": {error}').response())
 
 
 def _to_web_response(response: Response) -> web.Response:

@@ -58,18 +58,22 @@ def _validate_group(group: Json, path: str, causes: Causes) -> None:
             causes.invalid(path, name, why)
 
 
+def _validate_name(name: str, path: str, taken: set[str], causes: Causes) -> None:
+    """Validates a name that is a DNS label and unique; adds it to `taken`."""
+    if not name:
+        causes.required(path)
+        return
+    for why in meta.check_label(name):
+        causes.invalid(path, name, why)
+    if name in taken:
+        causes.duplicate(path, name)
+    taken.add(name)
+
+
 def _validate_volumes(volumes: Any, path: str, causes: Causes) -> set[str]:
     names: set[str] = set()
     for index, volume in enumerate(volumes):
-        name = volume.get("name", "")
-        if not name:
-            causes.required(f"{path}[{index}].name")
-        else:
-            for why in meta.check_label(name):
-                causes.invalid(f"{path}[{index}].name", name, why)
-        if name in names:
-            causes.duplicate(f"{path}[{index}].name", name)
-        names.add(name)
+        _validate_name(volume.get("name", ""), f"{path}[{index}].name", names, causes)
         if len(volume) < 2:
             causes.required(f"{path}[{index}]", "must specify a volume type")
         elif len(volume) > 2:
@@ -79,15 +83,7 @@ def _validate_volumes(volumes: Any, path: str, causes: Causes) -> set[str]:
 
 
 def _validate_container(container: Json, path: str, names: set[str], volumes: set[str], causes: Causes) -> None:
-    name = container.get("name", "")
-    if not name:
-        causes.required(f"{path}.name")
-    else:
-        for why in meta.check_label(name):
-            causes.invalid(f"{path}.name", name, why)
-        if name in names:
-            causes.duplicate(f"{path}.name", name)
-        names.add(name)
+    _validate_name(container.get("name", ""), f"{path}.name", names, causes)
     image = container.get("image", "")
     if not image:
         causes.required(f"{path}.image")
