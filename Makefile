@@ -36,7 +36,7 @@ test-random: setup  ## the random tests with another seed (printed; again: SEED=
 	@seed="$(SEED)"; [ -n "$$seed" ] || seed="$$($(PY) -c 'import random; print(random.SystemRandom().randrange(10**9))')"; \
 	echo "again: make test-random SEED=$$seed"; \
 	TJ_TEST_SEED="$$seed" $(PY) -m pytest -q -n auto --dist loadgroup --hypothesis-profile=default --hypothesis-seed="$$seed" \
-	  $$(grep -rlE "the_seed|TJ_TEST_SEED|^from hypothesis" --include='test_*.py' tests localcluster/tests) tests/scenarios $(PYTEST_ARGS)
+	  $$(grep -rlE "the_seed|TJ_TEST_SEED|^from hypothesis" --include='test_*.py' tests localcluster/localcluster_tests) tests/scenarios $(PYTEST_ARGS)
 
 sim-all: setup  ## the simulation's whole figures, row by row (SHARE=0.1: a tenth of them; ROW=1: one row)
 	@$(PY) -m tests.simulation all $(if $(SHARE),--share $(SHARE)) $(if $(ROW),--row $(ROW))
@@ -72,7 +72,7 @@ control-plane: setup  ## build the real Kubernetes control plane from its Go mod
 # the roles are held against what all of them have asked for.
 LIVES ?= 4
 test-real: control-plane  ## the tests that need the real control plane (some 12 minutes on 2 cores, after the build)
-	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.e2e.control_plane.contract -q localcluster/tests/contract tests/integration $(PYTEST_ARGS)
+	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.e2e.control_plane.contract -q localcluster/localcluster_tests/contract tests/integration $(PYTEST_ARGS)
 	@rm -rf build/asked
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q -n $(LIVES) --dist loadgroup --ignore tests/e2e/control_plane/test_rights.py tests/e2e/control_plane $(PYTEST_ARGS)
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked $(PY) -m pytest -q tests/e2e/control_plane/test_rights.py

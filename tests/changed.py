@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
+from tests.mutation import suite
 from tests.support.paths import ROOT
 
 HOSTILE = "tests/scenarios/test_hostile_objects.py"
@@ -53,7 +54,7 @@ ALSO: dict[str, tuple[str, ...]] = {
     "tjworker/telemetry/metrics": ("tests/unit/test_monitoring.py", "tests/unit/test_alerts.py"),
     "tjworker/settings": ("tests/unit/test_deployment_docs.py", "tests/unit/tjworker/test_settings_values.py"),
     "tjworker/worker/tasks": ("tests/unit/tjworker/test_app.py",),
-    "localcluster/src/": ("localcluster/tests/contract/api",),
+    "localcluster/src/": ("localcluster/localcluster_tests/contract/api",),
     "k8s/monitoring/": ("tests/unit/test_monitoring.py", "tests/unit/test_alerts.py"),
     "k8s/tenancy/": ("tests/unit/tjworker/kube/test_tenancy.py",),
     "k8s/": (
@@ -158,7 +159,7 @@ def _mirror(path: Path) -> str:
     parts = path.parts
     base, inner = Path("tests/unit"), Path(*parts)
     if parts[:3] == ("localcluster", "src", "localcluster"):
-        base, inner = Path("localcluster/tests/unit"), Path(*parts[3:])
+        base, inner = Path("localcluster/localcluster_tests/unit"), Path(*parts[3:])
     for folder in inner.parents:
         if str(folder) not in (".", "tjworker") and (ROOT / base / folder).is_dir():
             return str(base / folder)
@@ -178,7 +179,7 @@ def _importers(path: Path) -> list[str]:
 def _imports() -> dict[str, set[str]]:
     """Each test file -> the modules that it imports; of `from a import b` both a and a.b, whichever is the module."""
     found: dict[str, set[str]] = {}
-    for file in (file for root in ("tests", "localcluster/tests") for file in (ROOT / root).rglob("test_*.py")):
+    for file in (file for root in suite.ROOTS for file in (ROOT / root).rglob("test_*.py")):
         text = file.read_text(encoding="utf-8")
         modules = set(re.findall(r"^\s*import ([\w.]+)", text, re.MULTILINE))
         for package, names in re.findall(r"^\s*from ([\w.]+) import (\([^)]*\)|.*)", text, re.MULTILINE):

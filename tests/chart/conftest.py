@@ -21,7 +21,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
     folder = tmp_path_factory.mktemp("chart")
-    return Helm(binaries.cached(helm_release()) / "helm", package(build(folder), folder), folder)
+    return Helm(binaries.cached_folder(helm_release()) / "helm", package(build(folder), folder), folder)
 
 
 @pytest.fixture(scope="session")

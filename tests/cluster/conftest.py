@@ -52,7 +52,7 @@ def cluster(
         pytest.skip(str(lacking))
     if any(item.path == LAST for item in request.session.items):
         request.getfixturevalue("building")
-    made = Cluster(binaries.cached(kubelet()), tmp_path_factory.mktemp("node"))
+    made = Cluster(binaries.cached_folder(kubelet()), tmp_path_factory.mktemp("node"))
     try:
         made.start()
         first_node.set_result(made.nodes[0])

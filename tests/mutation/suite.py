@@ -23,7 +23,7 @@ LEFT_OUT = (
     "tests/unit/tjstack/test_local.py",
     "tests/integration/test_deployment_compose.py",
     "tests/integration/test_deployment_tls.py",
-    "localcluster/tests/unit/test_main.py",
+    "localcluster/localcluster_tests/unit/test_main.py",
 )
 """Real processes, the real control plane, the benchmarks, and tests of the tree itself, which a copy is not."""
 LATE = ("tests/simulation", "tests/scenarios/test_other_operators")
@@ -36,7 +36,7 @@ def fast_files(tree: Path) -> list[str]:
     return sorted(file for file in found if not file.startswith(LEFT_OUT))
 
 
-ROOTS = ("tests", "localcluster/tests")
+ROOTS = ("tests", "localcluster/localcluster_tests")
 
 
 def in_order(files: Iterable[str], spoilt: Sequence[str], hints: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -50,7 +50,7 @@ def in_order(files: Iterable[str], spoilt: Sequence[str], hints: Sequence[str]) 
             return 1000
         if file.startswith(LATE):
             return -1
-        return 10 * len(words & _words(file)) + file.startswith(("tests/unit", "localcluster/tests/unit"))
+        return 10 * len(words & _words(file)) + file.startswith(("tests/unit", "localcluster/localcluster_tests/unit"))
 
     ranked = sorted(files, key=lambda file: (-likeness(file), file))
     near = [file for file in ranked if likeness(file) >= NEAR][:MOST_NEAR]

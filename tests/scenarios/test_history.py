@@ -81,7 +81,7 @@ def test_a_change_whose_history_is_gone_is_seen() -> None:
     world = World().apply(job({"trainer": role(1)}, name="digits")).run()
     world.scale("digits", 2)
     store = world.cluster.apiserver.store
-    store.compact_to(store.revision)
+    store.compact(older_than_seconds=-1.0)
     world.until("it is scaled", lambda: len(world.pods()) == 2, within_seconds=30)
 
 

@@ -13,6 +13,8 @@ from tests.support.lengths import python_files
 from tests.support.paths import ROOT
 
 PRODUCT = ("tjworker", "watcher", "tjstack")
+WORKBENCH = ("localcluster/src", "controlplane/src")
+"""The clusters that the product is tried on. They and the product know nothing of each other and may share names."""
 FOREIGN_APIS = ("tjworker/api/kinds/", "tjworker/api/podtemplate.py", "tjworker/convert/volcano/spec.py")
 """Modules whose classes have the names of the API that they read. APIs of several operators use the same words."""
 SUBCLASSES = "tjworker/worker/broker.py"
@@ -35,14 +37,16 @@ def _is_foreign(paths: Iterable[str]) -> bool:
     return all(path.startswith(FOREIGN_APIS) for path in paths)
 
 
-def read_product(root: Path) -> Iterable[tuple[str, str]]:
-    for package in PRODUCT:
+def read_modules(root: Path, packages: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for package in packages:
         for path in python_files(root / package):
             yield path.relative_to(root).as_posix(), path.read_text(encoding="utf-8")
 
 
 if __name__ == "__main__":
-    shared = find_shared_names(read_product(ROOT))
+    shared = {
+        n: p for packages in (PRODUCT, WORKBENCH) for n, p in find_shared_names(read_modules(ROOT, packages)).items()
+    }
     for name, paths in shared.items():
         print(f"shared: {name} is a class of {' and of '.join(paths)}; name each for what it is")  # noqa: T201
     sys.exit(bool(shared))

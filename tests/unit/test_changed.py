@@ -25,7 +25,7 @@ CASES: dict[str, tuple[str, set[str]]] = {
     "a loose module: the tests that import it": ("tjworker/clock.py", {"tests/unit/tjworker/test_clock.py"}),
     "a module of the local cluster: its own suite": (
         "localcluster/src/localcluster/scheduler/filters.py",
-        {"localcluster/tests/unit/scheduler"},
+        {"localcluster/localcluster_tests/unit/scheduler"},
     ),
     "a page: its links": ("docs/jobs.md", {"tests/unit/test_pages.py"}),
     "a test: itself": ("tests/scenarios/test_faults.py", {"tests/scenarios/test_faults.py"}),

@@ -91,7 +91,7 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
         ".tj/kubeconfig",
         "docker-compose.yml",
         "controlplane/pyproject.toml",
-        "localcluster/tests/conftest.py",
+        "localcluster/localcluster_tests/conftest.py",
         "tjstack/src/tjstack/up.py",
         "tjworker/__pycache__/app.cpython-311.pyc",
     ],

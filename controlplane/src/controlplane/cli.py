@@ -1,4 +1,4 @@
-"""The commands. A mistake of the user's is one line and exit code 2; no traceback."""
+"""The commands. A user's mistake is reported in one line, with exit code 2 and no traceback."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from controlplane import binaries
-from controlplane.binaries import not_there
+from controlplane.binaries import explain_missing
 from controlplane.build import build
 from controlplane.errors import ControlPlaneError
 from controlplane.releases import DEFAULT, SUPPORTED, Release, helm, kubelet, release
@@ -61,14 +61,16 @@ def _parser() -> argparse.ArgumentParser:
         help="a kubeconfig for that user, who may do what RBAC says; "
         "a service account is system:serviceaccount:NAMESPACE:NAME",
     )
-    around = commands.add_parser("exec", help="run a command with a control plane of its own around it; its exit code")
+    around = commands.add_parser(
+        "exec", help="run a command with a control plane of its own; exits with the command's code"
+    )
     around.set_defaults(work=_exec)
     around.add_argument(
         "--env",
         action="append",
         default=["KUBECONFIG"],
         metavar="NAME",
-        help="one more variable that names the kubeconfig, beside KUBECONFIG",
+        help="one more variable that names the kubeconfig, as KUBECONFIG does",
     )
     around.add_argument("command", nargs="+", metavar="COMMAND", help="after --")
     for command in (make, run, around):
@@ -94,8 +96,8 @@ def _build(options: argparse.Namespace) -> int:
     if options.check:
         lacking = binaries.missing(wanted)
         if lacking:
-            raise ControlPlaneError(not_there(wanted, lacking))
-        print(binaries.cached(wanted))  # noqa: T201
+            raise ControlPlaneError(explain_missing(wanted, lacking))
+        print(binaries.cached_folder(wanted))  # noqa: T201
         return 0
     print(build(wanted, _say))  # noqa: T201
     return 0
@@ -103,10 +105,10 @@ def _build(options: argparse.Namespace) -> int:
 
 def _build_apart(wanted: Release, option: str, *, check: bool) -> int:
     """Programs that are no part of a control plane."""
-    if check and not binaries.cached(wanted).is_dir():
+    if check and not binaries.cached_folder(wanted).is_dir():
         names = ", ".join(program.name for program in wanted.programs)
         raise ControlPlaneError(f"{names} not built: run `python -m controlplane build {option}`")
-    print(binaries.cached(wanted) if check else build(wanted, _say))  # noqa: T201
+    print(binaries.cached_folder(wanted) if check else build(wanted, _say))  # noqa: T201
     return 0
 
 
@@ -145,7 +147,7 @@ def _release(text: str) -> Release:
 def _port(text: str) -> int:
     if text.isdigit() and 0 < int(text) < 65536:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is no port (1 to 65535)")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a port (1 to 65535)")
 
 
 def _user(text: str) -> tuple[str, tuple[str, ...], Path]:

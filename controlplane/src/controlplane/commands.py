@@ -22,7 +22,7 @@ LOOPBACK = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where everything of one control plane lies, and on which ports it listens."""
+    """The files of one control plane, and the ports on which it listens."""
 
     folder: Path
     api_port: int
@@ -30,7 +30,7 @@ class Layout:
     peer_port: int
     audit_log: Path
     address: str = LOOPBACK
-    """Of the API server alone; etcd stays on the loopback."""
+    """The address of the API server. etcd always listens on the loopback."""
 
     @property
     def server(self) -> str:
@@ -80,12 +80,12 @@ class Layout:
 
 
 ADMISSION = ("OwnerReferencesPermissionEnforcement", "PodSecurity", "ResourceQuota")
-"""On beside the defaults, which have the last two: what clusters of others refuse must be refused here, too. OpenShift
-always has the first."""
+"""Enabled besides the other defaults: what users' clusters refuse must be refused here, too. OpenShift always enables
+the first; the last two are on by default."""
 
 
 GANG_GATES = "GenericWorkload=true,GangScheduling=true"
-"""Of 1.36, alpha: PodGroups of Kubernetes' own scheduler. Each program takes those of all."""
+"""Alpha gates of 1.36, for PodGroups of Kubernetes' own scheduler. Each program accepts all of them."""
 GANG_API = "scheduling.k8s.io/v1alpha2=true"
 
 
@@ -150,7 +150,7 @@ def kube_apiserver(program: Path, at: Layout) -> list[str]:
         # A machine without a default route has no other address to advertise.
         "--advertise-address",
         at.address,
-        # A loopback address may not stand in Endpoints.
+        # Endpoints may not hold a loopback address.
         "--endpoint-reconciler-type",
         "lease" if at.is_for_pods else "none",
         "--secure-port",

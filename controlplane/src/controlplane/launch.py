@@ -1,8 +1,8 @@
 """The last step before a program: ask the kernel to end it when its parent dies, then become it.
 
-Run as a script: `python -I -S launch.py <parent pid> <program> <argument>...`. It stands in for `preexec_fn`, which is
+Run as a script: `python -I -S launch.py <parent pid> <program> <argument>...`. It replaces `preexec_fn`, which is
 not safe in a process with threads. The programs have no children of their own, and etcd loses nothing by SIGKILL, so
-that is the signal. The kernel means the *thread* that started it: who starts a control plane does so in a thread that
+that is the signal. The kernel watches the *thread* that started the program: start a control plane in a thread that
 lives as long.
 """
 

@@ -38,7 +38,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 
 class ControlPlane:
-    """`folder` None: a temporary one. `users`: who needs a token beside the service accounts, which need not be
+    """`folder` None: a temporary one. `users`: the users that need a token; service accounts need not be
     named. `address`: another one than the loopback, for real nodes (see `Layout`). `gangs`: the alpha feature of 1.36,
     gang scheduling by PodGroups, is on."""
 
@@ -79,7 +79,7 @@ class ControlPlane:
         lacking = binaries.missing(self.release)
         if lacking:
             self.stop(graceful=False)
-            raise ControlPlaneError(binaries.not_there(self.release, lacking))
+            raise ControlPlaneError(binaries.explain_missing(self.release, lacking))
         try:
             self._prepare()
             for again in range(_TRIES):
@@ -140,13 +140,13 @@ class ControlPlane:
 
     @property
     def kubeconfig(self) -> Path:
-        """Of the cluster's administrator."""
+        """The kubeconfig of the cluster's administrator."""
         return self.kubeconfig_for(ADMIN.name)
 
     def kubeconfig_for(self, user: str) -> Path:
-        """Of a service account (`system:serviceaccount:NAMESPACE:NAME`, made when it is not there, with a token that
-        the API server has signed), or of a user that was given to the constructor. What they may do is RBAC's to
-        say."""
+        """The kubeconfig of a user that was given to the constructor, or of a service account
+        (`system:serviceaccount:NAMESPACE:NAME`): the account is made if absent, and its token is signed by the API
+        server. RBAC decides what either may do."""
         path = self.layout.kubeconfig(user.replace(":", "."))
         if not path.exists():
             write_private(path, credentials.kubeconfig(self.server, self._ca(), user, self._token(user)))
@@ -173,14 +173,14 @@ class ControlPlane:
         if not at.signing_key.exists():
             write_private(at.signing_key, credentials.new_signing_key())
         if not (at.internal_certificate.exists() and at.internal_key.exists()):
-            certificate, key = certificates.new_pair()
+            certificate, key = certificates.make_pair()
             write_private(at.internal_certificate, certificate)
             write_private(at.internal_key, key)
         write_private(at.tokens, credentials.token_file(self._tokens.values()))
         write_private(at.audit_policy, commands.AUDIT_POLICY)
 
     def _ports(self) -> list[int]:
-        return [self._port, *ports.free(2)] if self._port else ports.free(3)
+        return [self._port, *ports.find_free(2)] if self._port else ports.find_free(3)
 
     def _serve(self, *, last_try: bool) -> bool:
         """Start etcd and the API server. False: another process took one of the ports first."""

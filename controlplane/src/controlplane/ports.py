@@ -6,12 +6,12 @@ import random
 import socket
 
 _LOW, _HIGH = 20_000, 31_999
-"""Below Linux's range for outgoing connections (32768 on): else a port could be lost to a client while its owner
+"""Below Linux's range for outgoing connections, which begins at 32768: a client could take such a port while its owner
 restarts."""
 
 
-def free(count: int) -> list[int]:
-    """As many different ones. Another process may still take one before it is used: start again with others then."""
+def find_free(count: int) -> list[int]:
+    """Finds `count` different free ports. Another process may take one before it is used: then try again."""
     rng = random.SystemRandom()
     found: list[int] = []
     while len(found) < count:

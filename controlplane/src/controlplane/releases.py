@@ -76,7 +76,7 @@ class Release:
 
     @cached_property
     def cache_key(self) -> str:
-        """Of the pins, the recipe and the kind of machine: what is below it never changes."""
+        """Hashes the pins, the recipe and the kind of machine, so the content of a cached folder never changes."""
         digest = hashlib.sha256(f"{RECIPE} {platform.system()} {platform.machine()}".encode())
         for folder in self.folders:
             for name in ("go.mod", "go.sum"):
@@ -91,7 +91,7 @@ def kubelet() -> Release:
 
 
 def helm() -> Release:
-    """Beside the default control plane."""
+    """helm, pinned with the default control plane."""
     return Release(DEFAULT, (HELM,))
 
 

@@ -21,7 +21,7 @@ from controlplane.releases import Release
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 _LOOK_SECONDS = 0.5
 _DEATHS = 5
-"""Of one program within ..."""
+"""A program that dies so often within `_DEATHS_WITHIN_SECONDS` ends the control plane."""
 _DEATHS_WITHIN_SECONDS = 60.0
 
 
@@ -42,7 +42,7 @@ def run(
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         plane.claim()
-        kubeconfig.unlink(missing_ok=True)  # its appearance tells that the cluster serves
+        kubeconfig.unlink(missing_ok=True)  # its appearance shows that the cluster serves
         plane.start()
         # From here on signals are taken one by one: none may fall between a program's end and its new start.
         signal.pthread_sigmask(signal.SIG_BLOCK, {*_SIGNALS, signal.SIGALRM})

@@ -58,7 +58,9 @@ def parser() -> argparse.ArgumentParser:
         "--kubeconfig", type=Path, metavar="FILE", help="written once the API is served (default: DIR/kubeconfig)"
     )
     made.add_argument(
-        "--insecure", action="store_true", help="plain HTTP, no token: whoever reaches the port can run commands as you"
+        "--insecure",
+        action="store_true",
+        help="plain HTTP, no token: any client that reaches the port can run commands as you",
     )
     made.add_argument("--memory-only", action="store_true", help="keep no objects on disk")
     made.add_argument(
@@ -80,10 +82,12 @@ async def run(options: argparse.Namespace) -> int:
         # Before the kubeconfig exists: a process that waits for it may send a signal at once.
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     options.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    advertised = options.advertised_host or _reachable(options.host)
+    advertised = options.advertised_host or _reachable_address(options.host)
     credentials = None
     if not options.insecure:
-        credentials = pki.ensure(options.data_dir / "pki", (advertised, _reachable(options.host)), datetime.now(UTC))
+        credentials = pki.ensure_credentials(
+            options.data_dir / "pki", (advertised, _reachable_address(options.host)), datetime.now(UTC)
+        )
     apiserver = ApiServer(
         clock=time.time,
         rng=random.Random(),
@@ -117,10 +121,10 @@ async def run(options: argparse.Namespace) -> int:
     kubeconfig = options.kubeconfig or options.data_dir / "kubeconfig"
     write_kubeconfig(kubeconfig, url_of(advertised, server.port, secure=credentials is not None), credentials)
     log.info("serving %s; KUBECONFIG=%s; %d node(s), kubelet %s", server.url, kubeconfig, options.nodes, options.agent)
-    await _until(stop, driver)
+    await _run_until(stop, driver)
     if isinstance(kubelet, ProcessKubelet):
         kubelet.shutdown()
-    await _close(server, informers, apiserver)
+    await _close_all(server, informers, apiserver)
     return 0
 
 
@@ -161,7 +165,7 @@ def _add_kubelet(
     return kubelet
 
 
-async def _until(stop: asyncio.Event, driver: AsyncDriver) -> None:
+async def _run_until(stop: asyncio.Event, driver: AsyncDriver) -> None:
     running = asyncio.create_task(driver.run())
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait([running, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -172,14 +176,14 @@ async def _until(stop: asyncio.Event, driver: AsyncDriver) -> None:
         await running
 
 
-async def _close(server: Server, informers: Informers, apiserver: ApiServer) -> None:
+async def _close_all(server: Server, informers: Informers, apiserver: ApiServer) -> None:
     informers.close()
     await server.close()
     apiserver.close()
 
 
-def _reachable(host: str) -> str:
-    """An address that stands for all of them is none to connect to."""
+def _reachable_address(host: str) -> str:
+    """The address by which a client reaches `host`: a wildcard address is only for listening."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)  # noqa: S104
 
 

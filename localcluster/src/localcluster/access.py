@@ -1,9 +1,9 @@
-"""Whether a request is let in, before the API server sees it. Pure.
+"""Admits or refuses a request before the API server sees it. Pure.
 
-With a token: 401 without it, except for the four paths that Kubernetes serves anonymously. Without one
-(plain HTTP, `--insecure`): what a browser sends on behalf of some web page is refused, which is a `Host` that is none
-of ours (a name that was rebound to this machine) or an `Origin` (a form or script of another page); kubectl and the
-like send neither.
+A server with a token answers 401 to a request without it, except on the four paths that Kubernetes serves anonymously.
+A server without a token (plain HTTP, `--insecure`) refuses what a browser sends on behalf of a web page: a `Host` that
+is not this server's (a name that was rebound to this machine), or an `Origin` (a form or script of another page).
+kubectl and client libraries send neither.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Access:
     def refusal(self, method: str, path: str, headers: Mapping[str, str]) -> Response | None:
         """None: let in. `headers` have lower-case names."""
         if not self.token:
-            return self._foreign(headers)
+            return self._refuse_foreign(headers)
         given = headers.get("authorization", "")
         if not given and method in ("GET", "HEAD") and _is_open(path):
             return None
@@ -41,8 +41,8 @@ class Access:
             return None
         return StatusError(401, "Unauthorized", "Unauthorized").response()
 
-    def _foreign(self, headers: Mapping[str, str]) -> Response | None:
-        host = _hostname(headers.get("host", ""))
+    def _refuse_foreign(self, headers: Mapping[str, str]) -> Response | None:
+        host = _hostname_of(headers.get("host", ""))
         if host and host not in self.hosts and host != "localhost" and not _is_address(host):
             return StatusError(
                 403, "Forbidden", f"Host {host!r} is not a name of this machine; use its address"
@@ -56,7 +56,7 @@ def _is_open(path: str) -> bool:
     return any(path == each or path.startswith(f"{each}/") for each in OPEN_PATHS)
 
 
-def _hostname(header: str) -> str:
+def _hostname_of(header: str) -> str:
     """The Host header without its port, lower-case."""
     if header.startswith("["):
         return header[1:].partition("]")[0].lower()

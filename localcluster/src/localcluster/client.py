@@ -31,7 +31,7 @@ class ApiError(Exception):
 
 @contextmanager
 def ignoring(*codes: int) -> Iterator[None]:
-    """404: what is to go or to change is gone already; 409 beside it: another of its name is there now."""
+    """Suppresses ApiErrors of these codes. 404: the object is gone already. 409: a successor has its name."""
     try:
         yield
     except ApiError as error:
@@ -62,15 +62,17 @@ class Client(Protocol):
 
 
 def error_of(status: int, body: bytes) -> ApiError:
-    """The ApiError that a Status body tells of; a body that is no Status is quoted."""
+    """Makes the ApiError of a Status body. Any other body is quoted in the message."""
     try:
-        told = orjson.loads(body)
+        parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
-        told = {}
-    if not isinstance(told, dict) or told.get("kind") != "Status":
+        parsed = {}
+    if not isinstance(parsed, dict) or parsed.get("kind") != "Status":
         return ApiError(status, "Unknown", body[:300].decode(errors="replace"))
-    causes = (told.get("details") or {}).get("causes") or []
-    return ApiError(status, told.get("reason", ""), told.get("message", ""), tuple(c.get("reason", "") for c in causes))
+    causes = (parsed.get("details") or {}).get("causes") or []
+    return ApiError(
+        status, parsed.get("reason", ""), parsed.get("message", ""), tuple(c.get("reason", "") for c in causes)
+    )
 
 
 class _InProcessEvents:
@@ -164,8 +166,8 @@ class InProcessClient(RequestClient):
         if answer.status >= 400:
             raise error_of(answer.status, answer.body)
         content = answer.content
-        told: Json = content.obj if self._shares and isinstance(content, Encoded) else jsontext.loads(answer.body)
-        return told
+        parsed: Json = content.obj if self._shares and isinstance(content, Encoded) else jsontext.loads(answer.body)
+        return parsed
 
     def watch(self, path: str, resource_version: str, **query: str) -> EventSource:
         asked = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version, **query}

@@ -1,4 +1,4 @@
-"""Runs step machines: in virtual time for tests, on an asyncio loop beside the API server, or in a thread of its own.
+"""Runs step machines: in virtual time for tests, on the asyncio loop of the API server, or in a thread of its own.
 
 All three make the same rounds: take in the caches, step every machine, until a round does nothing. A driver never
 decides anything and can be stopped between any two rounds.
@@ -38,7 +38,7 @@ class NotIdleError(RuntimeError):
 
 
 class VirtualClock:
-    """Unix seconds that move only when told to."""
+    """Unix seconds that only the driver moves."""
 
     def __init__(self, start_seconds: float = 1_767_225_600.0) -> None:
         self.now_seconds = start_seconds

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import aiohttp
-import orjson
 from aiohttp import web
 
 from localcluster.access import Access
 from localcluster.apiserver import ApiServer
-from localcluster.streaming import Node
+from localcluster.apiserver.errors import StatusError
+from localcluster.streaming import StreamNode
 from localcluster.streaming.serve import serve_stream
 from localcluster.wire import Request, Response, Watch
 
@@ -38,7 +38,7 @@ class Server:
     _app: _App
     _secure: bool = False
 
-    def stream_from(self, node: Node) -> None:
+    def stream_from(self, node: StreamNode) -> None:
         """Streams (exec, port-forward) are this node agent's from here on."""
         self._app.node = node
 
@@ -92,7 +92,7 @@ class _App:
         self._access = access
         self._client: aiohttp.ClientSession | None = None
         self._opened = asyncio.Event()
-        self.node: Node | None = None
+        self.node: StreamNode | None = None
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
@@ -100,44 +100,31 @@ class _App:
         path = request.raw_path.partition("?")[0]
         # Before the body is read: a stranger must not make the server take megabytes.
         if (refused := self._access.refusal(request.method, path, headers)) is not None:
-            return _reply(refused)
+            return _to_web_response(refused)
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
-            message = f"limit is {_MAX_BODY_BYTES}"
-            return _reply(
-                Response(
-                    413,
-                    orjson.dumps(
-                        {
-                            "kind": "Status",
-                            "apiVersion": "v1",
-                            "metadata": {},
-                            "status": "Failure",
-                            "message": f"Request entity too large: {message}",
-                            "reason": "RequestEntityTooLarge",
-                            "code": 413,
-                        }
-                    ),
-                )
-            )
+            message = f"Request entity too large: limit is {_MAX_BODY_BYTES}"
+            return _to_web_response(StatusError(413, "RequestEntityTooLarge", message).response())
         # All values of a repeated parameter, as dryRun=All&dryRun=All; the last one counts.
         ours = Request(request.method, path, dict(request.query), body, headers)
         if (url := self._apiserver.remote_log_url(ours)) is not None:
-            return await self._proxy(request, url)
+            return await self._proxy_log(request, url)
         if headers.get("upgrade", "").lower() == "websocket":
             query = {name: request.query.getall(name) for name in request.query}
             if (stream := self._apiserver.stream(ours, query)) is not None:
                 return (
-                    _reply(stream) if isinstance(stream, Response) else await serve_stream(request, stream, self.node)
+                    _to_web_response(stream)
+                    if isinstance(stream, Response)
+                    else await serve_stream(request, stream, self.node)
                 )
         result = self._apiserver.handle(ours)
         if self._after is not None:
             self._after()
         if isinstance(result, Response):
-            return _reply(result)
+            return _to_web_response(result)
         self._opened.set()
-        return await _stream(request, result)
+        return await _stream_watch(request, result)
 
     async def tick(self) -> None:
         """Sleeps until something is due; a new watch may make it earlier."""
@@ -159,7 +146,7 @@ class _App:
         if self._client is not None:
             await self._client.close()
 
-    async def _proxy(self, request: web.Request, url: str) -> web.StreamResponse:
+    async def _proxy_log(self, request: web.Request, url: str) -> web.StreamResponse:
         if self._client is None:
             self._client = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None, connect=10))
         try:
@@ -173,26 +160,10 @@ class _App:
                 await response.write_eof()
                 return response
         except aiohttp.ClientError as error:
-            message = f'Get "{url}": {error}'
-            return _reply(
-                Response(
-                    500,
-                    orjson.dumps(
-                        {
-                            "kind": "Status",
-                            "apiVersion": "v1",
-                            "metadata": {},
-                            "status": "Failure",
-                            "message": message,
-                            "reason": "InternalError",
-                            "code": 500,
-                        }
-                    ),
-                )
-            )
+            return _to_web_response(StatusError(500, "InternalError", f'Get "{url}": {error}').response())
 
 
-def _reply(response: Response) -> web.Response:
+def _to_web_response(response: Response) -> web.Response:
     headers = {
         "Content-Type": response.content_type,
         "Cache-Control": "no-cache, private",
@@ -201,7 +172,7 @@ def _reply(response: Response) -> web.Response:
     return web.Response(status=response.status, body=response.body, headers=headers)
 
 
-async def _stream(request: web.Request, watch: Watch) -> web.StreamResponse:
+async def _stream_watch(request: web.Request, watch: Watch) -> web.StreamResponse:
     loop = asyncio.get_running_loop()
     news = asyncio.Event()
 

@@ -30,7 +30,7 @@ WATCH_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class ServerAccess:
     """How to reach and trust a server. Paths are files in PEM, `ca_data` is PEM itself."""
 
     server: str
@@ -42,25 +42,25 @@ class Connection:
     ca_data: str = ""
 
 
-def from_kubeconfig(path: Path, context: str = "") -> Connection:
+def from_kubeconfig(path: Path, context: str = "") -> ServerAccess:
     """The connection of a context (default: the current one). Raises ValueError naming what is missing."""
     config = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     name = context or config.get("current-context", "")
-    chosen = _named(config, "contexts", "context", name, path)
-    cluster = _named(config, "clusters", "cluster", chosen["cluster"], path)
-    user = _named(config, "users", "user", chosen["user"], path) if chosen.get("user") else {}
-    return Connection(
+    chosen = _find_named(config, "contexts", "context", name, path)
+    cluster = _find_named(config, "clusters", "cluster", chosen["cluster"], path)
+    user = _find_named(config, "users", "user", chosen["user"], path) if chosen.get("user") else {}
+    return ServerAccess(
         server=cluster["server"].rstrip("/"),
-        token=user.get("token") or _text(user.get("tokenFile"), path),
+        token=user.get("token") or _read_text(user.get("tokenFile"), path),
         insecure=bool(cluster.get("insecure-skip-tls-verify")),
-        ca_file=_file(cluster, "certificate-authority", path) if cluster.get("certificate-authority") else "",
+        ca_file=_find_file(cluster, "certificate-authority", path) if cluster.get("certificate-authority") else "",
         ca_data=base64.b64decode(cluster.get("certificate-authority-data") or "").decode(),
-        client_cert_file=_file(user, "client-certificate", path),
-        client_key_file=_file(user, "client-key", path),
+        client_cert_file=_find_file(user, "client-certificate", path),
+        client_key_file=_find_file(user, "client-key", path),
     )
 
 
-def _named(config: Json, part: str, field: str, name: str, path: Path) -> Json:
+def _find_named(config: Json, part: str, field: str, name: str, path: Path) -> Json:
     for each in config.get(part) or ():
         if each["name"] == name:
             found: Json = each[field]
@@ -68,7 +68,7 @@ def _named(config: Json, part: str, field: str, name: str, path: Path) -> Json:
     raise ValueError(f"kubeconfig {path}: {part} has no entry named {name!r}; look at its current-context")
 
 
-def _file(part: Json, field: str, path: Path) -> str:
+def _find_file(part: Json, field: str, path: Path) -> str:
     if part.get(field):
         return str((path.parent / part[field]).resolve())
     data = part.get(f"{field}-data")
@@ -79,7 +79,7 @@ def _file(part: Json, field: str, path: Path) -> str:
     return file.name
 
 
-def _text(file: str | None, path: Path) -> str:
+def _read_text(file: str | None, path: Path) -> str:
     return (path.parent / file).read_text(encoding="utf-8").strip() if file else ""
 
 
@@ -129,7 +129,7 @@ class _HttpEvents:
 class HttpClient(RequestClient):
     """Thread-safe. `close` ends its connections; open watches end by themselves."""
 
-    def __init__(self, connection: Connection, user_agent: str = "localcluster-kubelet") -> None:
+    def __init__(self, connection: ServerAccess, user_agent: str = "localcluster-kubelet") -> None:
         self._server = connection.server
         self._headers = {"Accept": "application/json", "User-Agent": user_agent}
         if connection.token:
@@ -173,8 +173,8 @@ class HttpClient(RequestClient):
             raise ApiError(0, "Unreachable", f"{method} {self._server}{path}: {error}") from error
         if answer.status >= 400:
             raise error_of(answer.status, answer.data)
-        told: Json = jsontext.loads(answer.data)
-        return told
+        parsed: Json = jsontext.loads(answer.data)
+        return parsed
 
     def watch(self, path: str, resource_version: str, **query: str) -> EventSource:
         asked = {

@@ -1,8 +1,9 @@
-"""Shared caches of the API: one list and one watch a resource, however many machines read it.
+"""Shared caches of the API: one list and one watch per resource, however many machines read it.
 
-`Informers.pump()` takes in what has come and tells the handlers `(old, new)`; it never blocks and never decides. What
-the store holds is frozen by agreement: readers copy before they change. A watch that ends goes on from the last version
-seen; 410 Gone relists and tells only the differences, so a handler may miss a state in between but never the last one.
+`Informers.pump()` applies the events that have arrived and calls the handlers with `(old, new)`. It never blocks and
+never decides. The objects in a store are shared: readers copy before they change. A watch that ends resumes from the
+last version seen. After 410 Gone the informer lists again and reports only the differences, so a handler may miss a
+state in between but never the last one.
 """
 
 from __future__ import annotations
@@ -68,18 +69,18 @@ class Informer:
         return list(self._indexes[index][1].get(value, {}).values())
 
     def subscribe(self, handler: Handler) -> None:
-        """The handler is told at once what the store already holds."""
+        """Calls the handler at once with each object that the store already holds."""
         self.handlers.append(handler)
         for obj in list(self.store.values()):
             handler(None, obj)
 
     def pump(self) -> bool:
-        """Whether anything was taken in. Raises nothing: what fails is tried again by the next pump after a wake."""
+        """Applies what has arrived; returns whether anything has. A failure is tried again by the next pump."""
         try:
             if self._events is None:
-                self._open()
+                self._open_watch()
                 return True
-            return self._take_in(self._events)
+            return self._apply_events(self._events)
         except ApiError as error:
             if error.code == 410:
                 self._version = ""
@@ -95,16 +96,16 @@ class Informer:
     def close(self) -> None:
         self._drop_watch()
 
-    def _open(self) -> None:
+    def _open_watch(self) -> None:
         if not self._version:
-            self._relist()
+            self._list_again()
         events = self._client.watch(self.path, self._version, **self._query)
         events.wake = self._wake
         self._events = events
         self.failures = 0
-        self._take_in(events)
+        self._apply_events(events)
 
-    def _take_in(self, events: EventSource) -> bool:
+    def _apply_events(self, events: EventSource) -> bool:
         lines = events.poll()
         for event in lines:
             kind, obj = event["type"], event["object"]
@@ -115,7 +116,7 @@ class Informer:
                 return True
             self._version = obj["metadata"]["resourceVersion"]
             if kind != "BOOKMARK":
-                self._apply(key_of(obj), None if kind == "DELETED" else obj, obj)
+                self._store_object(key_of(obj), None if kind == "DELETED" else obj, obj)
         # A closed watch may still hold events.
         if events.closed and not lines:
             self._drop_watch()
@@ -128,7 +129,7 @@ class Informer:
             self._events.close()
             self._events = None
 
-    def _relist(self) -> None:
+    def _list_again(self) -> None:
         items: dict[Key, Json] = {}
         query = dict(self._query)
         while True:
@@ -146,17 +147,17 @@ class Informer:
         self.synced = True
         # No event reported what was deleted while there was no watch.
         for key in [k for k in self.store if k not in items]:
-            self._apply(key, None, self.store[key])
+            self._store_object(key, None, self.store[key])
         for key, obj in items.items():
             old = self.store.get(key)
             if old is None or old["metadata"]["resourceVersion"] != obj["metadata"]["resourceVersion"]:
-                self._apply(key, obj, obj)
+                self._store_object(key, obj, obj)
 
-    def _apply(self, key: Key, new: Json | None, last: Json) -> None:
+    def _store_object(self, key: Key, new: Json | None, last: Json) -> None:
         old = self.store.get(key)
         # The object was deleted and recreated between two lists: handlers must forget the first one.
         if old is not None and new is not None and old["metadata"]["uid"] != new["metadata"]["uid"]:
-            self._apply(key, None, old)
+            self._store_object(key, None, old)
             old = None
         for function, table in self._indexes.values():
             if old is not None:
@@ -182,8 +183,7 @@ class Informers:
         self.wake: Callable[[], None] = wake
         self._all: dict[tuple[Any, ...], Informer] = {}
         self._woken: deque[Informer] = deque()
-        """Those with news. A watch may add to it from its own thread, hence a deque: appending and taking are
-        atomic."""
+        """Informers with news. A watch adds to it from its own thread, and a deque appends and pops atomically."""
         self._failing: set[Informer] = set()
 
     def get(self, path: str, **query: str) -> Informer:
@@ -216,7 +216,7 @@ class Informers:
         return bool(self._failing)
 
     def pump(self) -> bool:
-        """Whether anything was taken in. Costs nothing when nothing has come."""
+        """Pumps the informers with news; returns whether anything has arrived. Costs nothing when nothing has."""
         if not self._woken:
             return False
         woken = set()

@@ -1,8 +1,8 @@
 """JSON as deep as an API server takes it. orjson reads 1,024 levels and writes 254; what lies deeper goes through the
 standard library, slowly. Pure.
 
-`room` is for whoever walks through such objects: Python counts 1,000 calls, and a walk takes some for each level. Past
-`room` RecursionError tells that an object is too deep, here and in every walk.
+Code that walks through such objects runs in `room`: Python allows 1,000 nested calls, and a walk takes some for each
+level. A RecursionError inside `room` means that the object is too deep, here and in every walk.
 """
 
 from __future__ import annotations

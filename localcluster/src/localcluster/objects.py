@@ -30,14 +30,14 @@ def milli(value: str) -> int:
 @lru_cache(maxsize=1024)
 def timestamp(seconds: float) -> str:
     """metav1.Time: whole seconds, UTC."""
-    return times.shown(int(seconds))
+    return times.format_time(int(seconds))
 
 
 @lru_cache(maxsize=1024)
 def micro_timestamp(seconds: float) -> str:
     """metav1.MicroTime."""
     whole, micros = divmod(round(seconds * 1_000_000), 1_000_000)
-    return times.shown(whole, f".{micros:06}")
+    return times.format_time(whole, f".{micros:06}")
 
 
 def seconds_of(text: str) -> float:
@@ -103,7 +103,7 @@ def is_terminal(pod: Json) -> bool:
 
 
 def is_active(pod: Json) -> bool:
-    """As client-go's IsPodActive: not finished and not being deleted."""
+    """Neither finished nor being deleted (`IsPodActive` of client-go)."""
     return not is_terminal(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -144,11 +144,11 @@ def pod_requests(pod: Json) -> dict[str, int]:
     spec = pod["spec"]
     running: dict[str, int] = {}
     for container in spec.get("containers") or ():
-        _add(running, _requests(container))
+        _add(running, _container_requests(container))
     init_peak: dict[str, int] = {}
     sidecars: dict[str, int] = {}
     for container in spec.get("initContainers") or ():
-        wanted = _requests(container)
+        wanted = _container_requests(container)
         # A sidecar runs concurrently with every container that starts after it.
         if container.get("restartPolicy") == "Always":
             _add(sidecars, wanted)
@@ -168,14 +168,14 @@ def qos_class(spec: Json) -> str:
     guaranteed = True
     for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
         resources = container.get("resources") or {}
-        limits = _compute(resources.get("limits"))
-        requests = {**limits, **_compute(resources.get("requests"))}
+        limits = _sum_amounts(resources.get("limits"))
+        requests = {**limits, **_sum_amounts(resources.get("requests"))}
         requested = requested or bool(requests)
         guaranteed = guaranteed and len(limits) == 2 and requests == limits
     return "BestEffort" if not requested else "Guaranteed" if guaranteed else "Burstable"
 
 
-def _compute(amounts: Mapping[str, str] | None) -> dict[str, Decimal]:
+def _sum_amounts(amounts: Mapping[str, str] | None) -> dict[str, Decimal]:
     """A request of 0 counts as none."""
     found = {name: quantity(value) for name, value in (amounts or {}).items() if name in ("cpu", "memory")}
     return {name: amount for name, amount in found.items() if amount}
@@ -186,7 +186,7 @@ def amount_of(resource: str, value: str | float) -> int:
     return milli(str(value)) if resource == "cpu" else -(-milli(str(value)) // 1000)
 
 
-def _requests(container: Json) -> dict[str, int]:
+def _container_requests(container: Json) -> dict[str, int]:
     resources = container.get("resources") or {}
     limits = resources.get("limits") or {}
     return {k: amount_of(k, v) for k, v in {**limits, **(resources.get("requests") or {})}.items()}

@@ -1,7 +1,7 @@
 """Who the local cluster is and who may talk to it: a certificate authority, a serving certificate, a bearer token.
 
 Kept in one folder (0700, files 0600) and reused at each start, so that a kubeconfig outlives a restart. The serving
-certificate is made anew when it is about to expire, when it does not name every host, or when it is not the
+certificate is made again when it is about to expire, when it does not name every host, or when it is not the
 authority's; the authority and the token only when they are unreadable or the authority is about to expire. Each file is
 written whole or not at all. Safe to run twice. Nothing here opens a port.
 """
@@ -54,17 +54,17 @@ class Credentials:
         return context
 
 
-def ensure(folder: Path, hosts: Iterable[str], now: datetime) -> Credentials:
+def ensure_credentials(folder: Path, hosts: Iterable[str], now: datetime) -> Credentials:
     """The credentials of this folder, made where they are missing. `now` is aware. Raises OSError when it cannot be
     written."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
     authority = _load(folder / "ca", now) or _make_authority(folder / "ca", now)
-    names = _names([*ALWAYS, *(host for host in hosts if host not in ALWAYS)])
-    if not _serves(_load(folder / "serving", now), authority[0], names):
+    names = _alternative_names([*ALWAYS, *(host for host in hosts if host not in ALWAYS)])
+    if not _is_valid_for(_load(folder / "serving", now), authority[0], names):
         _make_serving(folder / "serving", authority, names, now)
     ca_pem = authority[0].public_bytes(Encoding.PEM)
-    return Credentials(ca_pem, folder / "serving.crt", folder / "serving.key", _token(folder / "token"))
+    return Credentials(ca_pem, folder / "serving.crt", folder / "serving.key", _read_token(folder / "token"))
 
 
 def _load(stem: Path, now: datetime) -> _Pair | None:
@@ -80,7 +80,7 @@ def _load(stem: Path, now: datetime) -> _Pair | None:
     return (certificate, key) if certificate.not_valid_before_utc <= now < renewed_at else None
 
 
-def _serves(pair: _Pair | None, authority: x509.Certificate, names: list[x509.GeneralName]) -> bool:
+def _is_valid_for(pair: _Pair | None, authority: x509.Certificate, names: list[x509.GeneralName]) -> bool:
     if pair is None:
         return False
     try:
@@ -94,10 +94,10 @@ def _serves(pair: _Pair | None, authority: x509.Certificate, names: list[x509.Ge
 def _make_authority(stem: Path, now: datetime) -> _Pair:
     key = ec.generate_private_key(ec.SECP256R1())
     # Two authorities of one name would be confused by a client that knows the older one.
-    subject = _subject(f"localcluster-ca-{secrets.token_hex(4)}")
+    subject = _make_name(f"localcluster-ca-{secrets.token_hex(4)}")
     usage = x509.KeyUsage(**{use: use in ("digital_signature", "key_cert_sign", "crl_sign") for use in _USES})
     builder = (
-        _builder(subject, subject, key, now, AUTHORITY_DAYS)
+        _begin_certificate(subject, subject, key, now, AUTHORITY_DAYS)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(usage, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -110,7 +110,7 @@ def _make_serving(stem: Path, authority: _Pair, names: list[x509.GeneralName], n
     issuer, issuer_key = authority
     days = min(SERVING_DAYS, (issuer.not_valid_after_utc - now).days)
     builder = (
-        _builder(_subject("localcluster"), issuer.subject, key, now, days)
+        _begin_certificate(_make_name("localcluster"), issuer.subject, key, now, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -119,7 +119,7 @@ def _make_serving(stem: Path, authority: _Pair, names: list[x509.GeneralName], n
     _write(stem, builder.sign(issuer_key, hashes.SHA256()), key)
 
 
-def _builder(
+def _begin_certificate(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, days: int
 ) -> x509.CertificateBuilder:
     return (
@@ -129,11 +129,11 @@ def _builder(
     )
 
 
-def _subject(name: str) -> x509.Name:
+def _make_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
 
 
-def _names(hosts: Iterable[str]) -> list[x509.GeneralName]:
+def _alternative_names(hosts: Iterable[str]) -> list[x509.GeneralName]:
     names: list[x509.GeneralName] = []
     for host in hosts:
         try:
@@ -163,7 +163,7 @@ def signing_key(folder: Path) -> bytes:
     return made
 
 
-def _token(file: Path) -> str:
+def _read_token(file: Path) -> str:
     with contextlib.suppress(OSError, UnicodeDecodeError):
         if len(kept := file.read_text(encoding="ascii").strip()) >= _TOKEN_BYTES:
             return kept

@@ -31,7 +31,7 @@ def parse(text: str) -> Decimal:
 
 
 @lru_cache(4096)
-def canonical(text: str) -> str:
+def canonical_quantity(text: str) -> str:
     """The form that Kubernetes stores: no fraction, the largest suffix that keeps the value whole. Raises
     BadQuantity."""
     value = parse(text)

@@ -35,19 +35,19 @@ class Recorder:
         self._serial = 0
 
     def normal(self, obj: Json, reason: str, message: str, **more: Any) -> None:
-        self._record(obj, "Normal", reason, message, more)
+        self._write_event(obj, "Normal", reason, message, more)
 
     def warning(self, obj: Json, reason: str, message: str, **more: Any) -> None:
-        self._record(obj, "Warning", reason, message, more)
+        self._write_event(obj, "Warning", reason, message, more)
 
-    def _record(self, obj: Json, kind: str, reason: str, message: str, more: dict[str, Any]) -> None:
+    def _write_event(self, obj: Json, kind: str, reason: str, message: str, more: dict[str, Any]) -> None:
         if self._client is None:
             return
         meta = obj["metadata"]
         namespace = meta.get("namespace") or "default"
         field_path = more.get("field_path", "")
         now = self._clock()
-        if not self._allowed(str(meta.get("uid", "")), now):
+        if not self._take_token(str(meta.get("uid", "")), now):
             return
         key = (str(meta.get("uid", "")), kind, reason, message, field_path)
         known = self._known.get(key)
@@ -61,11 +61,11 @@ class Recorder:
             self._serial += 1
             name = f"{meta['name'][:200]}.{int(now * 1_000_000) * 1000 + self._serial % 1000:x}"
             self._remember(key, (name, 1, now))
-            self._client.create(path, self._body(obj, namespace, name, kind, reason, message, now, more))
+            self._client.create(path, self._build_event(obj, namespace, name, kind, reason, message, now, more))
         except ApiError:
             self._known.pop(key, None)
 
-    def _body(
+    def _build_event(
         self,
         obj: Json,
         namespace: str,
@@ -118,7 +118,7 @@ class Recorder:
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
 
-    def _allowed(self, uid: str, now: float) -> bool:
+    def _take_token(self, uid: str, now: float) -> bool:
         tokens, since = self._tokens.pop(uid, (float(BURST), now))
         tokens = min(float(BURST), tokens + (now - since) / REFILL_SECONDS)
         allowed = tokens >= 1.0

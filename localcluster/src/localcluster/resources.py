@@ -34,7 +34,7 @@ class Resource:
     """The bucket in the store when it is not `<group>/<plural>`."""
     custom: bool = False
     bucket: str = field(init=False, compare=False, repr=False)
-    """Where the store keeps its objects."""
+    """The bucket of the store that holds its objects."""
     api_version: str = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class Resource:
 
     @property
     def group_resource(self) -> str:
-        """As error messages name it: `pods`, `jobs.batch`."""
+        """The name in error messages: `pods`, `jobs.batch`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property

@@ -32,7 +32,7 @@ EventType = Literal["ADDED", "MODIFIED", "DELETED"]
 
 SNAPSHOT_AFTER_BYTES = 64 << 20
 HISTORY_EVENTS = 20_000
-"""Of one bucket; up to twice as many are kept between two compactions."""
+"""The events kept for one bucket; between two compactions there may be twice as many."""
 
 
 class Item(Encoded):
@@ -83,7 +83,7 @@ class Store:
         self._objects: dict[str, dict[Key, Item]] = defaultdict(dict)
         self._history: dict[str, list[Event]] = defaultdict(list)
         self._sorted: dict[str, list[Key]] = {}
-        self._log = _Log(data_dir) if data_dir is not None else None
+        self._log = _DiskLog(data_dir) if data_dir is not None else None
         if self._log is not None:
             self._replay(self._log)
 
@@ -97,7 +97,7 @@ class Store:
     def items(self, bucket: str, namespace: str = "") -> Iterator[tuple[Key, Item]]:
         """The current objects, by namespace and name. With a namespace, only its own."""
         objects = self._objects[bucket]
-        keys = self._keys(bucket)
+        keys = self._sorted_keys(bucket)
         start = bisect_right(keys, (namespace, "")) if namespace else 0
         for key in keys[start:]:
             if namespace and key[0] != namespace:
@@ -133,7 +133,7 @@ class Store:
         history = self._history[bucket]
         return history[-1].revision if history else self.compacted
 
-    def _keys(self, bucket: str) -> list[Key]:
+    def _sorted_keys(self, bucket: str) -> list[Key]:
         keys = self._sorted.get(bucket)
         if keys is None:
             keys = self._sorted[bucket] = sorted(self._objects[bucket])
@@ -193,12 +193,6 @@ class Store:
                 self.compacted = max(self.compacted, history[drop - 1].revision)
                 del history[:drop]
 
-    def compact_to(self, revision: int) -> None:
-        """Forget the history up to that revision, at once."""
-        self.compacted = max(self.compacted, min(revision, self.revision))
-        for history in self._history.values():
-            del history[: bisect_right(history, self.compacted, key=lambda event: event.revision)]
-
     def buckets(self) -> list[str]:
         return [bucket for bucket, objects in self._objects.items() if objects]
 
@@ -207,7 +201,7 @@ class Store:
             self._log.close()
             self._log = None
 
-    def _replay(self, log: _Log) -> None:
+    def _replay(self, log: _DiskLog) -> None:
         revision, objects = log.read_snapshot()
         self.revision = self.compacted = revision
         for bucket, key, obj in objects:
@@ -217,7 +211,7 @@ class Store:
             self._apply(written, name, where, Item(state or {"metadata": {}}, written), deleted=new is None)
 
 
-class _Log:
+class _DiskLog:
     """The files. One process at a time owns the folder."""
 
     def __init__(self, folder: Path) -> None:
@@ -232,10 +226,10 @@ class _Log:
                 f"data folder {folder}: another local cluster uses it; stop that one or choose another folder"
             ) from None
         self._number = max((int(path.stem.split("-")[1]) for path in folder.glob("snapshot-*.jsonl")), default=0)
-        self._file = os.open(self._path("wal"), os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+        self._file = os.open(self._file_path("wal"), os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
         self.size_bytes = os.fstat(self._file).st_size
 
-    def _path(self, kind: str, number: int | None = None) -> Path:
+    def _file_path(self, kind: str, number: int | None = None) -> Path:
         return self._folder / f"{kind}-{self._number if number is None else number}.jsonl"
 
     def append(self, revision: int, bucket: str, key: Key, data: bytes | None, last: bytes | None) -> None:
@@ -250,16 +244,16 @@ class _Log:
     def read_snapshot(self) -> tuple[int, list[tuple[str, Key, Json]]]:
         if self._number == 0:
             return 1, []
-        lines = self._path("snapshot").read_bytes().splitlines()
+        lines = self._file_path("snapshot").read_bytes().splitlines()
         head = orjson.loads(lines[0])
         rows = [jsontext.loads(line) for line in lines[1:]]
         return head["revision"], [(row["b"], (row["k"][0], row["k"][1]), row["o"]) for row in rows]
 
     def read_writes(self) -> Iterator[tuple[int, str, Key, Json | None, Json | None]]:
-        data = self._path("wal").read_bytes()
+        data = self._file_path("wal").read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
-            os.truncate(self._path("wal"), whole)
+            os.truncate(self._file_path("wal"), whole)
             self.size_bytes = whole
         for line in data[:whole].splitlines():
             row = jsontext.loads(line)
@@ -279,14 +273,14 @@ class _Log:
             os.fsync(file.fileno())
         # Renamed only when whole: a crash before leaves the old pair, a crash after finds the new one with an empty
         # log.
-        partial.rename(self._path("snapshot", number))
+        partial.rename(self._file_path("snapshot", number))
         old_file, old_number = self._file, self._number
         self._number = number
-        self._file = os.open(self._path("wal"), os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
+        self._file = os.open(self._file_path("wal"), os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600)
         self.size_bytes = 0
         os.close(old_file)
         for kind in ("snapshot", "wal"):
-            self._path(kind, old_number).unlink(missing_ok=True)
+            self._file_path(kind, old_number).unlink(missing_ok=True)
 
     def close(self) -> None:
         os.close(self._file)

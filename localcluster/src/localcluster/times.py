@@ -34,13 +34,13 @@ def seconds_of(text: str) -> float:
         raise ValueError(f"{text!r} is no time such as 2026-01-01T00:00:00Z")
     year, month, day, hour, minute, second = map(int, found.groups()[:6])
     ahead = 0 if found[8] is None else (int(found[9]) * 60 + int(found[10])) * (-60 if found[8] == "-" else 60)
-    return _seconds(year, month, day, hour, minute, second) - ahead + float(found[7] or 0)
+    return _to_seconds(year, month, day, hour, minute, second) - ahead + float(found[7] or 0)
 
 
-def shown(seconds: int, fraction: str = "") -> str:
+def format_time(seconds: int, fraction: str = "") -> str:
     """In UTC, as Go formats it."""
     days, rest = divmod(seconds, _DAY)
-    year, month, day = _civil(days)
+    year, month, day = _to_date(days)
     sign, digits = ("-" if year < 0 else ""), f"{abs(year):04}"
     return f"{sign}{digits}-{month:02}-{day:02}T{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}{fraction}Z"
 
@@ -49,26 +49,30 @@ _PLAIN = re.compile(
     r"(?!0001-01-01T00:00:00)\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|1\d|2[0-8])T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{6})?Z",
     re.ASCII,
 )
-"""Canonical as it stands, with or without microseconds; most are."""
+"""A time that is canonical already, with or without microseconds. Most are."""
 
 
 @lru_cache(maxsize=4096)
-def canonical(text: str, *, micro: bool) -> str | None:
+def canonical_time(text: str, *, micro: bool) -> str | None:
     """What a metav1.Time (a MicroTime) is stored and shown as; None for the time that is none, which is shown as null.
     Raises NoTimeError."""
     plain = _PLAIN.fullmatch(text)
     if plain is not None and bool(plain[1]) == micro:
         return text
-    reader = _Reader(text, _MICRO if micro else _RFC3339)
+    reader = _TimeReader(text, _MICRO if micro else _RFC3339)
     seconds, fraction = reader.read(micro=micro)
-    return None if seconds == _ZERO_SECONDS and not fraction.strip(".0") else shown(seconds, fraction if micro else "")
+    return (
+        None
+        if seconds == _ZERO_SECONDS and not fraction.strip(".0")
+        else format_time(seconds, fraction if micro else "")
+    )
 
 
-def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
-    return _days(year, month, day) * _DAY + hour * 3600 + minute * 60 + second
+def _to_seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> int:
+    return _to_days(year, month, day) * _DAY + hour * 3600 + minute * 60 + second
 
 
-def _days(year: int, month: int, day: int) -> int:
+def _to_days(year: int, month: int, day: int) -> int:
     """Since 1970-01-01."""
     shifted = year - (month <= 2)  # a year begins with March, so that a leap day is its last
     era, of_era = divmod(shifted, 400)
@@ -76,7 +80,7 @@ def _days(year: int, month: int, day: int) -> int:
     return era * 146_097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719_468
 
 
-def _civil(days: int) -> tuple[int, int, int]:
+def _to_date(days: int) -> tuple[int, int, int]:
     """Year, month and day."""
     era, of_era = divmod(days + 719_468, 146_097)
     year = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
@@ -88,10 +92,10 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 def _days_in(month: int, year: int) -> int:
     following = (year + 1, 1) if month == 12 else (year, month + 1)
-    return _days(*following, 1) - _days(year, month, 1)
+    return _to_days(*following, 1) - _to_days(year, month, 1)
 
 
-class _Reader:
+class _TimeReader:
     """`time.Parse`: one element of the layout after another (go1.26 src/time/format.go, `parse`)."""
 
     def __init__(self, text: str, layout: str) -> None:
@@ -101,41 +105,41 @@ class _Reader:
 
     def read(self, *, micro: bool) -> tuple[int, str]:
         """Unix seconds, and the fraction's text, cut to microseconds."""
-        year = self._number("2006", "year", 4, 4)
+        year = self._read_number("2006", "year", 4, 4)
         self._skip("-")
-        month = self._number("01", "month", 2, 2, 1, 12)
+        month = self._read_number("01", "month", 2, 2, 1, 12)
         self._skip("-")
-        day = self._number("02", "day", 2, 2)
+        day = self._read_number("02", "day", 2, 2)
         self._skip("T")
-        hour = self._number("15", "hour", 1, 2, 0, 23)
+        hour = self._read_number("15", "hour", 1, 2, 0, 23)
         self._skip(":")
-        minute = self._number("04", "minute", 2, 2, 0, 59)
+        minute = self._read_number("04", "minute", 2, 2, 0, 59)
         self._skip(":")
-        second = self._number("05", "second", 2, 2, 0, 59)
+        second = self._read_number("05", "second", 2, 2, 0, 59)
         fraction = self._take(r"[.,]\d{6}", ".000000") if micro else self._maybe(r"[.,]\d+")
-        ahead = self._offset()
+        ahead = self._read_offset()
         if self._left:
-            raise self._wrong(f': extra text: "{self._left}"')
+            raise self._make_error(f': extra text: "{self._left}"')
         if not 1 <= day <= _days_in(month, year):
-            raise self._wrong(": day out of range")
+            raise self._make_error(": day out of range")
         whole = "." + fraction[1 : _FRACTION_DIGITS + 1].ljust(_FRACTION_DIGITS, "0") if fraction else ""
-        return _seconds(year, month, day, hour, minute, second) - ahead, whole
+        return _to_seconds(year, month, day, hour, minute, second) - ahead, whole
 
-    def _number(self, element: str, name: str, least: int, most: int, low: int = 0, high: int = 9999) -> int:
+    def _read_number(self, element: str, name: str, least: int, most: int, low: int = 0, high: int = 9999) -> int:
         value = int(self._take(rf"\d{{{least},{most}}}", element))
         if not low <= value <= high:
-            raise self._wrong(f": {name} out of range")
+            raise self._make_error(f": {name} out of range")
         return value
 
-    def _offset(self) -> int:
+    def _read_offset(self) -> int:
         if self._maybe("Z"):
             return 0
         text = self._take(r"[+-]\d\d:\d\d", "Z07:00")
         hours, minutes = int(text[1:3]), int(text[4:])
         if hours > 24:  # Go takes 24, and 60 minutes
-            raise self._wrong(": time zone offset hour out of range")
+            raise self._make_error(": time zone offset hour out of range")
         if minutes > 60:
-            raise self._wrong(": time zone offset minute out of range")
+            raise self._make_error(": time zone offset minute out of range")
         return (hours * 60 + minutes) * (-60 if text[0] == "-" else 60)
 
     def _skip(self, text: str) -> None:
@@ -155,5 +159,5 @@ class _Reader:
         self._left = self._left[found.end() :]
         return found[0]
 
-    def _wrong(self, why: str) -> NoTimeError:
+    def _make_error(self, why: str) -> NoTimeError:
         return NoTimeError(f'parsing time "{self._text}"{why}')

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 class Encoded:
-    """A value beside its JSON, which is encoded at first use and kept. The value is shared: copy it before you change
+    """A value and its JSON, which is encoded at first use and kept. The value is shared: copy it before you change
     it."""
 
     __slots__ = ("_data", "obj")

@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
                 "-m",
                 "pytest",
                 *("-m", "contract"),
-                *(arguments or ["-q", "localcluster/tests/contract", "tests/integration"]),
+                *(arguments or ["-q", "localcluster/localcluster_tests/contract", "tests/integration"]),
             ]
             return subprocess.run(command, env=env, check=False).returncode
         finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from controlplane import toolchain
-from controlplane.binaries import cached
+from controlplane.binaries import cached_folder
 from controlplane.build import build
 from controlplane.errors import BuildError
 from controlplane.releases import NAMES, release
@@ -49,7 +49,7 @@ def test_a_build_makes_every_program_and_a_second_does_nothing(go: Path) -> None
     said: list[str] = []
     folder = build(release(), said.append)
     assert sorted(f.name for f in folder.iterdir()) == sorted(NAMES)
-    assert folder == cached(release())
+    assert folder == cached_folder(release())
     before = go.with_name("calls").read_text()
     assert build(release(), said.append) == folder
     assert go.with_name("calls").read_text() == before
@@ -60,7 +60,7 @@ def test_a_failed_build_says_why_and_leaves_nothing_that_looks_whole(go: Path) -
     _write(go, build="echo boom: no such module; exit 1")
     with pytest.raises(BuildError, match="boom: no such module"):
         build(release(), lambda _: None)
-    assert not cached(release()).exists()
+    assert not cached_folder(release()).exists()
     _write(go)
     assert build(release(), lambda _: None).is_dir()
 
@@ -76,7 +76,7 @@ def test_a_killed_build_leaves_nothing_that_looks_whole_and_blocks_no_other(go: 
     ) as running:
         until("it compiles", go.with_name("compiling").exists)
         os.killpg(running.pid, signal.SIGKILL)
-    assert not cached(release()).exists()
+    assert not cached_folder(release()).exists()
     _write(go)
     assert sorted(f.name for f in build(release(), lambda _: None).iterdir()) == sorted(NAMES)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.certificates import new_pair
+from controlplane.certificates import make_pair
 from localcluster.kubelet.logserver import LogServer
 
 
 def test_only_who_has_the_certificate_reads_logs(tmp_path: Path) -> None:
     for name in ("own", "another"):
-        certificate, key = new_pair()
+        certificate, key = make_pair()
         (tmp_path / f"{name}.crt").write_text(certificate)
         (tmp_path / f"{name}.key").write_text(key)
     own = str(tmp_path / "own.crt")

@@ -39,7 +39,7 @@ def _program(folder: Path, name: str) -> Path:
 
 def test_the_assets_go_first_and_the_cache_fills_what_they_lack(tmp_path: Path) -> None:
     env = {binaries.ASSETS: str(tmp_path / "assets"), binaries.CACHE: str(tmp_path / "cache")}
-    ours = binaries.cached(release(), env)
+    ours = binaries.cached_folder(release(), env)
     for name in NEEDED:
         _program(ours, name)
     mine = _program(tmp_path / "assets", "etcd")

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.kubelet.room import Room
 
 from examples.checkpoints import train
+from localcluster_tests.unit.kubelet.room import Room
 from tests.support import fast_yaml as yaml
 from tests.support.kinds import resource_of
 from tests.support.paths import ROOT

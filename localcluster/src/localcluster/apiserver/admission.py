@@ -30,11 +30,11 @@ class Admission:
     def admit(self, resource: Resource, obj: Json) -> None:
         """Change `obj`, which is about to be created, in place. Raises 403 and 422."""
         if resource.bucket == "services":
-            self._addresses(resource, obj)
+            self._assign_addresses(resource, obj)
         elif resource.bucket == "pods":
-            self._priority(resource, obj)
+            self._assign_priority(resource, obj)
         elif resource.bucket == "persistentvolumeclaims":
-            self._class(obj["spec"])
+            self._assign_class(obj["spec"])
         elif resource.bucket == "nodes":
             taints = obj["spec"].setdefault("taints", [])
             # Nothing is scheduled to a new node before the node lifecycle controller has seen it Ready.
@@ -44,8 +44,9 @@ class Admission:
             ):
                 taints.append(dict(_NOT_READY))
 
-    def _addresses(self, resource: Resource, service: Json) -> None:
+    def _assign_addresses(self, resource: Resource, service: Json) -> None:
         spec = service["spec"]
+        # An ExternalName service is a DNS alias and has no address.
         if spec.get("type") == "ExternalName":
             return
         taken = {ip for _, item in self._store.items("services") for ip in item.obj["spec"].get("clusterIPs", ())}
@@ -82,17 +83,18 @@ class Admission:
                     )
                 used.add(port["nodePort"])
 
-    def _class(self, claim: Json) -> None:
+    def _assign_class(self, claim: Json) -> None:
         """The newest of the default classes, where the claim names none ("" is a name)."""
         marked = [
             item.obj["metadata"]
             for _, item in self._store.items(_STORAGE_CLASSES)
             if (item.obj["metadata"].get("annotations") or {}).get(_IS_DEFAULT) == "true"
         ]
+        # `GetDefaultClass`: the newest default wins, so that an administrator can replace one before removing the old.
         if marked and "storageClassName" not in claim:
             claim["storageClassName"] = max(marked, key=lambda found: found["creationTimestamp"])["name"]
 
-    def _priority(self, resource: Resource, pod: Json) -> None:
+    def _assign_priority(self, resource: Resource, pod: Json) -> None:
         spec = pod["spec"]
         name = spec.get("priorityClassName")
         if name:
@@ -101,7 +103,9 @@ class Admission:
                 raise forbidden(resource, _asked_name(pod), f"no PriorityClass with name {name} was found")
             chosen: Json | None = found.obj
         else:
-            chosen = next((item.obj for _, item in self._store.items(_CLASSES) if item.obj.get("globalDefault")), None)
+            # `getDefaultPriorityClass` takes the lowest, should there be several.
+            defaults = [item.obj for _, item in self._store.items(_CLASSES) if item.obj.get("globalDefault")]
+            chosen = min(defaults, key=lambda found: found["value"], default=None)
         computed = chosen.get("value", 0) if chosen is not None else 0
         # A user who could choose the number could preempt without a PriorityClass.
         if spec.get("priority", computed) != computed:

@@ -25,7 +25,7 @@ def body_of(request: Request, resource: Resource | None = None) -> Json:
             kind, ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
         )
     what = f"the object provided is unrecognized (must be of type {resource.kind}): " if resource else ""
-    body = _parsed(
+    body = _parse_body(
         request.body, f"{what}couldn't get version/kind; json parse error", yaml_too=kind == "application/yaml"
     )
     if not isinstance(body, dict):
@@ -34,6 +34,7 @@ def body_of(request: Request, resource: Resource | None = None) -> Json:
             " value of type struct"
         )
     if wrong := wrong_head(body):
+        # `transformDecodeError` quotes the beginning of the body.
         head = request.body[:_SHOWN_BYTES].decode(errors="replace")
         more = " ..." if len(request.body) > _SHOWN_BYTES else ""
         raise bad_request(f"{what}{wrong}{f' ({head}{more})' if what else ''}")
@@ -41,7 +42,7 @@ def body_of(request: Request, resource: Resource | None = None) -> Json:
 
 
 def wrong_head(body: Json) -> str:
-    """Why nobody can tell what kind of object it is; '' when one can."""
+    """Returns why the kind of object cannot be read; '' when it can."""
     for name in ("apiVersion", "kind"):
         value = body.get(name)
         if value is not None and not isinstance(value, str):
@@ -51,19 +52,19 @@ def wrong_head(body: Json) -> str:
 
 
 def patch_body(request: Request) -> Any:
-    return _parsed(request.body, "error decoding patch", yaml_too="yaml" in content_type(request))
+    return _parse_body(request.body, "error decoding patch", yaml_too="yaml" in content_type(request))
 
 
 def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").split(";")[0].strip()
 
 
-def _parsed(body: bytes, complaint: str, *, yaml_too: bool) -> Any:
+def _parse_body(body: bytes, complaint: str, *, yaml_too: bool) -> Any:
     try:
         return jsontext.loads(body)
     except ValueError as wrong:
         if not yaml_too:
-            raise bad_request(f"{complaint}: {_why(wrong)}") from None
+            raise bad_request(f"{complaint}: {_explain_error(wrong)}") from None
     try:
         return jsontext.copied(yaml.load(body, Loader=_YamlLoader))  # noqa: S506  derived from SafeLoader
     except (yaml.YAMLError, TypeError, ValueError) as wrong:
@@ -80,7 +81,7 @@ _YamlLoader.yaml_implicit_resolvers = {
 }
 
 
-def _why(error: ValueError) -> str:
+def _explain_error(error: ValueError) -> str:
     return re.sub(r": line.*", "", str(error)) or "invalid character"
 
 

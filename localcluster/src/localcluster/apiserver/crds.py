@@ -14,7 +14,7 @@ import orjson
 
 from localcluster.apiserver import jsonpath
 from localcluster.apiserver.errors import Causes
-from localcluster.apiserver.meta import dns_label, subdomain
+from localcluster.apiserver.meta import DNS1035, check_label, check_subdomain
 from localcluster.apiserver.registry import Custom
 from localcluster.patch import Shape, crd_shape
 from localcluster.resources import BUILTIN, Resource
@@ -26,7 +26,7 @@ CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _DNS1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
-def served(definition: Json) -> list[tuple[Resource, Custom]]:
+def served_rows(definition: Json) -> list[tuple[Resource, Custom]]:
     """The rows of a definition, one for each served version."""
     spec = definition["spec"]
     names = spec["names"]
@@ -64,8 +64,8 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
                     definition["metadata"]["name"],
                     compiled(raw) if raw else None,
                     raw,
-                    _shape(orjson.dumps(raw)),
-                    _columns(definition["metadata"]["name"], version),
+                    _shape_of(orjson.dumps(raw)),
+                    _readable_columns(definition["metadata"]["name"], version),
                     sub.get("scale"),
                     "status" in sub,
                     storage,
@@ -77,8 +77,8 @@ def served(definition: Json) -> list[tuple[Resource, Custom]]:
     return rows
 
 
-def _columns(name: str, version: Json) -> tuple[Json, ...]:
-    """Those before the first that cannot be read: the API server, too, leaves out the rest, and says so in its log."""
+def _readable_columns(name: str, version: Json) -> tuple[Json, ...]:
+    """Returns the columns before the first unreadable one. kube-apiserver leaves out the rest as well, and logs it."""
     found: list[Json] = []
     for column in version.get("additionalPrinterColumns", ()):
         try:
@@ -91,7 +91,7 @@ def _columns(name: str, version: Json) -> tuple[Json, ...]:
 
 
 @lru_cache(maxsize=32)
-def _shape(schema: bytes) -> Shape:
+def _shape_of(schema: bytes) -> Shape:
     """Made once for each schema, as `localcluster.schema.compiled` is."""
     return crd_shape(orjson.loads(schema))
 
@@ -133,40 +133,44 @@ def prepare_update(new: Json, old: Json) -> None:
     new["status"] = {**status, "storedVersions": stored}
 
 
-def established(definition: Json, now: str, clash: str = "") -> Json:
+def established_status(definition: Json, now: str, clash: str = "") -> Json:
     """`status` of a definition that has been looked at; `clash` says why its names cannot be used."""
     names = definition["spec"]["names"]
     if clash:
         conditions = [
-            _condition("NamesAccepted", "False", now, "KindConflict" if "kind" in clash else "PluralConflict", clash),
-            _condition("Established", "False", now, "NotAccepted", "not all names are accepted"),
+            _make_condition(
+                "NamesAccepted", "False", now, "KindConflict" if "kind" in clash else "PluralConflict", clash
+            ),
+            _make_condition("Established", "False", now, "NotAccepted", "not all names are accepted"),
         ]
         return {**definition["status"], "conditions": conditions}
     conditions = [
-        _condition("NamesAccepted", "True", now, "NoConflicts", "no conflicts found"),
-        _condition("Established", "True", now, "InitialNamesAccepted", "the initial names have been accepted"),
+        _make_condition("NamesAccepted", "True", now, "NoConflicts", "no conflicts found"),
+        _make_condition("Established", "True", now, "InitialNamesAccepted", "the initial names have been accepted"),
     ]
     return {**definition["status"], "conditions": conditions, "acceptedNames": names}
 
 
-def deletion_pending(definition: Json, now: str) -> Json:
+def pending_deletion_status(definition: Json, now: str) -> Json:
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
     conditions = [
         *(definition["status"].get("conditions") or ()),
-        _condition("Terminating", "True", now, "InstanceDeletionPending", message),
+        _make_condition("Terminating", "True", now, "InstanceDeletionPending", message),
     ]
     return {**definition["status"], "conditions": conditions}
 
 
-def terminating(definition: Json, now: str) -> Json:
+def terminating_status(definition: Json, now: str) -> Json:
     conditions = [c for c in definition["status"].get("conditions") or () if c["type"] != "Terminating"]
     conditions.append(
-        _condition("Terminating", "True", now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        _make_condition(
+            "Terminating", "True", now, "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+        )
     )
     return {**definition["status"], "conditions": conditions}
 
 
-def _condition(kind: str, status: str, now: str, reason: str, message: str) -> Json:
+def _make_condition(kind: str, status: str, now: str, reason: str, message: str) -> Json:
     return {"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}
 
 
@@ -214,7 +218,7 @@ def _validate_group(group: str, causes: Causes) -> None:
         causes.required("spec.group")
     elif len(group.split(".")) < 2:
         causes.invalid("spec.group", group, "should be a domain with at least one dot")
-    elif why := subdomain(group):
+    elif why := check_subdomain(group):
         causes.invalid("spec.group", group, ",".join(why))
     elif any(row.group == group for row in BUILTIN):
         where = "metadata.annotations[api-approved.kubernetes.io]"
@@ -229,7 +233,7 @@ def _validate_versions(versions: list[Json], names: Json, causes: Causes) -> Non
         _validate_version(version, f"spec.versions[{index}]", names, seen, causes, shared=shared)
     storage = [version["name"] for version in versions if version.get("storage")]
     if len(storage) != 1:
-        shown = [_short(version) for version in versions]
+        shown = [_summarize_version(version) for version in versions]
         causes.invalid("spec.versions", shown, "must have exactly one version marked as storage version")
     _validate_names(names, causes, stored=bool(storage) or not versions)
 
@@ -241,7 +245,7 @@ def _validate_names(names: Json, causes: Causes, *, stored: bool) -> None:
         causes.invalid("status.storedVersions", None, "must have at least one stored version")
     for index, short in enumerate(names.get("shortNames", ())):
         if not _DNS1035.fullmatch(short):
-            why = dns_label(short)[0] if dns_label(short) else "must be a DNS-1035 label"
+            why = check_label(short)[0] if check_label(short) else "must be a DNS-1035 label"
             causes.invalid(f"spec.names.shortNames[{index}]", short, why)
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         causes.invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
@@ -256,19 +260,11 @@ def _validate_name(names: Json, name: str, causes: Causes) -> None:
         causes.invalid(
             f"spec.names.{name}",
             value,
-            "may have mixed case, but should otherwise match: " + _dns_words()
-            if name in ("kind", "listKind")
-            else _dns_words(),
+            "may have mixed case, but should otherwise match: " + DNS1035 if name in ("kind", "listKind") else DNS1035,
         )
 
 
-def _dns_words() -> str:
-    from localcluster.apiserver.meta import DNS1035
-
-    return DNS1035
-
-
-def _short(version: Json) -> Any:
+def _summarize_version(version: Json) -> Any:
     return {
         "name": version.get("name", ""),
         "served": version.get("served", False),
@@ -282,7 +278,7 @@ def _validate_version(version: Json, path: str, names: Json, seen: set[str], cau
         causes.invalid("spec.versions", name, "must contain unique version names")
     seen.add(name)
     if not _DNS1035.fullmatch(name):
-        causes.invalid(f"{path}.name", name, _dns_words())
+        causes.invalid(f"{path}.name", name, DNS1035)
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if not schema:
         causes.required(f"{path}.schema.openAPIV3Schema")

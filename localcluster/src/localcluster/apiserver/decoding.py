@@ -66,14 +66,15 @@ class Decoder:
                     "v1.ObjectMeta"
                 )
             holder: Json = {"metadata": body.get("metadata") or {}}
-            unknown = self._checked(resource, body, operation, lambda: decode("v1", "ConfigMap", holder))
+            unknown = self._check_fields(resource, body, operation, lambda: decode("v1", "ConfigMap", holder))
             body["metadata"] = holder.get("metadata", {})
             if custom.schema is not None:
                 unknown += custom.schema.prune(body)
         else:
-            unknown = self._checked(
+            unknown = self._check_fields(
                 resource, body, operation, lambda: decode(resource.api_version, resource.kind, body)
             )
+        # Complaints come after the decoding: a wrong type is an error under every field validation.
         if unknown:
             self._complain(resource, body, unknown, options, operation)
         return self.in_storage_form(resource, body)
@@ -94,6 +95,7 @@ class Decoder:
         return bad_request(f'{kind} in version "{version}" cannot be handled as a {resource.kind}: {why}')
 
     def in_storage_form(self, resource: Resource, body: Json) -> Json:
+        # Both groups of Events are stored as one kind (`AddCohabitatingResources`).
         if resource.bucket == "events" and resource.group:
             body = events.to_core(body)
         custom = self._registry.custom(resource)
@@ -102,7 +104,7 @@ class Decoder:
         return {"kind": body["kind"], "apiVersion": version, "metadata": body.get("metadata") or {}, **rest}
 
     @staticmethod
-    def _checked(resource: Resource, body: Json, operation: str, step: Callable[[], list[str]]) -> list[str]:
+    def _check_fields(resource: Resource, body: Json, operation: str, step: Callable[[], list[str]]) -> list[str]:
         try:
             return step()
         except WrongType as wrong:
@@ -117,7 +119,7 @@ class Decoder:
     @staticmethod
     def _complain(resource: Resource, body: Json, unknown: list[str], options: WriteOptions, operation: str) -> None:
         if operation == "apply":
-            raise _undeclared(resource, body, unknown)
+            raise _refuse_undeclared(resource, body, unknown)
         if options.field_validation == "Strict":
             text = f"strict decoding error: {', '.join(unknown)}"
             if operation in ("patch", "strategic"):
@@ -128,8 +130,8 @@ class Decoder:
             options.warnings.extend(unknown)
 
 
-def duplicates(body: bytes) -> list[str]:
-    """The paths of fields that stand twice in a JSON object."""
+def find_duplicates(body: bytes) -> list[str]:
+    """Returns the paths of fields that a JSON object has twice."""
     found: list[str] = []
 
     def named(pairs: list[tuple[str, Any]]) -> _Fields:
@@ -161,21 +163,21 @@ def metadata_of(obj: Json) -> Json:
     return metadata
 
 
-def fresh(obj: Json) -> Json:
+def copy_deeply(obj: Json) -> Json:
     """A copy that shares nothing with the stored object: what follows works in place."""
     copy: Json = jsontext.copied(obj)
     return copy
 
 
-def _undeclared(resource: Resource, body: Json, unknown: list[str]) -> StatusError:
+def _refuse_undeclared(resource: Resource, body: Json, unknown: list[str]) -> StatusError:
     """Server-side apply knows no leniency: a field outside of the schema can have no owner."""
     metadata = body.get("metadata") or {}
     kind = f"{resource.group}/{resource.version}, Kind={resource.kind}"
     paths = [text.removeprefix('unknown field "').removesuffix('"') for text in unknown]
     texts = [f".{path}: field not declared in schema" for path in paths]
-    told = texts[0] if len(texts) == 1 else "errors:\n  " + "\n  ".join(texts)
+    listed = texts[0] if len(texts) == 1 else "errors:\n  " + "\n  ".join(texts)
     place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
-    return StatusError(500, "", f"failed to create typed patch object ({place}; {kind}): {told}")
+    return StatusError(500, "", f"failed to create typed patch object ({place}; {kind}): {listed}")
 
 
 GO_KINDS = {list: "array", str: "string", bool: "bool", int: "number", float: "number", dict: "object"}

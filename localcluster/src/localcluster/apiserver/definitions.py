@@ -36,13 +36,16 @@ class Definitions:
             return
         changed = event.previous is None or event.previous.obj["spec"] != definition["spec"]
         if changed:
+            # `crdHandler.updateCustomResourceDefinition` tears down the old storage: clients list again under the new
+            # schema.
             if event.previous is not None:
                 self._watchers.end_all(f"{definition['spec']['group']}/{definition['spec']['names']['plural']}")
             self.serve(definition)
         now = timestamp(self._clock())
         if "deletionTimestamp" in definition["metadata"]:
+            # `CRDFinalizer.sync` reports the condition in a write of its own before it deletes the objects.
             if any(c["reason"] == "InstanceDeletionPending" for c in definition["status"].get("conditions") or ()):
-                self._put({**definition, "status": crds.terminating(definition, now)})
+                self._put({**definition, "status": crds.terminating_status(definition, now)})
             else:
                 self.end(f"{definition['spec']['group']}/{definition['spec']['names']['plural']}")
         elif not definition["status"].get("conditions") or (
@@ -52,7 +55,7 @@ class Definitions:
             metadata = {**definition["metadata"], "finalizers": [*definition["metadata"].get("finalizers", ())]}
             if crds.CLEANUP not in metadata["finalizers"]:
                 metadata["finalizers"].append(crds.CLEANUP)
-            self._put({**definition, "metadata": metadata, "status": crds.established(definition, now, clash)})
+            self._put({**definition, "metadata": metadata, "status": crds.established_status(definition, now, clash)})
 
     def _put(self, definition: Json) -> None:
         self._store.put(
@@ -61,7 +64,7 @@ class Definitions:
 
     def serve(self, definition: Json) -> None:
         clash = crds.clash_of(definition, self._registry.rows())
-        self._registry.replace_definition(definition["metadata"]["name"], [] if clash else crds.served(definition))
+        self._registry.replace_definition(definition["metadata"]["name"], [] if clash else crds.served_rows(definition))
 
     def end(self, bucket: str) -> None:
         """Delete what is left of a definition that is going, and let go of it when nothing is."""
@@ -78,6 +81,7 @@ class Definitions:
             ):
                 self._deleter.delete(row, namespace, name, delete_options(Request("DELETE", ""), {}))
         item = self._store.get(DEFINITIONS, ("", f"{plural}.{group}"))
+        # `deleteInstances` waits for objects with finalizers, and the definition waits with it.
         if item is None or self._store.count(bucket) or crds.CLEANUP not in item.obj["metadata"].get("finalizers", ()):
             return
         metadata = dict(item.obj["metadata"])

@@ -36,7 +36,7 @@ class Deleter:
             raise not_found(resource, name)
         self._check(resource, item, options)
         old = item.obj
-        finalizers = self._finalizers(resource, old, options)
+        finalizers = self._choose_finalizers(resource, old, options)
         grace = self._grace_seconds(resource, old, options)
         began = "deletionTimestamp" in old["metadata"]
         waits = (
@@ -51,15 +51,16 @@ class Deleter:
                 and old["metadata"].get("deletionGracePeriodSeconds") != 0
             ):
                 # Two writes, as in Kubernetes: a watch shows the mark before the deletion.
-                item = self._store.put(resource.bucket, (namespace, name), self._marked(resource, old, [], 0))
+                item = self._store.put(resource.bucket, (namespace, name), self._mark_deleted(resource, old, [], 0))
             return self._remove(resource, item, dry_run=options.dry_run), True
+        # `BeforeDelete`: a second delete that shortens nothing is pending already, and writes nothing.
         if (
             began
             and grace >= old["metadata"].get("deletionGracePeriodSeconds", 0)
             and finalizers == old["metadata"].get("finalizers", [])
         ):
             return item, False
-        new = self._marked(resource, old, finalizers, grace)
+        new = self._mark_deleted(resource, old, finalizers, grace)
         if options.dry_run:
             return Item(new, item.revision), False
         return self._store.put(resource.bucket, (namespace, name), new), False
@@ -109,7 +110,7 @@ class Deleter:
             )
 
     @staticmethod
-    def _finalizers(resource: Resource, obj: Json, options: DeleteOptions) -> list[str]:
+    def _choose_finalizers(resource: Resource, obj: Json, options: DeleteOptions) -> list[str]:
         """The finalizers with those of the propagation policy added or taken away."""
         present = obj["metadata"].get("finalizers", [])
         policy = options.propagation
@@ -117,6 +118,7 @@ class Deleter:
             # A second delete without a policy does not undo the choice of the first.
             if "orphan" in present or "foregroundDeletion" in present:
                 return list(present)
+            # `shouldOrphanDependents` falls back on the default of the kind.
             policy = "Orphan" if strategy_of(resource).orphans_by_default else "Background"
         kept = [name for name in present if name not in meta.SERVER_SIDE_FINALIZERS]
         if policy == "Orphan":
@@ -138,14 +140,16 @@ class Deleter:
             return 0
         return max(0, int(grace))
 
-    def _marked(self, resource: Resource, old: Json, finalizers: list[str], grace: int) -> Json:
+    def _mark_deleted(self, resource: Resource, old: Json, finalizers: list[str], grace: int) -> Json:
         metadata = dict(old["metadata"])
+        # `BeforeDelete` counts the deletion as a change of the spec, so that controllers observe it.
         own_storage = resource.bucket in _OWN_STORAGE
         if "deletionTimestamp" not in metadata and "generation" in metadata and not own_storage:
             metadata["generation"] += 1
         # A second delete may only shorten the grace.
         if "deletionTimestamp" not in metadata or grace < metadata.get("deletionGracePeriodSeconds", 0):
             start = self._clock()
+            # `BeforeDelete` counts the shorter grace from when the deletion began.
             if "deletionTimestamp" in metadata:
                 began = (meta.parse_time(metadata["deletionTimestamp"]) or start) - metadata.get(
                     "deletionGracePeriodSeconds", 0
@@ -161,7 +165,7 @@ class Deleter:
         if resource.bucket == "namespaces":
             new["status"] = {**old.get("status", {}), "phase": "Terminating"}
         if resource.bucket == _OWN_STORAGE[1]:
-            new["status"] = crds.deletion_pending(old, timestamp(self._clock()))
+            new["status"] = crds.pending_deletion_status(old, timestamp(self._clock()))
         return new
 
     def _remove(self, resource: Resource, item: Item, *, dry_run: bool) -> Item:

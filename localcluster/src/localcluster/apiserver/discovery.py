@@ -81,19 +81,19 @@ def answer(registry: Registry, path: str, request: Request) -> Response | None: 
         }
         return Response(200, orjson.dumps(body), _AGGREGATED)
     if path == "/":
-        return _json(
+        return _json_response(
             {"paths": ["/api", "/api/v1", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"]}
         )
     if path == "/api":
-        return _json({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+        return _json_response({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
     groups = registry.groups()
     if path == "/apis":
-        listed = [_group(group, versions) for group, versions in groups.items() if group]
-        return _json({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
+        listed = [_describe_group(group, versions) for group, versions in groups.items() if group]
+        return _json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": listed})
     if parts[0] == "api" and len(parts) == 2 and parts[1] == "v1":
         return Response(200, _resource_list("", "v1", registry.rows_of("", "v1")))
     if parts[0] == "apis" and len(parts) == 2 and parts[1] in groups:
-        return _json({"kind": "APIGroup", "apiVersion": "v1", **_group(parts[1], groups[parts[1]])})
+        return _json_response({"kind": "APIGroup", "apiVersion": "v1", **_describe_group(parts[1], groups[parts[1]])})
     if parts[0] == "apis" and len(parts) == 3 and registry.served(parts[1], parts[2]):
         return Response(200, _resource_list(parts[1], parts[2], registry.rows_of(parts[1], parts[2])))
     if (parts[0] == "api" and len(parts) == 2) or (
@@ -103,11 +103,11 @@ def answer(registry: Registry, path: str, request: Request) -> Response | None: 
     return None
 
 
-def _json(body: Json) -> Response:
+def _json_response(body: Json) -> Response:
     return Response(200, Encoded(body))
 
 
-def _group(group: str, versions: list[str]) -> Json:
+def _describe_group(group: str, versions: list[str]) -> Json:
     rows = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
     return {"name": group, "versions": rows, "preferredVersion": rows[0]}
 
@@ -145,8 +145,7 @@ def _resource_list(group: str, version: str, rows: tuple[Resource, ...]) -> Enco
                     named["group"], named["version"] = group_of, version_of
             listed.append(named)
     served = f"{group}/{version}".lstrip("/")
-    told = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": served, "resources": listed}
-    return Encoded(told)
+    return Encoded({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": served, "resources": listed})
 
 
 def _group_discovery(registry: Registry, group: str, versions: list[str]) -> Json:
@@ -165,7 +164,7 @@ def _resource_discovery(row: Resource) -> Json:
     scope = "Namespaced" if row.namespaced else "Cluster"
     entry: Json = {
         "resource": row.plural,
-        "responseKind": _kind(row, row.group, row.version, row.kind),
+        "responseKind": _describe_kind(row, row.group, row.version, row.kind),
         "scope": scope,
         "singularResource": row.singular_name,
         "verbs": list(row.verbs),
@@ -177,7 +176,7 @@ def _resource_discovery(row: Resource) -> Json:
     subs = [
         {
             "subresource": sub,
-            "responseKind": _kind(row, *_SUB_KINDS.get(sub, (row.group, row.version, row.kind))),
+            "responseKind": _describe_kind(row, *_SUB_KINDS.get(sub, (row.group, row.version, row.kind))),
             "verbs": list(_SUB_VERBS[sub]),
         }
         for sub in row.subresources
@@ -188,14 +187,14 @@ def _resource_discovery(row: Resource) -> Json:
 
 
 def _storage_hash(row: Resource) -> str:
-    """k8s.io/apiserver/pkg/endpoints/discovery/storageversionhash.go: tells whether two resources are stored as one."""
+    """Equal for resources that are stored as one (k8s.io/apiserver/pkg/endpoints/discovery/storageversionhash.go)."""
     group = "" if row.storage == "events" else row.group
     version = "v1beta1" if row.group == "apiextensions.k8s.io" else row.version  # as Kubernetes still counts it
     return base64.b64encode(hashlib.sha256(f"{group}/{version}/{row.kind}".encode()).digest()[:8]).decode()
 
 
-def _kind(row: Resource, group: str, version: str, kind: str) -> Json:
-    """Built-in kinds of the list's own version are told without group and version."""
+def _describe_kind(row: Resource, group: str, version: str, kind: str) -> Json:
+    """The kind of a response. A built-in kind of the list's own group comes without group and version."""
     if not row.custom and (group == row.group or not group):
         return {"group": "", "version": "", "kind": kind}
     return {"group": group, "version": version, "kind": kind}

@@ -49,7 +49,7 @@ class StatusError(Exception):
         return Response(self.code, jsontext.dumps(self.status()) + b"\n")
 
 
-def _details(resource: Resource, name: str, **more: Any) -> Json:
+def _make_details(resource: Resource, name: str, **more: Any) -> Json:
     details: Json = {"name": name} if name else {}
     if resource.group:
         details["group"] = resource.group
@@ -57,7 +57,7 @@ def _details(resource: Resource, name: str, **more: Any) -> Json:
 
 
 def not_found(resource: Resource, name: str) -> StatusError:
-    return StatusError(404, "NotFound", f'{resource.group_resource} "{name}" not found', _details(resource, name))
+    return StatusError(404, "NotFound", f'{resource.group_resource} "{name}" not found', _make_details(resource, name))
 
 
 class NoSuchPath(StatusError):
@@ -78,7 +78,7 @@ def no_such_path() -> StatusError:
 
 def already_exists(resource: Resource, name: str) -> StatusError:
     return StatusError(
-        409, "AlreadyExists", f'{resource.group_resource} "{name}" already exists', _details(resource, name)
+        409, "AlreadyExists", f'{resource.group_resource} "{name}" already exists', _make_details(resource, name)
     )
 
 
@@ -94,12 +94,12 @@ def still_there(resource: Resource, name: str) -> StatusError:
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED) -> StatusError:
     message = f'Operation cannot be fulfilled on {resource.group_resource} "{name}": {why}'
-    return StatusError(409, "Conflict", message, _details(resource, name))
+    return StatusError(409, "Conflict", message, _make_details(resource, name))
 
 
 def precondition_failed(resource: Resource, name: str, why: str) -> StatusError:
     """Kubernetes names the kind here, not the resource."""
-    details = _details(resource, name, kind=resource.kind)
+    details = _make_details(resource, name, kind=resource.kind)
     return StatusError(
         409, "Conflict", f'Operation cannot be fulfilled on {resource.group_kind} "{name}": {why}', details
     )
@@ -115,7 +115,7 @@ def not_acceptable(message: str) -> StatusError:
 
 def forbidden(resource: Resource, name: str, why: str) -> StatusError:
     message = f'{resource.group_resource} "{name}" is forbidden: {why}'
-    return StatusError(403, "Forbidden", message, _details(resource, name))
+    return StatusError(403, "Forbidden", message, _make_details(resource, name))
 
 
 def method_not_supported() -> StatusError:

@@ -71,7 +71,7 @@ def validate_new(event: Json, causes: Causes) -> None:
 
 
 def validate_update(event: Json, old: Json, causes: Causes) -> None:
-    """A series may grow; what the event tells may not change."""
+    """Allows a series to grow. What the event reports is immutable."""
     for name in _FIXED:
         if event.get(name) != old.get(name):
             causes.invalid(name, event.get(name), "field is immutable")

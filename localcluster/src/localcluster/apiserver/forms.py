@@ -41,11 +41,13 @@ PLAIN = Form()
 def wanted_form(request: Request, *, listing: bool = False) -> Form:
     """From the Accept header. What we cannot produce (CBOR) falls through to the next; protobuf alone is answered as
     JSON. Raises 406 when nothing in it can be had."""
-    return _form(request.headers.get("accept", ""), request.query.get("includeObject", "Metadata"), listing=listing)
+    return _parse_form(
+        request.headers.get("accept", ""), request.query.get("includeObject", "Metadata"), listing=listing
+    )
 
 
 @lru_cache(maxsize=256)
-def _form(accept: str, include: str, *, listing: bool) -> Form:
+def _parse_form(accept: str, include: str, *, listing: bool) -> Form:
     offers = [offer.strip() for offer in accept.split(",") if offer.strip()]
     readable = False
     for offer in offers:
@@ -72,8 +74,8 @@ def _form(accept: str, include: str, *, listing: bool) -> Form:
     if any("as=" in offer for offer in offers):
         raise not_acceptable(f"only the following media types are accepted: {', '.join(_MEDIA)}")
     if offers and not readable:
-        told = (*_MEDIA, *(f"{media};stream=watch" for media in (_MEDIA[0], _MEDIA[2]))) if listing else _MEDIA
-        raise not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {', '.join(told)}")
+        offered = (*_MEDIA, *(f"{media};stream=watch" for media in (_MEDIA[0], _MEDIA[2]))) if listing else _MEDIA
+        raise not_acceptable(f"406: Not Acceptable\n\nAvailable representations: {', '.join(offered)}")
     return PLAIN
 
 

@@ -50,15 +50,15 @@ def _step(found: re.Match[str]) -> Step:
         number = int(found["index"])
         return lambda value: [value[number]] if isinstance(value, list) and -len(value) <= number < len(value) else []
     if found["slice"]:
-        return _slice(found["slice"])
+        return _compile_slice(found["slice"])
     if found["filter"]:
-        return _filter(found["filter"])
+        return _compile_filter(found["filter"])
     name = (found["quoted"] or found["name"]).replace("\\", "")
     return lambda value: [value[name]] if isinstance(value, dict) and name in value else []
 
 
-def _slice(text: str) -> Step:
-    """As client-go slices: where a bound is outside of the list, nothing is found, instead of what Python would cut."""
+def _compile_slice(text: str) -> Step:
+    """Slices as client-go does: a bound outside of the list finds nothing, where Python would cut."""
     begin, end, step = (int(part) if part else None for part in (*text.split(":"), "")[:3])
 
     def find(value: Any) -> list[Any]:
@@ -77,7 +77,7 @@ def _children(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
 
 
-def _filter(text: str) -> Step:
+def _compile_filter(text: str) -> Step:
     compared = _FILTER.match(text)
     if compared is None:
         exists = compile_path(text.lstrip("@"))
@@ -100,7 +100,7 @@ def _compare(got: Any, operator: str, wanted: Any) -> bool:
 
 
 def show(value: Any) -> str:
-    """As Go prints a value in a text column."""
+    """Returns the text that Go prints for a value in a column."""
     if isinstance(value, str):
         return value
     if value is None:

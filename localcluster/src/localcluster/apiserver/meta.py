@@ -48,20 +48,20 @@ _NAME_SUFFIX_LENGTH = 5
 SERVER_SIDE_FINALIZERS = ("orphan", "foregroundDeletion")
 
 
-def subdomain(text: str) -> list[str]:
+def check_subdomain(text: str) -> list[str]:
     """What is wrong with it as a DNS subdomain (most objects' names)."""
     wrong = ["must be no more than 253 characters"] if len(text) > 253 else []
     return wrong if _SUBDOMAIN_FORM.fullmatch(text) else [*wrong, SUBDOMAIN]
 
 
-def dns_label(text: str) -> list[str]:
+def check_label(text: str) -> list[str]:
     wrong = ["must be no more than 63 characters"] if len(text) > 63 else []
     if _LABEL_FORM.fullmatch(text):
         return wrong
     return [*wrong, "must not contain dots" if _SUBDOMAIN_FORM.fullmatch(text) else LABEL]
 
 
-def path_segment(text: str) -> list[str]:
+def check_path_segment(text: str) -> list[str]:
     """RBAC names: anything that is one segment of a path."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
@@ -69,16 +69,16 @@ def path_segment(text: str) -> list[str]:
 
 
 NAME_RULES: dict[str, Callable[[str], list[str]]] = {
-    "namespaces": dns_label,
-    "services": dns_label,
-    "rbac.authorization.k8s.io/roles": path_segment,
-    "rbac.authorization.k8s.io/rolebindings": path_segment,
-    "rbac.authorization.k8s.io/clusterroles": path_segment,
-    "rbac.authorization.k8s.io/clusterrolebindings": path_segment,
+    "namespaces": check_label,
+    "services": check_label,
+    "rbac.authorization.k8s.io/roles": check_path_segment,
+    "rbac.authorization.k8s.io/rolebindings": check_path_segment,
+    "rbac.authorization.k8s.io/clusterroles": check_path_segment,
+    "rbac.authorization.k8s.io/clusterrolebindings": check_path_segment,
 }
 
 
-def qualified_name(text: str) -> list[str]:
+def check_qualified_name(text: str) -> list[str]:
     """What is wrong with it as a label key, an annotation key, a finalizer."""
     prefix, slash, name = text.rpartition("/")
     wrong: list[str] = []
@@ -90,7 +90,7 @@ def qualified_name(text: str) -> list[str]:
     if slash and not prefix:
         wrong.append("prefix part must be non-empty")
     elif slash:
-        wrong += [f"prefix part {text}" for text in subdomain(prefix)]
+        wrong += [f"prefix part {text}" for text in check_subdomain(prefix)]
     if not name:
         wrong.append("name part must be non-empty")
     elif len(name) > 63:
@@ -102,11 +102,11 @@ def qualified_name(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _is_qualified(key: str) -> bool:
-    """Of an annotation; the same few come in every write."""
-    return not qualified_name(key.lower())
+    """Checks an annotation's key. Cached, because every write repeats the same few keys."""
+    return not check_qualified_name(key.lower())
 
 
-def label_value(text: str) -> list[str]:
+def check_label_value(text: str) -> list[str]:
     wrong = ["must be no more than 63 bytes"] if len(text) > 63 else []
     return wrong if _VALUE_FORM.fullmatch(text) else [*wrong, _VALUE]
 
@@ -137,9 +137,9 @@ def validate_labels(labels: Json, path: str, causes: Causes) -> None:
         if (key, value) in _labels_seen:
             continue
         before = len(causes.found)
-        for why in qualified_name(key):
+        for why in check_qualified_name(key):
             causes.invalid(path, key, why)
-        for why in label_value(value):
+        for why in check_label_value(value):
             causes.invalid(path, value, why)
         # The limit bounds the memory: some labels hold hashes, so that new values never cease to come.
         if len(causes.found) == before and len(_labels_seen) < 50_000:
@@ -147,7 +147,7 @@ def validate_labels(labels: Json, path: str, causes: Causes) -> None:
 
 
 def validate_meta(resource: Resource, meta: Json, causes: Causes) -> None:
-    rule = NAME_RULES.get(resource.bucket, subdomain)
+    rule = NAME_RULES.get(resource.bucket, check_subdomain)
     # A prefix may end with a dash, since the server appends letters.
     if "generateName" in meta and "name" not in meta:
         for why in rule(meta["generateName"].rstrip("-") + "a"):
@@ -167,7 +167,7 @@ def validate_meta(resource: Resource, meta: Json, causes: Causes) -> None:
 def _validate_annotations(annotations: Json, causes: Causes) -> None:
     for key in annotations:
         if not _is_qualified(key):
-            for why in qualified_name(key.lower()):
+            for why in check_qualified_name(key.lower()):
                 causes.invalid("metadata.annotations", key, why)
     if sum(len(key) + len(value) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT_BYTES:
         causes.too_long("metadata.annotations", _ANNOTATIONS_LIMIT_BYTES)
@@ -188,7 +188,7 @@ def _validate_owners(owners: Sequence[Json], causes: Causes) -> None:
 
 def _validate_finalizers(resource: Resource, finalizers: Sequence[str], causes: Causes) -> None:
     for finalizer in finalizers:
-        for why in qualified_name(finalizer):
+        for why in check_qualified_name(finalizer):
             causes.invalid("metadata.finalizers", finalizer, why)
     # The API of custom resources does not have this rule: a CRD itself carries
     # `customresourcecleanup.apiextensions.k8s.io`.
@@ -208,7 +208,7 @@ _NO_OWNERS = (("v1", "Event"),)
 
 
 def without_duplicate_owners(meta: Json, warnings: list[str]) -> None:
-    """In place; clients of old wrote them and Kubernetes drops them."""
+    """Drops them in place, with a warning, as `dedupOwnerReferences` does: old clients wrote them."""
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return

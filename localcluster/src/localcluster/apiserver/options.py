@@ -91,11 +91,11 @@ def delete_options(request: Request, body: Json) -> DeleteOptions:
     except WrongType as wrong:
         raise bad_request(str(wrong)) from None
     grace = body.get(
-        "gracePeriodSeconds", number(query["gracePeriodSeconds"]) if query.get("gracePeriodSeconds") else None
+        "gracePeriodSeconds", parse_number(query["gracePeriodSeconds"]) if query.get("gracePeriodSeconds") else None
     )
-    told = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
-    if any(value != "All" for value in told):
-        raise _invalid("dryRun", f'Unsupported value: {show(told)}: supported values: "All"', "DeleteOptions")
+    dry_run = body.get("dryRun") or ([query["dryRun"]] if query.get("dryRun") else [])
+    if any(value != "All" for value in dry_run):
+        raise _invalid("dryRun", f'Unsupported value: {show(dry_run)}: supported values: "All"', "DeleteOptions")
     propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
     if propagation not in ("", "Background", "Foreground", "Orphan"):
         raise _invalid(
@@ -118,11 +118,11 @@ def delete_options(request: Request, body: Json) -> DeleteOptions:
         propagation,
         conditions.get("uid"),
         conditions.get("resourceVersion"),
-        bool(told),
+        bool(dry_run),
     )
 
 
-def number(text: str) -> int:
+def parse_number(text: str) -> int:
     """A number of the query, in Go's words when it is none."""
     try:
         return int(text)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from localcluster import patch as patching
-from localcluster.apiserver.decoding import GO_KINDS, fresh, metadata_of
+from localcluster.apiserver.decoding import GO_KINDS, copy_deeply, metadata_of
 from localcluster.apiserver.errors import StatusError, as_json, bad_request, conflict, not_found, unsupported_media_type
 from localcluster.apiserver.options import WriteOptions
 from localcluster.apiserver.registry import Registry
@@ -50,18 +50,18 @@ class Patcher:
             raise unsupported_media_type(content_type, [JSON, MERGE, APPLY])
         old = self._store.get(resource.bucket, (namespace, name))
         if content_type == APPLY:
-            applied = self._applied(resource, namespace, name, body, options)
+            applied = self._decode_applied(resource, namespace, name, body, options)
             return self._apply(resource, namespace, name, old, applied, options, subresource)
         if old is None:
             raise not_found(resource, name)
-        new = patched(resource, self._decoder.seen(resource, old.obj), body, content_type)
+        new = apply_patch(resource, self._decoder.seen(resource, old.obj), body, content_type)
         obj = self._decoder.decoded(resource, new, options, "strategic" if content_type == STRATEGIC else "patch")
         metadata = metadata_of(obj)
         check_address(resource, metadata, namespace, name)
         metadata.setdefault("resourceVersion", old.obj["metadata"]["resourceVersion"])
         return self._writer.replace(resource, old, obj, options, subresource, "Patch"), False
 
-    def _applied(self, resource: Resource, namespace: str, name: str, body: Any, options: WriteOptions) -> Json:
+    def _decode_applied(self, resource: Resource, namespace: str, name: str, body: Any, options: WriteOptions) -> Json:
         """What is applied, decoded. Raises StatusError when it cannot be applied there."""
         if not options.manager_given:
             cause = {"reason": "FieldValueRequired", "message": _NO_MANAGER, "field": "fieldManager"}
@@ -71,8 +71,8 @@ class Patcher:
         if not isinstance(body, dict):
             raise bad_request("error decoding YAML: the applied configuration must be an object")
         if body.get("kind", resource.kind) != resource.kind and not resource.custom:
-            told = body.get("apiVersion", "").rpartition("/")
-            raise bad_request(f"invalid object type: {told[0]}/{told[2]}, Kind={body['kind']}")
+            group, _, version = body.get("apiVersion", "").rpartition("/")
+            raise bad_request(f"invalid object type: {group}/{version}, Kind={body['kind']}")
         applied = self._decoder.decoded(resource, body, options, "apply")
         metadata = metadata_of(applied)
         metadata.setdefault("name", name)
@@ -118,7 +118,7 @@ class Patcher:
             raise bad_request(str(wrong)) from None
         if old is None:
             return self._writer.create(resource, namespace, merged, options, "Apply"), True
-        obj = self._decoder.in_storage_form(resource, fresh(merged))
+        obj = self._decoder.in_storage_form(resource, copy_deeply(merged))
         return self._writer.replace(resource, old, obj, options, subresource, "Apply"), False
 
     def _reset_fields(self, resource: Resource, subresource: str) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ class Patcher:
         return ("spec",) if subresource == "status" else ("status",) if has_status else ()
 
 
-def patched(resource: Resource, obj: Json, body: Any, content_type: str) -> Json:
+def apply_patch(resource: Resource, obj: Json, body: Any, content_type: str) -> Json:
     try:
         if content_type == JSON:
             if not isinstance(body, list):

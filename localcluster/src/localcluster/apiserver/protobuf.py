@@ -1,4 +1,4 @@
-"""Bodies in Kubernetes' protobuf (kubectl's `create` sends nothing else for built-in kinds) as the JSON they stand for.
+"""Bodies in Kubernetes' protobuf (kubectl's `create` sends nothing else for built-in kinds) as the equivalent JSON.
 
 Only read, never written: every client that sends protobuf also accepts JSON answers. Field numbers are Kubernetes' own
 (`openapi/protobuf.json.gz`). Pure.
@@ -25,7 +25,7 @@ _META = "k8s.io.apimachinery.pkg.apis.meta.v1."
 
 
 @cache
-def _messages() -> dict[str, dict[str, list[Any]]]:
+def _load_messages() -> dict[str, dict[str, list[Any]]]:
     data = Path(__file__).parent.joinpath("openapi", "protobuf.json.gz").read_bytes()
     table: dict[str, dict[str, list[Any]]] = orjson.loads(gzip.decompress(data))
     return table
@@ -36,19 +36,19 @@ def decode(body: bytes) -> Json:
     if not body.startswith(MAGIC):
         raise bad_request("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
     try:
-        api_version, kind, raw = _envelope(body[len(MAGIC) :])
+        api_version, kind, raw = _read_envelope(body[len(MAGIC) :])
         name = _message_of(api_version, kind)
-        return {"kind": kind, "apiVersion": api_version, **_message(raw, name)}
+        return {"kind": kind, "apiVersion": api_version, **_decode_message(raw, name)}
     except (IndexError, ValueError, KeyError) as wrong:
         raise bad_request(f"unable to decode the protobuf body: {wrong}") from None
 
 
-def _envelope(data: bytes) -> tuple[str, str, bytes]:
+def _read_envelope(data: bytes) -> tuple[str, str, bytes]:
     api_version = kind = ""
     raw = b""
-    for number, value in _fields(data):
+    for number, value in _read_fields(data):
         if number == 1 and isinstance(value, bytes):
-            for inner, text in _fields(value):
+            for inner, text in _read_fields(value):
                 if inner == 1 and isinstance(text, bytes):
                     api_version = text.decode()
                 elif inner == 2 and isinstance(text, bytes):
@@ -65,19 +65,19 @@ def _message_of(api_version: str, kind: str) -> str:
     if schema is None:
         raise ValueError(f'no kind "{kind}" is registered for version "{api_version}"')
     name = "k8s.io." + schema.removeprefix("io.k8s.")
-    return name if name in _messages() else name.replace("apiextensions-apiserver", "apiextensions_apiserver")
+    return name if name in _load_messages() else name.replace("apiextensions-apiserver", "apiextensions_apiserver")
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
+def _read_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     position = 0
     while position < len(data):
-        tag, position = _varint(data, position)
+        tag, position = _read_varint(data, position)
         number, wire = tag >> 3, tag & 7
         if wire == 0:
-            value, position = _varint(data, position)
+            value, position = _read_varint(data, position)
             yield number, value
         elif wire == 2:
-            length, position = _varint(data, position)
+            length, position = _read_varint(data, position)
             if position + length > len(data):
                 raise ValueError("unexpected EOF")
             yield number, data[position : position + length]
@@ -90,7 +90,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             raise ValueError(f"illegal wireType {wire}")
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _read_varint(data: bytes, position: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[position]
@@ -103,23 +103,23 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
             raise ValueError("integer overflow")
 
 
-def _message(data: bytes, name: str) -> Json:
-    table = _messages()[name]
+def _decode_message(data: bytes, name: str) -> Json:
+    table = _load_messages()[name]
     schema = builtin_schemas().get(
         "io.k8s." + name.removeprefix("k8s.io.").replace("apiextensions_apiserver", "apiextensions-apiserver"), {}
     )
     known = schema.get("properties", {})
     result: Json = {}
-    for number, value in _fields(data):
+    for number, value in _read_fields(data):
         entry = table.get(str(number))
         if entry is None:
             continue
         field, kind, repeated = entry
         if kind.startswith("map "):
-            key, item = _pair(value, kind[4:])
+            key, item = _decode_entry(value, kind[4:])
             result.setdefault(field, {})[key] = item
             continue
-        decoded = _value(value, kind)
+        decoded = _decode_value(value, kind)
         if known and field not in known and isinstance(decoded, dict):
             # Go embeds this struct: in JSON its fields are fields of the outer object.
             result |= decoded
@@ -131,18 +131,18 @@ def _message(data: bytes, name: str) -> Json:
     return {field: value for field, value in result.items() if value not in ("", None)}
 
 
-def _pair(value: int | bytes, kind: str) -> tuple[str, Any]:
+def _decode_entry(value: int | bytes, kind: str) -> tuple[str, Any]:
     key: str = ""
     item: Any = "" if kind in ("string", "bytes") else None
-    for number, part in _fields(value if isinstance(value, bytes) else b""):
+    for number, part in _read_fields(value if isinstance(value, bytes) else b""):
         if number == 1 and isinstance(part, bytes):
             key = part.decode()
         elif number == 2:
-            item = _value(part, kind)
+            item = _decode_value(part, kind)
     return key, item
 
 
-def _value(value: int | bytes, kind: str) -> Any:  # noqa: PLR0911  one line a type
+def _decode_value(value: int | bytes, kind: str) -> Any:  # noqa: PLR0911  one line a type
     if isinstance(value, int):
         if kind == "bool":
             return bool(value)
@@ -153,31 +153,41 @@ def _value(value: int | bytes, kind: str) -> Any:  # noqa: PLR0911  one line a t
         return base64.b64encode(value).decode()
     short = kind.rsplit(".", 1)[-1]
     if short in ("Time", "MicroTime") and kind.startswith(_META):
-        return _time(value, micro=short == "MicroTime")
+        return _decode_time(value, micro=short == "MicroTime")
     if short == "Quantity":
-        return next((text.decode() for number, text in _fields(value) if number == 1 and isinstance(text, bytes)), "0")
+        return next(
+            (text.decode() for number, text in _read_fields(value) if number == 1 and isinstance(text, bytes)), "0"
+        )
     if short == "IntOrString":
-        parts = dict(_fields(value))
+        parts = dict(_read_fields(value))
         text = parts.get(3, b"")
-        return text.decode() if parts.get(1) == 1 and isinstance(text, bytes) else _value(parts.get(2, 0), "int32")
+        return (
+            text.decode() if parts.get(1) == 1 and isinstance(text, bytes) else _decode_value(parts.get(2, 0), "int32")
+        )
     if short == "FieldsV1":
-        return next((orjson.loads(raw) for number, raw in _fields(value) if number == 1 and isinstance(raw, bytes)), {})
+        return next(
+            (orjson.loads(raw) for number, raw in _read_fields(value) if number == 1 and isinstance(raw, bytes)), {}
+        )
     if short in ("RawExtension", "JSON"):
         return next(
-            (orjson.loads(raw) for number, raw in _fields(value) if number == 1 and isinstance(raw, bytes) and raw),
+            (
+                orjson.loads(raw)
+                for number, raw in _read_fields(value)
+                if number == 1 and isinstance(raw, bytes) and raw
+            ),
             None,
         )
     if short == "Verbs" or kind.endswith((".ExtraValue", ".FinalizerName")):
-        return [item.decode() for _, item in _fields(value) if isinstance(item, bytes)]
-    return _message(value, kind)
+        return [item.decode() for _, item in _read_fields(value) if isinstance(item, bytes)]
+    return _decode_message(value, kind)
 
 
-def _time(value: bytes, *, micro: bool) -> str | None:
-    parts = {number: _value(part, "int64") for number, part in _fields(value)}
+def _decode_time(value: bytes, *, micro: bool) -> str | None:
+    parts = {number: _decode_value(part, "int64") for number, part in _read_fields(value)}
     seconds, nanos = parts.get(1, 0), parts.get(2, 0)
     # The zero time of Go is year 1: absent in JSON.
     if seconds <= -62135596800:
         return None
     if micro:
-        return times.shown(seconds, f".{nanos // 1000:06d}")
-    return times.shown(seconds)
+        return times.format_time(seconds, f".{nanos // 1000:06d}")
+    return times.format_time(seconds)

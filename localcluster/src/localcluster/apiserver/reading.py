@@ -10,7 +10,7 @@ import orjson
 from localcluster.apiserver import selectors
 from localcluster.apiserver.errors import StatusError, bad_request, gone, not_found, resource_version_too_large
 from localcluster.apiserver.forms import Presenter, wanted_form
-from localcluster.apiserver.options import number
+from localcluster.apiserver.options import parse_number
 from localcluster.apiserver.selectors import Match
 from localcluster.resources import Resource
 from localcluster.storage import Compacted, Item, Key, Store
@@ -44,7 +44,7 @@ class Selection(NamedTuple):
         return self.labels is not None or self.fields is not None
 
 
-def selection(resource: Resource, namespace: str, request: Request) -> Selection:
+def parse_selection(resource: Resource, namespace: str, request: Request) -> Selection:
     if "fieldSelector" not in request.query and "labelSelector" not in request.query:
         return Selection(namespace, "", None, None)
     tests = selectors.parse_fields(request.query.get("fieldSelector", ""), resource)
@@ -88,15 +88,15 @@ class Reader:
 
     def list_all(self, resource: Resource, namespace: str, request: Request) -> Response:
         query = request.query
-        chosen = selection(resource, namespace, request)
-        limit = max(0, number(query.get("limit") or "0"))
+        chosen = parse_selection(resource, namespace, request)
+        limit = max(0, parse_number(query.get("limit") or "0"))
         if query.get("sendInitialEvents") is not None:
             raise _invalid_list("sendInitialEvents", "Forbidden: sendInitialEvents is forbidden for list")
-        revision, start = self._position(request)
+        revision, start = self._parse_position(request)
         if query.get("resourceVersion") == "0" and not query.get("continue"):
             limit = 0  # kube-apiserver answers these from its cache, which does not cut lists
         try:
-            rows = self._rows(resource, chosen, revision)
+            rows = self._list_rows(resource, chosen, revision)
         except Compacted:
             raise gone(f"The resourceVersion for the provided list is too old: {revision}") from None
         if start is not None:
@@ -109,11 +109,11 @@ class Reader:
             if not chosen.filters:
                 meta["remainingItemCount"] = len(rows) - limit
             rows = rows[:limit]
-            meta["continue"] = _token(revision, rows[-1][0])
+            meta["continue"] = _continue_token(revision, rows[-1][0])
         form = wanted_form(request, listing=True)
         return Response(200, self._presenter.listing(resource, [item for _, item in rows], form, meta))
 
-    def _rows(self, resource: Resource, chosen: Selection, revision: int) -> list[tuple[Key, Item]]:
+    def _list_rows(self, resource: Resource, chosen: Selection, revision: int) -> list[tuple[Key, Item]]:
         if chosen.name and revision == self._store.revision:
             keys = [(chosen.namespace, chosen.name)] if chosen.namespace or not resource.namespaced else None
             if keys is not None:
@@ -122,16 +122,14 @@ class Reader:
         rows = self._store.items_at(resource.bucket, revision, chosen.namespace)
         return [row for row in rows if row[0][1] == chosen.name] if chosen.name else rows
 
-    def _position(self, request: Request) -> tuple[int, Key | None]:
+    def _parse_position(self, request: Request) -> tuple[int, Key | None]:
         """(revision to list at, key to start behind)."""
         query = request.query
         match, asked = query.get("resourceVersionMatch", ""), query.get("resourceVersion", "")
         if match and not asked:
-            raise _invalid_match(
-                match, "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
-            )
+            raise _invalid_match("Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided")
         if match not in ("", "Exact", "NotOlderThan"):
-            raise _invalid_match(match, f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""')
+            raise _invalid_match(f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""')
         if token := query.get("continue"):
             if asked and asked != "0":
                 raise bad_request("specifying resource version is not allowed when using continue")
@@ -139,16 +137,14 @@ class Reader:
             if revision and revision < self._store.compacted:
                 status = gone(_TOO_OLD).status()
                 # With this token a client can go on at the present state, at the price of a list of two moments.
-                status["metadata"] = {"continue": _token(0, start)}
+                status["metadata"] = {"continue": _continue_token(0, start)}
                 raise _Ready(status)
             return revision or self._store.revision, start
         version = parse_version(asked) if asked else 0
         self._not_from_the_future(version)
         if match == "Exact" or (version and not match and query.get("limit") and query.get("limit") != "0"):
             if version == 0:
-                raise _invalid_match(
-                    match, 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-                )
+                raise _invalid_match('Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
             return version, None
         return self._store.revision, None
 
@@ -168,7 +164,7 @@ class _Ready(StatusError):
         return self._status
 
 
-def _invalid_match(match: str, why: str) -> StatusError:
+def _invalid_match(why: str) -> StatusError:
     return _invalid_list("resourceVersionMatch", why)
 
 
@@ -192,7 +188,7 @@ def _invalid_list(field: str, why: str) -> StatusError:
     )
 
 
-def _token(revision: int, key: Key) -> str:
+def _continue_token(revision: int, key: Key) -> str:
     start = "/".join(key) + "\0"
     return (
         base64.urlsafe_b64encode(orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision or -1, "start": start}))

@@ -33,10 +33,10 @@ def label_selector(text: str) -> Match | None:
     tests = [_label_test(part, text) for part in split(text)]
     if not tests:
         return None
-    return lambda obj: _all(tests, obj["metadata"].get("labels") or {})
+    return lambda obj: _matches_all(tests, obj["metadata"].get("labels") or {})
 
 
-def _all(tests: list[Callable[[dict[str, str]], bool]], labels: dict[str, str]) -> bool:
+def _matches_all(tests: list[Callable[[dict[str, str]], bool]], labels: dict[str, str]) -> bool:
     return all(test(labels) for test in tests)
 
 
@@ -61,19 +61,19 @@ def _label_test(part: str, whole: str) -> Callable[[dict[str, str]], bool]:
         return lambda labels: (
             _is_int(labels.get(key)) and ((int(labels[key]) > limit) if operator == ">" else (int(labels[key]) < limit))
         )
-    raise bad_request(f"unable to parse requirement: {_complaint(part, whole)}")
+    raise bad_request(f"unable to parse requirement: {_explain_part(part)}")
 
 
-def _complaint(part: str, whole: str) -> str:
+def _explain_part(part: str) -> str:
     operators = "in, notin, =, ==, !=, gt, lt"
     found = re.match(rf"^({_KEY})\s+(\S+)", part)
     if found:
         return f"found '{found.group(2)}', expected: {operators}"
     key = re.split(r"[=!<>\s]", part)[0]
-    if key and (wrong := meta.qualified_name(key)):
+    if key and (wrong := meta.check_qualified_name(key)):
         return f'<nil>: Invalid value: "{key}": {"; ".join(wrong)}'
     value = re.match(rf"^{_KEY}\s*(?:==|=|!=)\s*(.*)$", part)
-    if value is not None and (wrong := meta.label_value(value[1])):
+    if value is not None and (wrong := meta.check_label_value(value[1])):
         return f"values[0][{key}]: Invalid value: {show(value[1])}: {'; '.join(wrong)}"
     number = re.match(rf"^{_KEY}\s*[<>]\s*(.*)$", part)
     if number is not None:
@@ -99,12 +99,12 @@ def parse_fields(text: str, resource: Resource) -> list[FieldTest]:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         path, operator, value = found.group(1), found.group(2), re.sub(r"\\([\\,=])", r"\1", found.group(3))
         if path not in ("metadata.name", "metadata.namespace", *resource.fields):
-            raise bad_request(_unselectable(path, resource))
+            raise bad_request(_refuse_field(path, resource))
         tests.append((path, operator != "!=", value))
     return tests
 
 
-def _unselectable(path: str, resource: Resource) -> str:
+def _refuse_field(path: str, resource: Resource) -> str:
     if resource.custom:
         return f"field label not supported: {path}"
     if resource.group == "" and resource.kind in ("Pod", "Node", "Namespace", "Secret", "Event", "Service"):

@@ -14,7 +14,7 @@ from pathlib import Path
 from localcluster import jsontext
 from localcluster.apiserver import admission, discovery, meta, reviews
 from localcluster.apiserver.bodies import body_of, content_type, patch_body
-from localcluster.apiserver.decoding import duplicates
+from localcluster.apiserver.decoding import find_duplicates
 from localcluster.apiserver.definitions import DEFINITIONS, Definitions
 from localcluster.apiserver.deleting import Deleter
 from localcluster.apiserver.errors import (
@@ -30,7 +30,7 @@ from localcluster.apiserver.forms import Presenter, wanted_form, yaml_if_asked
 from localcluster.apiserver.openapi.document import OpenApi
 from localcluster.apiserver.options import WriteOptions, delete_options, write_options
 from localcluster.apiserver.patches import Patcher
-from localcluster.apiserver.reading import Reader, selection
+from localcluster.apiserver.reading import Reader, parse_selection
 from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.route import Target, as_query, parse
 from localcluster.apiserver.strategies import strategy_of
@@ -110,15 +110,15 @@ class ApiServer:
         """Never raises."""
         self._options = None
         with jsontext.room():
-            return self._handle(request)
+            return self._answer(request)
 
-    def _handle(self, request: Request) -> Response | Watch:
+    def _answer(self, request: Request) -> Response | Watch:
         try:
-            return yaml_if_asked(request, self._route(request))
+            return yaml_if_asked(request, self._route_request(request))
         except StatusError as error:
             response = error.response()
             if self._options is not None and self._options.warnings:
-                response = response._replace(headers={**response.headers, **_warnings(self._options.warnings)})
+                response = response._replace(headers={**response.headers, **_warning_headers(self._options.warnings)})
             return yaml_if_asked(request, response)
         except RecursionError:
             return bad_request("the object is nested too deeply").response()
@@ -157,7 +157,7 @@ class ApiServer:
         self.store.close()
 
     def remote_log_url(self, request: Request) -> str | None:
-        """Where the kubelet of that pod serves its log, when no `log_source` is registered. None when `handle`
+        """The URL at which the pod's kubelet serves the log, when no `log_source` is registered. None when `handle`
         answers."""
         target = parse(request.path)
         if target is None or self.log_source is not None or (target.plural, target.subresource) != ("pods", "log"):
@@ -165,7 +165,7 @@ class ApiServer:
         return self._subresources.log_url(target.namespace, target.name, request.query)
 
     def stream(self, request: Request, query: Mapping[str, Sequence[str]]) -> Stream | Response | None:
-        """For requests that ask for a WebSocket: what it is to be opened with, or why not. None: `handle` answers."""
+        """Answers a request for a WebSocket: the stream to open, or the refusal. None when `handle` answers."""
         target = parse(request.path)
         if target is None or target.plural != "pods" or target.subresource not in STREAMS:
             return None
@@ -175,13 +175,13 @@ class ApiServer:
             return error.response()
 
     # -- routing -----------------------------------------------------------------------------------
-    def _object(self, resource: Resource, request: Request, options: WriteOptions) -> Json:
+    def _read_object(self, resource: Resource, request: Request, options: WriteOptions) -> Json:
         """The body of a write. A field that it has twice is reported as an unknown one is: a warning, or an error."""
         body = body_of(request, resource)
         # A body as long as its parsed content written again has no field twice; only others need the slow search.
         skipped = options.field_validation == "Ignore" or content_type(request) not in ("", "application/json")
         if not skipped and len(jsontext.dumps(body)) != len(request.body.rstrip()):
-            found = [f'duplicate field "{path}"' for path in duplicates(request.body)]
+            found = [f'duplicate field "{path}"' for path in find_duplicates(request.body)]
             if found and options.field_validation == "Strict":
                 raise bad_request(
                     f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: strict'
@@ -196,11 +196,11 @@ class ApiServer:
         self._options = write_options(request)
         return self._options
 
-    def _route(self, request: Request) -> Response | Watch:
+    def _route_request(self, request: Request) -> Response | Watch:
         request = as_query(request)
         target = parse(request.path)
         if target is None:
-            return self._around(request)
+            return self._answer_other_path(request)
         resource = self.registry.find(target.group, target.version, target.plural)
         if resource is None or (target.namespace and not resource.namespaced):
             if (target.group, target.plural) == ("", "bindings") and request.method == "POST":
@@ -210,19 +210,19 @@ class ApiServer:
         if resource.verbs == ("create",):
             if request.method != "POST":
                 raise method_not_supported()
-            return _json(201, self._reviewed(resource, request))
+            return _json_response(201, self._review(resource, request))
         if target.subresource:
-            return self._subresource(resource, target, request)
+            return self._handle_subresource(resource, target, request)
         if target.name:
-            return self._one(resource, target, request)
-        return self._many(resource, target, request)
+            return self._handle_object(resource, target, request)
+        return self._handle_collection(resource, target, request)
 
-    def _around(self, request: Request) -> Response:
+    def _answer_other_path(self, request: Request) -> Response:
         path = request.path.rstrip("/") or "/"
         if path in ("/healthz", "/livez", "/readyz") or path.startswith(("/livez/", "/readyz/", "/healthz/")):
             return Response(200, b"ok", "text/plain; charset=utf-8")
         if path == "/version":
-            return _json(200, discovery.version_info(self.version))
+            return _json_response(200, discovery.version_info(self.version))
         if path.startswith("/openapi/"):
             found = self._openapi.answer(path, request)
         else:
@@ -231,7 +231,7 @@ class ApiServer:
             raise no_such_path()
         return found
 
-    def _one(self, resource: Resource, target: Target, request: Request) -> Response | Watch:
+    def _handle_object(self, resource: Resource, target: Target, request: Request) -> Response | Watch:
         method = request.method
         if method == "GET":
             # Never a watch, whatever the query says: kube-apiserver watches lists.
@@ -239,20 +239,20 @@ class ApiServer:
         self._writable_scope(resource, target)
         if method == "PUT":
             options = self._write_options(request)
-            body = self._object(resource, request, options)
+            body = self._read_object(resource, request, options)
             item = self._writer.update(resource, target.namespace, target.name, body, options)
-            return self._written(resource, item, request, options, 200)
+            return self._respond(resource, item, request, options, 200)
         if method == "PATCH":
             options = self._write_options(request)
             item, created = self._patcher.patch(
                 resource, target.namespace, target.name, patch_body(request), content_type(request), options
             )
-            return self._written(resource, item, request, options, 201 if created else 200)
+            return self._respond(resource, item, request, options, 201 if created else 200)
         if method == "DELETE":
-            return self._delete(resource, target, request)
+            return self._delete_object(resource, target, request)
         raise method_not_supported()
 
-    def _many(self, resource: Resource, target: Target, request: Request) -> Response | Watch:
+    def _handle_collection(self, resource: Resource, target: Target, request: Request) -> Response | Watch:
         method = request.method
         if method == "GET":
             if request.query.get("watch") in ("true", "1"):
@@ -264,17 +264,19 @@ class ApiServer:
                 raise no_such_path() if resource.custom else method_not_supported()
             self._refuse_while_terminating(resource)
             options = self._write_options(request)
-            item = self._writer.create(resource, target.namespace, self._object(resource, request, options), options)
-            return self._written(resource, item, request, options, 201)
+            item = self._writer.create(
+                resource, target.namespace, self._read_object(resource, request, options), options
+            )
+            return self._respond(resource, item, request, options, 201)
         if method == "DELETE" and "deletecollection" in resource.verbs:
             return self._delete_many(resource, target, request)
         raise method_not_supported()
 
-    def _subresource(self, resource: Resource, target: Target, request: Request) -> Response | Watch:
+    def _handle_subresource(self, resource: Resource, target: Target, request: Request) -> Response | Watch:
         if target.subresource not in resource.subresources:
             raise not_found(resource, target.name) if resource.custom else no_such_resource()
         if target.subresource == "token":
-            return self._token(target, request)
+            return self._request_token(target, request)
         if target.subresource != "status":
             body = patch_body(request) if request.method == "PATCH" else body_of(request) if request.body else {}
             return self._subresources.answer(resource, target, request, body, content_type(request))
@@ -282,7 +284,7 @@ class ApiServer:
             return self._reader.get(resource, target.namespace, target.name, request)
         options = self._write_options(request)
         if request.method == "PUT":
-            body = self._object(resource, request, options)
+            body = self._read_object(resource, request, options)
             item = self._writer.update(resource, target.namespace, target.name, body, options, "status")
         elif request.method == "PATCH":
             item, _ = self._patcher.patch(
@@ -290,25 +292,25 @@ class ApiServer:
             )
         else:
             raise method_not_supported()
-        return self._written(resource, item, request, options, 200)
+        return self._respond(resource, item, request, options, 200)
 
-    def _reviewed(self, resource: Resource, request: Request) -> Json:
+    def _review(self, resource: Resource, request: Request) -> Json:
         body = body_of(request)
         if resource.kind == "TokenReview":
             return self._tokens.review(body)
         return reviews.review(resource, body, request.user)
 
-    def _token(self, target: Target, request: Request) -> Response:
+    def _request_token(self, target: Target, request: Request) -> Response:
         if request.method != "POST":
             raise method_not_supported()
-        return _json(201, self._tokens.request(target.namespace, target.name, body_of(request)))
+        return _json_response(201, self._tokens.request(target.namespace, target.name, body_of(request)))
 
     def _read(self, resource: Resource, response: Response) -> Response:
         custom = self.registry.custom(resource)
         # The warning of a deprecated version comes with every answer, also to a read.
         if custom is None or not custom.deprecation:
             return response
-        return response._replace(headers={**response.headers, **_warnings([custom.deprecation])})
+        return response._replace(headers={**response.headers, **_warning_headers([custom.deprecation])})
 
     @staticmethod
     def _writable_scope(resource: Resource, target: Target) -> None:
@@ -316,14 +318,14 @@ class ApiServer:
             raise no_such_path()
 
     # -- deletes -----------------------------------------------------------------------------------
-    def _delete(self, resource: Resource, target: Target, request: Request) -> Response:
+    def _delete_object(self, resource: Resource, target: Target, request: Request) -> Response:
         options = delete_options(request, body_of(request) if request.body else {})
         item, gone = self._deleter.delete(resource, target.namespace, target.name, options)
         headers = {}
         # `jobStrategy.DefaultGarbageCollectionPolicy` orphans the pods of a batch/v1 Job for compatibility; the Job
         # storage's `Delete` warns of it.
         if strategy_of(resource).orphans_by_default and not options.propagation:
-            headers = _warnings(
+            headers = _warning_headers(
                 [
                     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to "
                     "remove them or set "
@@ -344,7 +346,7 @@ class ApiServer:
 
     def _delete_many(self, resource: Resource, target: Target, request: Request) -> Response:
         options = delete_options(request, body_of(request) if request.body else {})
-        chosen = selection(resource, target.namespace, request)
+        chosen = parse_selection(resource, target.namespace, request)
         found = [
             (key, item)
             for key, item in self.store.items(resource.bucket, target.namespace)
@@ -367,12 +369,12 @@ class ApiServer:
         )
 
     # -- bodies ------------------------------------------------------------------------------------
-    def _written(self, resource: Resource, item: Item, request: Request, options: WriteOptions, code: int) -> Response:
+    def _respond(self, resource: Resource, item: Item, request: Request, options: WriteOptions, code: int) -> Response:
         custom = self.registry.custom(resource)
         if custom is not None and custom.deprecation:
             options.warnings.insert(0, custom.deprecation)
         return Response(
-            code, self._presenter.one(resource, item, wanted_form(request)), headers=_warnings(options.warnings)
+            code, self._presenter.one(resource, item, wanted_form(request)), headers=_warning_headers(options.warnings)
         )
 
     def _refuse_while_terminating(self, resource: Resource) -> None:
@@ -399,7 +401,7 @@ class ApiServer:
             self._definitions.end(event.bucket)
 
 
-def _warnings(texts: list[str]) -> dict[str, str]:
+def _warning_headers(texts: list[str]) -> dict[str, str]:
     if not texts:
         return {}
     return {"warning": ", ".join(f'299 - "{text.translate(_ESCAPED)}"' for text in dict.fromkeys(texts))}
@@ -408,5 +410,5 @@ def _warnings(texts: list[str]) -> dict[str, str]:
 _ESCAPED: Mapping[int, str] = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): " "}
 
 
-def _json(code: int, body: Json) -> Response:
+def _json_response(code: int, body: Json) -> Response:
     return Response(code, jsontext.dumps(body) + b"\n")

@@ -12,7 +12,7 @@ from localcluster.apiserver.deleting import Deleter
 from localcluster.apiserver.errors import StatusError, bad_request, conflict, method_not_supported
 from localcluster.apiserver.forms import Presenter, wanted_form
 from localcluster.apiserver.options import delete_options, write_options
-from localcluster.apiserver.patches import patched
+from localcluster.apiserver.patches import apply_patch
 from localcluster.apiserver.reading import Reader
 from localcluster.apiserver.registry import Registry
 from localcluster.apiserver.route import Target
@@ -54,34 +54,36 @@ class Subresources:
     ) -> Response | Watch:
         sub, method = target.subresource, request.method
         if sub == "scale":
-            return self._scale(resource, target, request, body, content_type)
+            return self._handle_scale(resource, target, request, body, content_type)
         if sub == "log" and method == "GET":
-            return self._log(target.namespace, target.name, request.query)
+            return self._read_log(target.namespace, target.name, request.query)
         if sub == "binding" and method == "POST":
             return self.bind(target.namespace, target.name, body)
         if sub == "eviction" and method == "POST":
-            return self._evict(resource, target, request, body)
+            return self._evict_pod(resource, target, request, body)
         if sub == "finalize" and method == "PUT":
-            return self._finalize(resource, target, request, body)
+            return self._finalize_namespace(resource, target, request, body)
         if sub in STREAMS and method in ("GET", "POST"):
             self.stream(target, {key: [value] for key, value in request.query.items()})
             raise bad_request(NO_UPGRADE)
         raise method_not_supported()
 
     # -- scale -------------------------------------------------------------------------------------
-    def _scale(self, resource: Resource, target: Target, request: Request, body: Any, content_type: str) -> Response:
+    def _handle_scale(
+        self, resource: Resource, target: Target, request: Request, body: Any, content_type: str
+    ) -> Response:
         item = self._reader.find(resource, target.namespace, target.name)
         # A write may set a field that is not there yet.
         present = self._scale_of(resource, item.obj, must_have=request.method == "GET")
         if request.method == "GET":
-            return _json(200, present)
+            return _json_response(200, present)
         if request.method not in ("PUT", "PATCH"):
             raise method_not_supported()
         options = write_options(request)
         wanted = body
         if request.method == "PATCH":
             kind = content_type.replace("strategic-merge", "merge").replace("apply-patch+yaml", "merge-patch+json")
-            wanted = patched(resource, present, body, kind)
+            wanted = apply_patch(resource, present, body, kind)
         if not isinstance(wanted, dict) or wanted.get("metadata", {}).get("name", target.name) != target.name:
             raise bad_request(f"the name of the object does not match the name on the URL ({target.name})")
         version = wanted.get("metadata", {}).get("resourceVersion")
@@ -103,13 +105,13 @@ class Subresources:
                 f'Scale.autoscaling "{target.name}" is invalid: spec.replicas: {cause["message"]}',
                 {"name": target.name, "group": "autoscaling", "kind": "Scale", "causes": [cause]},
             )
-        new = _set(item.obj, self._paths(resource)[0], replicas)
+        new = _with_value(item.obj, self._scale_paths(resource)[0], replicas)
         new["metadata"] = dict(new["metadata"])
         new = jsontext.copied(new)
         saved = self._writer.replace(resource, item, new, options, "", "Update")
-        return _json(200, self._scale_of(resource, saved.obj))
+        return _json_response(200, self._scale_of(resource, saved.obj))
 
-    def _paths(self, resource: Resource) -> tuple[str, str, str]:
+    def _scale_paths(self, resource: Resource) -> tuple[str, str, str]:
         custom = self._registry.custom(resource)
         if custom is None or custom.scale is None:
             return ".spec.replicas", ".status.replicas", ""
@@ -120,19 +122,19 @@ class Subresources:
         )
 
     def _scale_of(self, resource: Resource, obj: Json, *, must_have: bool = True) -> Json:
-        spec_path, status_path, selector_path = self._paths(resource)
+        spec_path, status_path, selector_path = self._scale_paths(resource)
         metadata = {
             name: obj["metadata"][name]
             for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
             if name in obj["metadata"]
         }
-        status: Json = {"replicas": _first(obj, status_path, 0)}
+        status: Json = {"replicas": _read_path(obj, status_path, 0)}
         if selector_path:
-            if selector := _first(obj, selector_path, ""):
+            if selector := _read_path(obj, selector_path, ""):
                 status["selector"] = selector
         elif not resource.custom:
             status["selector"] = selector_text(obj["spec"].get("selector"))
-        replicas = _first(obj, spec_path, None)
+        replicas = _read_path(obj, spec_path, None)
         # `ScaleREST.Get` refuses where `scaleFromCustomResource` has not found the field, and does not answer 0.
         if replicas is None and resource.custom and must_have:
             raise StatusError(
@@ -145,14 +147,14 @@ class Subresources:
         return {"kind": "Scale", "apiVersion": _SCALE_VERSION, "metadata": metadata, "spec": spec, "status": status}
 
     # -- pods --------------------------------------------------------------------------------------
-    def _pods(self) -> Resource:
+    def _pods_resource(self) -> Resource:
         found = self._registry.find("", "v1", "pods")
         assert found is not None  # noqa: S101  a row of the built-in table
         return found
 
     def bind(self, namespace: str, name: str, body: Json) -> Response:
         """The scheduler's decision: the node's name, and the condition PodScheduled with it."""
-        resource = self._pods()
+        resource = self._pods_resource()
         name = name or body.get("metadata", {}).get("name", "")
         node = (body.get("target") or {}).get("name")
         if not node:
@@ -188,9 +190,9 @@ class Subresources:
             (namespace, name),
             {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}, "status": status},
         )
-        return _success(201)
+        return _success_response(201)
 
-    def _evict(self, resource: Resource, target: Target, request: Request, body: Json) -> Response:
+    def _evict_pod(self, resource: Resource, target: Target, request: Request, body: Json) -> Response:
         item = self._reader.find(resource, target.namespace, target.name)
         options = delete_options(request, body.get("deleteOptions") or {})
         if item.obj.get("status", {}).get("phase") not in ("Succeeded", "Failed") and not options.dry_run:
@@ -213,9 +215,9 @@ class Subresources:
                 {**item.obj, "metadata": dict(item.obj["metadata"]), "status": status},
             )
         self._deleter.delete(resource, target.namespace, target.name, options)
-        return _success(201)
+        return _success_response(201)
 
-    def _finalize(self, resource: Resource, target: Target, request: Request, body: Json) -> Response:
+    def _finalize_namespace(self, resource: Resource, target: Target, request: Request, body: Json) -> Response:
         item = self._reader.find(resource, "", target.name)
         version = body.get("metadata", {}).get("resourceVersion")
         if version and version != item.obj["metadata"]["resourceVersion"]:
@@ -229,7 +231,7 @@ class Subresources:
         return Response(200, self._presenter.one(resource, saved, wanted_form(request)))
 
     # -- logs --------------------------------------------------------------------------------------
-    def _container(self, pod: Json, query: Mapping[str, str]) -> str:
+    def _choose_container(self, pod: Json, query: Mapping[str, str]) -> str:
         spec, name = pod["spec"], pod["metadata"]["name"]
         names = [c["name"] for c in spec.get("containers", ())]
         inits = [c["name"] for c in spec.get("initContainers", ())]
@@ -245,9 +247,9 @@ class Subresources:
             choices += f" or one of the init containers: [{' '.join(inits)}]"
         raise bad_request(choices)
 
-    def _log(self, namespace: str, name: str, query: Mapping[str, str]) -> Response | Watch:
-        pod = self._reader.find(self._pods(), namespace, name).obj
-        container = self._container(pod, query)
+    def _read_log(self, namespace: str, name: str, query: Mapping[str, str]) -> Response | Watch:
+        pod = self._reader.find(self._pods_resource(), namespace, name).obj
+        container = self._choose_container(pod, query)
         if not pod["spec"].get("nodeName"):
             return Response(204, b"", "text/plain")
         if self.log_source is None:
@@ -261,11 +263,11 @@ class Subresources:
 
     def stream(self, target: Target, query: Mapping[str, Sequence[str]]) -> Stream:
         """What a stream is to be opened with. Raises StatusError."""
-        pod = self._reader.find(self._pods(), target.namespace, target.name).obj
+        pod = self._reader.find(self._pods_resource(), target.namespace, target.name).obj
         container = ""
         if target.subresource == "exec":
-            container = self._container(pod, {key: values[0] for key, values in query.items()})
-        elif any(not 0 < _whole(port) < 65536 for ports in query.get("ports", ()) for port in ports.split(",")):
+            container = self._choose_container(pod, {key: values[0] for key, values in query.items()})
+        elif any(not 0 < _parse_port(port) < 65536 for ports in query.get("ports", ()) for port in ports.split(",")):
             raise bad_request(f"ports must be numbers from 1 to 65535, separated by commas: {query['ports'][0]}")
         if not pod["spec"].get("nodeName"):
             raise bad_request(f"pod {target.name} does not have a host assigned")
@@ -286,7 +288,7 @@ class Subresources:
         if not port or not address:
             return None
         try:
-            container = self._container(item.obj, query)
+            container = self._choose_container(item.obj, query)
         except StatusError:
             return None
         rest = {key: value for key, value in query.items() if key != "container"}
@@ -304,11 +306,11 @@ def _binding_conflict(name: str, why: str) -> StatusError:
     )
 
 
-def _whole(text: str) -> int:
+def _parse_port(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else -1
 
 
-def _first(obj: Json, path: str, default: Any) -> Any:
+def _read_path(obj: Json, path: str, default: Any) -> Any:
     try:
         found = jsonpath.compile_path(path)(obj)
     except jsonpath.PathError:  # the API server, too, takes any path that begins with a dot
@@ -316,11 +318,11 @@ def _first(obj: Json, path: str, default: Any) -> Any:
     return found[0] if found else default
 
 
-def _set(obj: Json, path: str, value: Any) -> Json:
+def _with_value(obj: Json, path: str, value: Any) -> Json:
     """A copy of `obj` with the value at a dotted path; only the dicts on the way are copied."""
     head, _, rest = path.lstrip(".").partition(".")
     head = head.replace("\\", "")
-    return {**obj, head: _set(obj.get(head) or {}, rest, value) if rest else value}
+    return {**obj, head: _with_value(obj.get(head) or {}, rest, value) if rest else value}
 
 
 def _bad_scale(wanted: Json, replicas: Any) -> StatusError:
@@ -334,9 +336,11 @@ def _bad_scale(wanted: Json, replicas: Any) -> StatusError:
     return StatusError(422, "Invalid", f' "" is invalid: patch: {cause["message"]}', {"causes": [cause]})
 
 
-def _success(code: int) -> Response:
-    return _json(code, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code})
+def _success_response(code: int) -> Response:
+    return _json_response(
+        code, {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
+    )
 
 
-def _json(code: int, body: Json) -> Response:
+def _json_response(code: int, body: Json) -> Response:
     return Response(code, jsontext.dumps(body) + b"\n")

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: `serviceaccounts/<name>/token` makes them, a TokenReview says whom one stands for.
+"""Tokens of service accounts: `serviceaccounts/<name>/token` makes them, a TokenReview says whose they are.
 
 A token is a JWT that this server signs (HMAC-SHA256) and alone can check. It names its service account and the pod that
 it is bound to, and is worth nothing once one of them is gone. Answers are kube-apiserver's own
@@ -28,12 +28,12 @@ from localcluster.wire import Json
 
 ISSUER = "https://kubernetes.default.svc"
 API_AUDIENCES = (ISSUER,)
-"""Of a request or a review that names none."""
+"""The audiences of a request or a review that names none."""
 KEY_BYTES = 32
 LEAST_SECONDS, MOST_SECONDS = 600, 1 << 32
 DEFAULT_SECONDS = 3600
 LEEWAY_SECONDS = 60.0
-"""A token of an object that is being deleted stays good for so long."""
+"""How long the token of an object that is being deleted stays valid."""
 _VERSION = "authentication.k8s.io/v1"
 _BY_PLURAL = {row.plural: row for row in BUILTIN}
 _REQUEST = replace(_BY_PLURAL["tokenreviews"], kind="TokenRequest")
@@ -61,9 +61,9 @@ class Tokens:
         bound = spec.get("boundObjectRef") or None
         pod = None if bound is None else self._bound_pod(namespace, name, bound)
         now, audiences = self._clock(), list(spec.get("audiences") or API_AUDIENCES)
-        private: Json = {"namespace": namespace, "serviceaccount": _named(account.obj)}
+        private: Json = {"namespace": namespace, "serviceaccount": _reference_of(account.obj)}
         if pod is not None:
-            private["pod"] = _named(pod)
+            private["pod"] = _reference_of(pod)
         claims = {
             "aud": audiences,
             "exp": int(now) + seconds,
@@ -117,16 +117,16 @@ class Tokens:
         return {"kind": "TokenReview", "apiVersion": _VERSION, "metadata": {}, "spec": spec, "status": status}
 
     def _user_of(self, token: str, audiences: Sequence[str]) -> Json:
-        claims = self._claims(token)
+        claims = self._read_claims(token)
         if claims is None:
             raise _WorthlessTokenError("invalid bearer token")
         shared = [one for one in claims["aud"] if one in audiences]
         if not shared:
-            raise _wrong(
+            raise _worthless(
                 f"token audiences {_go_list(claims['aud'])} is invalid for the target audiences {_go_list(audiences)}"
             )
         if self._clock() >= claims["exp"]:
-            raise _wrong("service account token has expired")
+            raise _worthless("service account token has expired")
         private = claims["kubernetes.io"]
         namespace, account = private["namespace"], private["serviceaccount"]
         self._check_lives("serviceaccounts", namespace, account, "service account UID ({}) does not match claim ({})")
@@ -144,22 +144,24 @@ class Tokens:
         metadata = found.obj["metadata"] if found is not None else {}
         gone_at = meta.parse_time(metadata.get("deletionTimestamp", "")) if metadata else 0.0
         if found is None or (gone_at and gone_at < self._clock() - LEEWAY_SECONDS):
-            raise _wrong("service account token has been invalidated")
+            raise _worthless("service account token has been invalidated")
         if metadata["uid"] != claimed["uid"]:
-            raise _wrong(other.format(metadata["uid"], claimed["uid"]))
+            raise _worthless(other.format(metadata["uid"], claimed["uid"]))
 
     # -- JWT ---------------------------------------------------------------------------------------
     def _sign(self, claims: Json) -> str:
-        signed = f"{_encoded(orjson.dumps(_HEADER))}.{_encoded(orjson.dumps(claims))}"
-        return f"{signed}.{_encoded(self._digest(signed))}"
+        signed = f"{_encode_base64(orjson.dumps(_HEADER))}.{_encode_base64(orjson.dumps(claims))}"
+        return f"{signed}.{_encode_base64(self._digest(signed))}"
 
     def _digest(self, signed: str) -> bytes:
         return hmac.new(self._key, signed.encode("utf-8", "surrogatepass"), hashlib.sha256).digest()
 
-    def _claims(self, token: str) -> Json | None:
+    def _read_claims(self, token: str) -> Json | None:
         """None for what this server has not signed."""
         signed, _, signature = token.rpartition(".")
-        if not hmac.compare_digest(_encoded(self._digest(signed)).encode(), signature.encode("utf-8", "surrogatepass")):
+        if not hmac.compare_digest(
+            _encode_base64(self._digest(signed)).encode(), signature.encode("utf-8", "surrogatepass")
+        ):
             return None
         payload = signed.partition(".")[2]
         claims: Json = orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
@@ -170,7 +172,7 @@ class _WorthlessTokenError(Exception):
     """Never leaves this module: it becomes the error of a TokenReview."""
 
 
-def _wrong(why: str) -> _WorthlessTokenError:
+def _worthless(why: str) -> _WorthlessTokenError:
     return _WorthlessTokenError(f"[invalid bearer token, {why}]")
 
 
@@ -196,14 +198,14 @@ def _check_seconds(seconds: int) -> None:
         raise invalid(_REQUEST, "", causes.found)
 
 
-def _named(obj: Json) -> Json:
+def _reference_of(obj: Json) -> Json:
     return {"name": obj["metadata"]["name"], "uid": obj["metadata"]["uid"]}
 
 
 def _go_list(values: Sequence[Any]) -> str:
-    """As Go's %q prints a slice of strings."""
+    """Formats a slice of strings as Go's %q does."""
     return "[" + " ".join(orjson.dumps(value).decode() for value in values) + "]"
 
 
-def _encoded(data: bytes) -> str:
+def _encode_base64(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from localcluster import times
+from localcluster.quantity import BadQuantity, canonical_quantity
 from localcluster.wire import Json
 
 _PREFIX = "#/components/schemas/"
@@ -65,7 +66,7 @@ def kind_schemas() -> dict[tuple[str, str], str]:
     return found
 
 
-class Node:
+class TypeNode:
     """One type. `kind`: object, map, array, string, bool, int, float64, quantity, intstr, time or any."""
 
     __slots__ = ("child", "fields", "kind", "name", "required")
@@ -73,31 +74,31 @@ class Node:
     def __init__(self, kind: str, name: str) -> None:
         self.kind = kind
         self.name = name
-        self.fields: dict[str, Node] = {}
+        self.fields: dict[str, TypeNode] = {}
         self.required: frozenset[str] = frozenset()
-        self.child: Node | None = None
+        self.child: TypeNode | None = None
 
 
 @cache
-def _named(reference: str) -> Node:
+def _named_node(reference: str) -> TypeNode:
     """The node of a component schema. Cached before its fields are filled: schemas may refer to themselves."""
     short = reference.rsplit(".", 1)[-1]
     if reference == _QUANTITY:
-        return Node("quantity", "resource.Quantity")
+        return TypeNode("quantity", "resource.Quantity")
     if reference == _INT_OR_STRING:
-        return Node("intstr", "intstr.IntOrString")
+        return TypeNode("intstr", "intstr.IntOrString")
     if reference in _TIMES:
-        return Node("time", "v1." + short)
+        return TypeNode("time", "v1." + short)
     schema = builtin_schemas()[reference]
     # Content without a schema here is stored as the client sent it.
     if reference in _FREE_FORM or (
         ("properties" not in schema and schema.get("type", "object") == "object")
         and "additionalProperties" not in schema
     ):
-        return Node("any", short)
+        return TypeNode("any", short)
     if "properties" not in schema:
-        return _inline(schema)
-    return Node("object", _go_name(reference))
+        return _build_node(schema)
+    return TypeNode("object", _go_name(reference))
 
 
 _filled: set[str] = set()
@@ -108,36 +109,36 @@ def _go_name(reference: str) -> str:
     return f"{parts[-2]}.{parts[-1]}"
 
 
-def node_of(reference: str) -> Node:
-    node = _named(reference)
+def node_of(reference: str) -> TypeNode:
+    node = _named_node(reference)
     if node.kind == "object" and reference not in _filled:
         _filled.add(reference)
         schema = builtin_schemas()[reference]
         node.required = frozenset(schema.get("required", ()))
-        node.fields = {name: _inline(value) for name, value in schema["properties"].items()}
+        node.fields = {name: _build_node(value) for name, value in schema["properties"].items()}
     return node
 
 
-def _inline(schema: Json) -> Node:
+def _build_node(schema: Json) -> TypeNode:
     reference = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", []) if "$ref" in part), None)
     if reference:
         return node_of(reference.removeprefix(_PREFIX))
     kind = schema.get("type")
     if kind == "array":
-        node = Node("array", "")
-        node.child = _inline(schema["items"])
+        node = TypeNode("array", "")
+        node.child = _build_node(schema["items"])
         node.name = "[]" + node.child.name
         return node
     if kind == "object" and "additionalProperties" in schema:
-        node = Node("map", "")
-        node.child = _inline(schema["additionalProperties"])
+        node = TypeNode("map", "")
+        node.child = _build_node(schema["additionalProperties"])
         node.name = "map[string]" + node.child.name
         return node
     if kind == "integer":
-        return Node("int", _INTEGERS.get(schema.get("format", ""), "int64"))
+        return TypeNode("int", _INTEGERS.get(schema.get("format", ""), "int64"))
     if kind in _SCALARS:
-        return Node("bytes" if schema.get("format") == "byte" else _SCALARS[kind], _SCALARS[kind])
-    return Node("any", "interface {}")
+        return TypeNode("bytes" if schema.get("format") == "byte" else _SCALARS[kind], _SCALARS[kind])
+    return TypeNode("any", "interface {}")
 
 
 def decode(api_version: str, kind: str, body: Json) -> list[str]:
@@ -147,11 +148,11 @@ def decode(api_version: str, kind: str, body: Json) -> list[str]:
     if reference is None:
         return []
     unknown: list[str] = []
-    _object(node_of(reference), body, "", "", unknown)
+    _decode_object(node_of(reference), body, "", "", unknown)
     return unknown
 
 
-def _object(node: Node, value: Json, path: str, go_path: str, unknown: list[str]) -> None:
+def _decode_object(node: TypeNode, value: Json, path: str, go_path: str, unknown: list[str]) -> None:
     fields = node.fields
     for name in list(value):
         child, item = fields.get(name), value[name]
@@ -161,17 +162,17 @@ def _object(node: Node, value: Json, path: str, go_path: str, unknown: list[str]
             del value[name]
         elif child.kind == "object":
             if item.__class__ is not dict:
-                raise _wrong(item, node, go_path + name, child)
-            _object(child, item, f"{path}{name}.", f"{go_path}{name}.", unknown)
+                raise _wrong_type(item, node, go_path + name, child)
+            _decode_object(child, item, f"{path}{name}.", f"{go_path}{name}.", unknown)
         elif not (child.kind == "string" and item and item.__class__ is str) and not (
             child.kind == "bool" and item is True
         ):
-            value[name] = _value(child, item, path + name, go_path + name, node, unknown)
+            value[name] = _decode_value(child, item, path + name, go_path + name, node, unknown)
             if _is_absent(child.kind, name, value[name], node):
                 del value[name]
 
 
-def _is_absent(kind: str, name: str, value: Any, node: Node) -> bool:
+def _is_absent(kind: str, name: str, value: Any, node: TypeNode) -> bool:
     """What Go leaves out of the JSON: empty lists and maps, empty strings, and some fields that are false."""
     if kind in ("array", "map"):
         return not value and name not in node.required
@@ -180,41 +181,41 @@ def _is_absent(kind: str, name: str, value: Any, node: Node) -> bool:
     return value is False and name in _FALSE_IS_ABSENT
 
 
-def _value(node: Node, value: Any, path: str, go_path: str, owner: Node, unknown: list[str]) -> Any:
+def _decode_value(node: TypeNode, value: Any, path: str, go_path: str, owner: TypeNode, unknown: list[str]) -> Any:
     kind = node.kind
     if kind == "quantity":
-        return _quantity(value)
+        return _decode_quantity(value)
     if kind not in _COMPOSITES:
         fits = _FITS.get(kind)
         if fits is not None and not fits(node, value):
-            raise _wrong(value, owner, go_path, node)
+            raise _wrong_type(value, owner, go_path, node)
         if kind == "time":
-            return _time(value, micro=node.name == "v1.MicroTime")
+            return _decode_time(value, micro=node.name == "v1.MicroTime")
         return int(value) if kind == "int" else value
     whole: Any = value
     if value.__class__ is not _COMPOSITES[kind]:
-        raise _wrong(value, owner, go_path, node)
+        raise _wrong_type(value, owner, go_path, node)
     if kind == "array":
-        return _list(node, whole, path, go_path, owner, unknown)
+        return _decode_list(node, whole, path, go_path, owner, unknown)
     if kind == "map":
-        return _map(node, whole, path, go_path, owner, unknown)
-    _object(node, whole, path + ".", go_path + ".", unknown)
+        return _decode_map(node, whole, path, go_path, owner, unknown)
+    _decode_object(node, whole, path + ".", go_path + ".", unknown)
     return whole
 
 
-def _is_int(node: Node, value: Any) -> bool:
+def _is_int(node: TypeNode, value: Any) -> bool:
     if isinstance(value, bool) or not (isinstance(value, int) or (isinstance(value, float) and value.is_integer())):
         return False
     most = _INT32 if node.name == "int32" else _INT64
     return bool(-most <= value < most)
 
 
-def _is_text(node: Node, value: Any) -> bool:
+def _is_text(node: TypeNode, value: Any) -> bool:
     return isinstance(value, str)
 
 
 _COMPOSITES: Mapping[str, type] = {"array": list, "map": dict, "object": dict}
-_FITS: Mapping[str, Callable[[Node, Any], bool]] = {
+_FITS: Mapping[str, Callable[[TypeNode, Any], bool]] = {
     "string": _is_text,
     "bytes": _is_text,
     "time": _is_text,
@@ -225,19 +226,23 @@ _FITS: Mapping[str, Callable[[Node, Any], bool]] = {
 }
 
 
-def _list(node: Node, value: list[Any], path: str, go_path: str, owner: Node, unknown: list[str]) -> list[Any]:
+def _decode_list(
+    node: TypeNode, value: list[Any], path: str, go_path: str, owner: TypeNode, unknown: list[str]
+) -> list[Any]:
     child = node.child
     assert child is not None  # noqa: S101  every array has its items' type
     if child.kind != "object":
-        return [_value(child, item, f"{path}[{index}]", go_path, owner, unknown) for index, item in enumerate(value)]
+        return [
+            _decode_value(child, item, f"{path}[{index}]", go_path, owner, unknown) for index, item in enumerate(value)
+        ]
     for index, item in enumerate(value):
         if not isinstance(item, dict):
-            raise _wrong(item, owner, go_path, child)
-        _object(child, item, f"{path}[{index}].", go_path + ".", unknown)
+            raise _wrong_type(item, owner, go_path, child)
+        _decode_object(child, item, f"{path}[{index}].", go_path + ".", unknown)
     return value
 
 
-def _map(node: Node, value: Json, path: str, go_path: str, owner: Node, unknown: list[str]) -> Json:
+def _decode_map(node: TypeNode, value: Json, path: str, go_path: str, owner: TypeNode, unknown: list[str]) -> Json:
     child = node.child
     assert child is not None  # noqa: S101  every map has its values' type
     if child.kind == "string" and all(item.__class__ is str for item in value.values()):
@@ -245,32 +250,30 @@ def _map(node: Node, value: Json, path: str, go_path: str, owner: Node, unknown:
     found: Json = {}
     for key, item in value.items():
         if item is not None:
-            found[key] = _value(child, item, f"{path}.{key}", go_path, owner, unknown)
+            found[key] = _decode_value(child, item, f"{path}.{key}", go_path, owner, unknown)
         # Go decodes null in a map of strings as the empty string.
         elif child.kind in ("string", "bytes"):
             found[key] = ""
     return found
 
 
-def _time(value: str, *, micro: bool) -> str | None:
+def _decode_time(value: str, *, micro: bool) -> str | None:
     try:
-        return times.canonical(value, micro=micro)
+        return times.canonical_time(value, micro=micro)
     except times.NoTimeError as wrong:
         raise WrongType(str(wrong)) from None
 
 
-def _quantity(value: Any) -> str:
-    from localcluster.quantity import BadQuantity, canonical
-
+def _decode_quantity(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise WrongType("unable to parse quantity's suffix")
     try:
-        return canonical(str(value))
+        return canonical_quantity(str(value))
     except BadQuantity as bad:
         raise WrongType(str(bad)) from None
 
 
-def _wrong(value: Any, owner: Node, go_path: str, node: Node) -> WrongType:
+def _wrong_type(value: Any, owner: TypeNode, go_path: str, node: TypeNode) -> WrongType:
     if isinstance(value, bool):
         got = "bool"
     elif isinstance(value, int | float):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from localcluster.apiserver.errors import StatusError, gone, resource_version_too_large
 from localcluster.apiserver.forms import Form, Presenter, wanted_form
-from localcluster.apiserver.options import number
-from localcluster.apiserver.reading import Selection, parse_version, selection
+from localcluster.apiserver.options import parse_number
+from localcluster.apiserver.reading import Selection, parse_selection, parse_version
 from localcluster.resources import Resource
 from localcluster.storage import Compacted, Event, EventType, Item, Store
 from localcluster.wire import Encoded, Json, Request, Watch
@@ -47,13 +47,15 @@ class Watchers:
         self._open: dict[str, list[Watcher]] = {}
         self._next_due: float | None = None
         self._due_known = True
-        """Whether `_next_due` is right; looked for anew when asked, after the watch that was due first has gone."""
+        """False after the watch that was due first has gone: `next_due` then looks for the earliest again."""
 
     def open(self, resource: Resource, namespace: str, request: Request, since: int = 0) -> Watch:
-        """Raises StatusError for what can be said before the stream begins; a version that is too old is told in the
-        stream, as an ERROR event. `since`: the revision from which on this resource is served as it is now."""
+        """Opens a watch. `since`: the revision from which on this resource is served as it is now.
+
+        Raises StatusError for what is wrong with the request. A version that is too old is reported in the stream, as
+        an ERROR event (`newErrWatcher` of kube-apiserver's cacher)."""
         query = request.query
-        chosen = selection(resource, namespace, request)
+        chosen = parse_selection(resource, namespace, request)
         text = query.get("resourceVersion", "")
         initial = query.get("sendInitialEvents")
         _check_match(initial, query.get("resourceVersionMatch", ""))
@@ -62,7 +64,7 @@ class Watchers:
         if version > self._store.revision:
             raise resource_version_too_large(version, self._store.revision)
         now = self._clock()
-        seconds = number(query.get("timeoutSeconds") or "0") or _SHORTEST_SECONDS * (1 + self._rng.random())
+        seconds = parse_number(query.get("timeoutSeconds") or "0") or _SHORTEST_SECONDS * (1 + self._rng.random())
         watcher = Watcher(
             Watch(),
             resource,
@@ -96,9 +98,9 @@ class Watchers:
     def _send_initial(self, watcher: Watcher, *, marked: bool) -> None:
         for key, item in self._store.items(watcher.resource.bucket, watcher.chosen.namespace):
             if watcher.chosen.covers(key) and watcher.chosen.matches(item.obj):
-                watcher.watch.push(_Line("ADDED", self._object(watcher, item)))
+                watcher.watch.push(_Line("ADDED", self._present(watcher, item)))
         if marked and watcher.bookmarks:
-            self._bookmark(watcher, {"k8s.io/initial-events-end": "true"})
+            self._send_bookmark(watcher, {"k8s.io/initial-events-end": "true"})
 
     def dispatch(self, event: Event) -> None:
         for watcher in self._open.get(event.bucket, ()):
@@ -112,7 +114,7 @@ class Watchers:
             return
         kind, item = shown
         if watcher.form.kind == "table":
-            watcher.watch.push(_Line(kind, self._object(watcher, item)))
+            watcher.watch.push(_Line(kind, self._present(watcher, item)))
             return
         key = f"{kind} {watcher.resource.api_version} {watcher.form.key}"
         line = event.lines.get(key)
@@ -138,7 +140,7 @@ class Watchers:
         last["metadata"] = last["metadata"] | {"resourceVersion": str(event.revision)}
         return "DELETED", Item(last, event.revision)
 
-    def _object(self, watcher: Watcher, item: Item) -> Encoded:
+    def _present(self, watcher: Watcher, item: Item) -> Encoded:
         if watcher.form.kind != "table":
             return self._presenter.one(watcher.resource, item, watcher.form)
         body = self._presenter.table(
@@ -151,7 +153,7 @@ class Watchers:
         watcher.headers_due = False
         return Encoded(body)
 
-    def _bookmark(self, watcher: Watcher, annotations: Json | None = None) -> None:
+    def _send_bookmark(self, watcher: Watcher, annotations: Json | None = None) -> None:
         meta: Json = {"resourceVersion": str(self._store.revision)}
         if annotations:
             meta["annotations"] = annotations
@@ -177,7 +179,7 @@ class Watchers:
                 watcher.watch.close()
             elif watcher.bookmarks and now >= watcher.next_bookmark:
                 watcher.next_bookmark = now + BOOKMARK_EVERY_SECONDS
-                self._bookmark(watcher)
+                self._send_bookmark(watcher)
 
     def next_due(self) -> float | None:
         if not self._due_known:
@@ -222,11 +224,11 @@ def _check_match(initial: str | None, match: str) -> None:
         return
     causes = [{"reason": reason, "message": message, "field": "resourceVersionMatch"} for reason, message in found]
     texts = [f"resourceVersionMatch: {message}" for _, message in found]
-    told = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    listed = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     raise StatusError(
         422,
         "Invalid",
-        f'ListOptions.meta.k8s.io "" is invalid: {told}',
+        f'ListOptions.meta.k8s.io "" is invalid: {listed}',
         {"group": "meta.k8s.io", "kind": "ListOptions", "causes": causes},
     )
 
@@ -234,11 +236,11 @@ def _check_match(initial: str | None, match: str) -> None:
 class _Line(Encoded):
     """One event; the bytes of its object are those that lists and other watches show."""
 
-    __slots__ = ("_told",)
+    __slots__ = ("_shown",)
 
-    def __init__(self, kind: str, told: Encoded) -> None:
-        super().__init__({"type": kind, "object": told.obj})
-        self._told = told
+    def __init__(self, kind: str, shown: Encoded) -> None:
+        super().__init__({"type": kind, "object": shown.obj})
+        self._shown = shown
 
     def _encode(self) -> bytes:
-        return b'{"type":"%b","object":%b}\n' % (self.obj["type"].encode(), self._told.data)
+        return b'{"type":"%b","object":%b}\n' % (self.obj["type"].encode(), self._shown.data)

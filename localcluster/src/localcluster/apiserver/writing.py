@@ -83,9 +83,8 @@ class Writer:
         strategy = strategy_of(resource)
         counted = strategy.generation or resource.custom
         for name in (*_ONLY_SERVER_SETS, *_DEAD_META, "resourceVersion"):
-            if (
-                name != "generation" or counted or not metadata.get(name)
-            ):  # of the others Kubernetes keeps what it is told
+            # A kind that counts no generations keeps the one that the client has sent.
+            if name != "generation" or counted or not metadata.get(name):
                 metadata.pop(name, None)
         now = self._clock()
         metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
@@ -109,7 +108,7 @@ class Writer:
             waits = "deletionTimestamp" in present.obj["metadata"]
             raise still_there(resource, metadata["name"]) if waits else already_exists(resource, metadata["name"])
         if operation != "Apply":
-            obj = self._tracked(resource, None, obj, options.manager, "")
+            obj = self._with_managed_fields(resource, None, obj, options.manager, "")
         if options.dry_run:
             return Item(obj, 0)
         return self._store.put(resource.bucket, key, obj)
@@ -175,7 +174,7 @@ class Writer:
             return old
         self._validate(resource, obj, old.obj, subresource)
         if operation != "Apply" and not wiped:
-            obj = self._tracked(resource, old.obj, obj, options.manager, subresource)
+            obj = self._with_managed_fields(resource, old.obj, obj, options.manager, subresource)
         if options.dry_run:
             return Item(obj, old.revision)
         if (gone := self._settled(resource, Item(obj, old.revision), old)) is not None:
@@ -262,7 +261,9 @@ class Writer:
             obj["metadata"]["generation"] = old["metadata"]["generation"] + 1
 
     # -- steps -------------------------------------------------------------------------------------
-    def _tracked(self, resource: Resource, old: Json | None, obj: Json, manager: str, subresource: str) -> Json:
+    def _with_managed_fields(
+        self, resource: Resource, old: Json | None, obj: Json, manager: str, subresource: str
+    ) -> Json:
         """`obj` with its managedFields after an ordinary write."""
         if not self._track_fields:
             return obj

@@ -83,14 +83,14 @@ def pods_path(namespace: str, name: str = "", subresource: str = "") -> str:
 
 
 def patch_pod_status(client: Client, pod: Json, status: Json) -> None:
-    """As long as the pod is as it was seen. Raises ApiError."""
+    """Patches the status if the pod is still in the version that `pod` shows. Raises ApiError."""
     meta = pod["metadata"]
     seen = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
     client.patch(pods_path(meta["namespace"], meta["name"], "status"), {"metadata": seen, "status": status})
 
 
 def delete_pod(client: Client, pod: Json, **options: Any) -> None:
-    """This pod, not one that was made again under its name. Raises ApiError."""
+    """Deletes this pod, not a successor of the same name. Raises ApiError."""
     meta = pod["metadata"]
     client.delete(pods_path(meta["namespace"], meta["name"]), {**options, "preconditions": {"uid": meta["uid"]}})
 
@@ -101,11 +101,14 @@ def controller_uid_index(obj: Json) -> Iterable[str]:
     yield ref["uid"] if ref else f"orphan/{obj['metadata']['namespace']}"
 
 
-def claim(client: Client, owner: Json, selector: Json, owned: Iterable[Json], orphans: Iterable[Json]) -> list[Json]:
+def claim_pods(
+    client: Client, owner: Json, selector: Json, owned: Iterable[Json], orphans: Iterable[Json]
+) -> list[Json]:
     """The pods that are the owner's after adopting and releasing. Raises ApiError on a conflict, to look again."""
     mine = []
     deleting = "deletionTimestamp" in owner["metadata"]
     for pod in owned:
+        # `ClaimObject` keeps a pod that matches, even while the owner is being deleted: nothing has to be written.
         meta = pod["metadata"]
         if matches(selector, meta.get("labels")):
             mine.append(pod)
@@ -115,6 +118,7 @@ def claim(client: Client, owner: Json, selector: Json, owned: Iterable[Json], or
             _patch_refs(client, pod, refs)
     for pod in orphans:
         meta = pod["metadata"]
+        # `ClaimObject` adopts no pod that is being deleted: it would count as a replica and vanish.
         if deleting or "deletionTimestamp" in meta or not matches(selector, meta.get("labels")):
             continue
         refs = [*(meta.get("ownerReferences") or ()), controller_ref(owner)]
@@ -142,8 +146,8 @@ def pod_from_template(owner: Json, template: Json, generate_name: str) -> Json:
 
 
 def create_pods(client: Client, recorder: Recorder, owner: Json, make: Callable[[int], Json], count: int) -> int:
-    """Creates pods until one is refused, and tells of each by an event. How many came to be; raises the ApiError that
-    stopped it when nothing did, except in a namespace that is being deleted."""
+    """Creates up to `count` pods, each with an event, and returns how many it has created. Raises the ApiError of a pod
+    that was refused, except in a namespace that is being deleted."""
     namespace = owner["metadata"]["namespace"]
     for made in range(count):
         try:
@@ -172,11 +176,12 @@ def delete_pods(client: Client, recorder: Recorder, owner: Json, pods: Iterable[
 
 
 def deletion_order(pods: list[Json], related: Iterable[Json] = ()) -> list[Json]:
-    """The pods, those to delete first in front: unassigned, pending, not ready, cheap by `pod-deletion-cost`, doubled
-    up on a node, ready for a shorter time, often restarted, young (ActivePodsWithRanks of Kubernetes)."""
+    """Sorts pods by who is deleted first: unassigned, pending, not ready, cheap by `pod-deletion-cost`, crowded on one
+    node with `related` active pods, ready for a shorter time, often restarted, young (`ActivePodsWithRanks.Less`)."""
     crowd: dict[str, int] = {}
+    # `getPodsRankedByRelatedPodsOnSameNode` counts active pods, ready or not.
     for pod in related:
-        if is_ready(pod) and (node := pod["spec"].get("nodeName")):
+        if node := pod["spec"].get("nodeName"):
             crowd[node] = crowd.get(node, 0) + 1
 
     def rank(pod: Json) -> tuple[Any, ...]:

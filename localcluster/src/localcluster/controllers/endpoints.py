@@ -38,7 +38,7 @@ class EndpointsController(KeyedMachine):
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
         # Most writes to a pod's status change nothing that an endpoint shows.
-        if old is not None and new is not None and _picture(old) == _picture(new):
+        if old is not None and new is not None and _relevant_fields(old) == _relevant_fields(new):
             return
         for pod in (p for p in (old, new) if p is not None):
             labels = pod["metadata"].get("labels") or {}
@@ -86,7 +86,7 @@ class EndpointsController(KeyedMachine):
         # A service without pods has one empty slice, the reconciler's placeholder.
         for number in range(max(1, -(-len(pods) // SLICE_SIZE))):
             chunk = pods[number * SLICE_SIZE : (number + 1) * SLICE_SIZE]
-            wanted = _slice(service, chunk)
+            wanted = _build_slice(service, chunk)
             # A slice is refilled and not replaced, so that watchers of large services see few changes.
             have = existing.pop(0) if existing else None
             if have is None:
@@ -108,16 +108,21 @@ class EndpointsController(KeyedMachine):
             address = {
                 "ip": pod["status"]["podIP"],
                 "nodeName": pod["spec"].get("nodeName"),
-                "targetRef": _target(pod),
+                "targetRef": _target_reference(pod),
                 **({"hostname": pod["spec"]["hostname"]} if pod["spec"].get("hostname") else {}),
             }
+            # publishNotReadyAddresses is for peers that must find each other before they can become ready.
             (ready if is_ready(pod) or service["spec"].get("publishNotReadyAddresses") else waiting).append(address)
         subsets: list[Json] = []
         if ready or waiting:
             subsets = [
                 {
                     k: v
-                    for k, v in (("addresses", ready), ("notReadyAddresses", waiting), ("ports", _ports(service, pods)))
+                    for k, v in (
+                        ("addresses", ready),
+                        ("notReadyAddresses", waiting),
+                        ("ports", _endpoint_ports(service, pods)),
+                    )
                     if v
                 }
             ]
@@ -153,7 +158,7 @@ def _slice_path(namespace: str, name: str = "") -> str:
     return f"{path}/{name}" if name else path
 
 
-def _picture(pod: Json) -> tuple[object, ...]:
+def _relevant_fields(pod: Json) -> tuple[object, ...]:
     meta, status = pod["metadata"], pod.get("status") or {}
     return (
         status.get("podIP"),
@@ -165,12 +170,12 @@ def _picture(pod: Json) -> tuple[object, ...]:
     )
 
 
-def _target(pod: Json) -> Json:
+def _target_reference(pod: Json) -> Json:
     meta = pod["metadata"]
     return {"kind": "Pod", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
 
 
-def _slice(service: Json, pods: list[Json]) -> Json:
+def _build_slice(service: Json, pods: list[Json]) -> Json:
     meta, spec = service["metadata"], service["spec"]
     endpoints = []
     for pod in pods:
@@ -179,13 +184,15 @@ def _slice(service: Json, pods: list[Json]) -> Json:
         endpoint = {
             "addresses": [pod["status"]["podIP"]],
             "nodeName": pod["spec"].get("nodeName", ""),
-            "targetRef": _target(pod),
+            "targetRef": _target_reference(pod),
+            # `podToEndpoint`: a terminating pod still serves, but is not ready for new connections.
             "conditions": {
                 "ready": bool(spec.get("publishNotReadyAddresses")) or (serving and not terminating),
                 "serving": serving,
                 "terminating": terminating,
             },
         }
+        # `ShouldSetHostname`: the DNS name HOSTNAME.SERVICE belongs to pods that name the service as their subdomain.
         if pod["spec"].get("hostname") and pod["spec"].get("subdomain") == meta["name"]:
             endpoint["hostname"] = pod["spec"]["hostname"]
         endpoints.append(endpoint)
@@ -209,7 +216,7 @@ def _slice(service: Json, pods: list[Json]) -> Json:
         "kind": "EndpointSlice",
         "addressType": "IPv4",
         "endpoints": endpoints,
-        "ports": _ports(service, pods),
+        "ports": _endpoint_ports(service, pods),
         "metadata": {
             "generateName": f"{meta['name']}-",
             "namespace": meta["namespace"],
@@ -219,7 +226,7 @@ def _slice(service: Json, pods: list[Json]) -> Json:
     }
 
 
-def _ports(service: Json, pods: list[Json]) -> list[Json]:
+def _endpoint_ports(service: Json, pods: list[Json]) -> list[Json]:
     ports = []
     for port in service["spec"].get("ports") or ():
         target = port.get("targetPort", port["port"])

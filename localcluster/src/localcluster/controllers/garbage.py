@@ -1,15 +1,16 @@
-"""Garbage collection by owner reference: background, foreground with blockOwnerDeletion, orphan; dangling owners by
-UID.
+"""Garbage collection by owner references: in the background, in the foreground, and orphaning. Follows
+`garbagecollector.go` and `graph_builder.go`.
 
-Watches every resource that can be listed and deleted, those of CRDs as they come and go. An object goes when all of its
-owners are gone; an owner is the same only with the same UID, in the same namespace or in none. Before it deletes for an
-absent owner it asks the API server itself, so an empty or late cache deletes nothing. Safe to run twice: every delete
-names a UID.
+Watches each resource that can be listed and deleted; those of CRDs come and go. An object is deleted once all of its
+owners are absent. An owner is identified by its UID, and must be in the same namespace or in none. Before an object is
+deleted for an absent owner, the API server confirms the absence, so an empty or late cache deletes nothing. Running
+twice is safe, because every delete names a UID.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from localcluster.client import ApiError, Client, ignoring
@@ -18,7 +19,7 @@ from localcluster.machine import KeyedMachine
 from localcluster.wire import Json
 
 IGNORED = {("v1", "events"), ("events.k8s.io/v1", "events"), ("coordination.k8s.io/v1", "leases")}
-"""Events change often and have no owner; Kubernetes leaves them out, too."""
+"""Events change often and have no owner (`DefaultIgnoredResources`). A Lease is renewed every few seconds."""
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
 DISCOVER = "discover"
@@ -26,7 +27,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class DeletableResource:
     group_version: str
     plural: str
     kind: str
@@ -40,7 +41,7 @@ class Resource:
     def list_path(self) -> str:
         return f"{self.prefix}/{self.plural}"
 
-    def path(self, namespace: str, name: str) -> str:
+    def object_path(self, namespace: str, name: str) -> str:
         return (
             f"{self.prefix}/namespaces/{namespace}/{self.plural}/{name}"
             if self.namespaced
@@ -48,34 +49,34 @@ class Resource:
         )
 
 
-def discover(client: Client) -> list[Resource]:
-    """What can be listed, watched and deleted, each resource once: in its group's preferred version, where that has
-    it."""
+def discover_resources(client: Client) -> list[DeletableResource]:
+    """The resources that can be listed, watched and deleted. Each comes once, in its group's preferred version if that
+    version serves it."""
     versions = ["v1"]
     for group in client.get("/apis").get("groups") or ():
         served = [version["groupVersion"] for version in group["versions"]]
         preferred = (group.get("preferredVersion") or group["versions"][0])["groupVersion"]
         versions += [preferred, *(version for version in served if version != preferred)]
-    found: list[Resource] = []
+    found: list[DeletableResource] = []
     names: set[tuple[str, str]] = set()
     for version in versions:
         try:
-            told = client.get("/api/v1" if version == "v1" else f"/apis/{version}")
+            served_here = client.get("/api/v1" if version == "v1" else f"/apis/{version}")
         except ApiError:
             # `GetDeletableResources` goes on with the groups whose discovery succeeds.
             continue
-        for resource in told.get("resources") or ():
+        for resource in served_here.get("resources") or ():
             name = version.rpartition("/")[0], resource["name"]
             if name in names:
                 continue
             names.add(name)
             if "/" not in resource["name"] and {"list", "watch", "delete"} <= set(resource.get("verbs") or ()):
-                found.append(Resource(version, resource["name"], resource["kind"], resource["namespaced"]))
+                found.append(DeletableResource(version, resource["name"], resource["kind"], resource["namespaced"]))
     return found
 
 
 class GarbageCollector(KeyedMachine):
-    """Keys are UIDs, and `discover`."""
+    """A key is the UID of an object to look at, or `DISCOVER`."""
 
     name = "garbage-collector"
 
@@ -83,35 +84,37 @@ class GarbageCollector(KeyedMachine):
         super().__init__(informers.pump)
         self._client = client
         self._informers = informers
-        self._objects: dict[str, tuple[Resource, Json]] = {}
+        self._objects: dict[str, tuple[DeletableResource, Json]] = {}
         self._dependents: dict[str, dict[str, None]] = {}
-        self._watched: dict[str, Resource] = {}
-        self._by_kind: dict[tuple[str, str], Resource] = {}
+        self._untried: set[str] = set()
+        """Owners in foreground deletion whose dependents have not been tried yet."""
+        self._watched: dict[str, DeletableResource] = {}
+        self._by_kind: dict[tuple[str, str], DeletableResource] = {}
         informers.get(CRDS).subscribe(self._crd_changed)
         self.enqueue(DISCOVER)
 
     def _crd_changed(self, old: Json | None, new: Json | None) -> None:
-        def served(crd: Json | None) -> Any:
+        def describe_served(crd: Json | None) -> Any:
             if crd is None:
                 return None
             status = crd.get("status") or {}
             return [crd["spec"]["versions"], [c["status"] for c in status.get("conditions") or ()]]
 
-        if served(old) != served(new) or old is new:
+        if describe_served(old) != describe_served(new) or old is new:
             self.enqueue(DISCOVER)
 
     def reconcile(self, key: str, now: float) -> None:
         if key == DISCOVER:
-            self._discover()
+            self._watch_deletable()
             return
         known = self._objects.get(key)
         if known is not None:
-            self._collect(*known)
+            self._process(*known)
 
     # --- the graph -------------------------------------------------------------------------------------------------
 
-    def _discover(self) -> None:
-        found = {r.list_path: r for r in discover(self._client) if (r.group_version, r.plural) not in IGNORED}
+    def _watch_deletable(self) -> None:
+        found = {r.list_path: r for r in discover_resources(self._client) if (r.group_version, r.plural) not in IGNORED}
         for path in [p for p in self._watched if p not in found]:
             gone = self._watched.pop(path)
             self._by_kind.pop((gone.group_version.rpartition("/")[0], gone.kind), None)
@@ -122,34 +125,56 @@ class GarbageCollector(KeyedMachine):
             if path not in self._watched:
                 self._watched[path] = resource
                 self._by_kind[(resource.group_version.rpartition("/")[0], resource.kind)] = resource
-                self._informers.get(path).subscribe(lambda old, new, r=resource: self._changed(r, old, new))  # type: ignore[misc]
+                self._informers.get(path).subscribe(partial(self._object_changed, resource))
 
-    def _changed(self, resource: Resource, old: Json | None, new: Json | None) -> None:
-        obj = new or old or {}
+    def _object_changed(self, resource: DeletableResource, old: Json | None, new: Json | None) -> None:
+        if new is not None:
+            self._update_graph(resource, new)
+        elif old is not None:
+            self._forget(old["metadata"]["uid"])
+
+    def _update_graph(self, resource: DeletableResource, obj: Json) -> None:
         uid = obj["metadata"]["uid"]
-        had = self._objects.get(uid)
-        before = _owner_uids(had[1]) if had else set()
-        if new is None:
-            self._forget(uid)
-            return
-        self._objects[uid] = (resource, new)
-        after = _owner_uids(new)
-        for owner in before - after:
-            self._dependents.get(owner, {}).pop(uid, None)
-            # This dependent may have been the last that an owner in foreground deletion waits for.
-            self.enqueue(owner)
-        for owner in after:
+        before = self._objects.get(uid)
+        old = before[1] if before else None
+        self._objects[uid] = (resource, obj)
+        references, old_references = _owners_by_uid(obj), _owners_by_uid(old) if old else {}
+        for owner in old_references:
+            if owner not in references:
+                self._dependents.get(owner, {}).pop(uid, None)
+            # `addUnblockedOwnersToDeleteQueue`: this may have been the last dependent that the owner waits for.
+            if _blocks(old_references[owner]) and not _blocks(references.get(owner)):
+                self.enqueue(owner)
+        for owner in references:
             self._dependents.setdefault(owner, {})[uid] = None
-        if (before != after) or "deletionTimestamp" in new["metadata"]:
+            # `addDependentToOwners` lets the API server confirm an owner that the graph does not know. A known owner
+            # keeps the object for now, even one that is being deleted in the foreground: its end is an event, too.
+            if owner not in old_references and not self._knows_owner(obj, owner):
+                self.enqueue(uid)
+        self._notice_deletion(obj, old)
+
+    def _notice_deletion(self, obj: Json, old: Json | None) -> None:
+        """An object whose deletion begins may have dependents to delete or to orphan (`processTransitions`)."""
+        uid = obj["metadata"]["uid"]
+        if _is_deleted_with(ORPHAN, obj) and not _is_deleted_with(ORPHAN, old):
             self.enqueue(uid)
+        elif _is_deleted_with(FOREGROUND, obj) and not _is_deleted_with(FOREGROUND, old):
+            self._untried.add(uid)
+            self.enqueue(uid)
+
+    def _knows_owner(self, obj: Json, owner_uid: str) -> bool:
+        known = self._objects.get(owner_uid)
+        return known is not None and _may_own(known[1], obj)
 
     def _forget(self, uid: str) -> None:
         had = self._objects.pop(uid, None)
         if had is None:
             return
-        for owner in _owner_uids(had[1]):
+        self._untried.discard(uid)
+        for owner in _owners_by_uid(had[1]):
             self._dependents.get(owner, {}).pop(uid, None)
-            self.enqueue(owner)
+            if (known := self._objects.get(owner)) is not None and _is_deleted_with(FOREGROUND, known[1]):
+                self.enqueue(owner)
         # The deleted object may have been a dependent's last owner.
         for dependent in self._dependents.get(uid, {}):
             self.enqueue(dependent)
@@ -158,53 +183,63 @@ class GarbageCollector(KeyedMachine):
 
     # --- one object ------------------------------------------------------------------------------------------------
 
-    def _collect(self, resource: Resource, obj: Json) -> None:
+    def _process(self, resource: DeletableResource, obj: Json) -> None:
+        if _is_deleted_with(ORPHAN, obj):
+            self._orphan_dependents(resource, obj)
+        elif _is_deleted_with(FOREGROUND, obj):
+            self._wait_for_dependents(resource, obj)
+        elif "deletionTimestamp" not in obj["metadata"]:
+            self._delete_without_owners(resource, obj)
+
+    def _delete_without_owners(self, resource: DeletableResource, obj: Json) -> None:
+        """`attemptToDeleteItem`, for an object that is not being deleted."""
         meta = obj["metadata"]
-        finalizers = meta.get("finalizers") or ()
-        if "deletionTimestamp" in meta:
-            if ORPHAN in finalizers:
-                self._orphan_dependents(resource, obj)
-            elif FOREGROUND in finalizers:
-                self._wait_for_dependents(resource, obj)
-            return
         refs = meta.get("ownerReferences") or []
         if not refs:
             return
-        solid, waiting, dangling = self._classify(resource, obj, refs)
+        solid, waiting, dangling = self._classify_references(obj, refs)
         if solid:
-            # `attemptToDeleteItem`: another owner keeps the object. A reference that stayed would block the deletion
-            # of an owner in foreground deletion.
+            # Another owner keeps the object. A reference that stayed would block the deletion of an owner that waits
+            # for its dependents.
             if dangling or waiting:
                 gone = {r["uid"] for r in (*dangling, *waiting)}
                 self._set_owners(resource, obj, [r for r in refs if r["uid"] not in gone])
             return
+        finalizers = meta.get("finalizers") or ()
+        dependents = self._known_dependents(meta["uid"])
         policy = "Background"
-        if ORPHAN in finalizers:
+        if waiting and dependents:
+            # The owner's foreground deletion goes on to the object's own dependents.
+            policy = "Foreground"
+            # Two objects that own each other would wait for each other for ever, so this one stops blocking.
+            if any(_is_deleted_with(FOREGROUND, dependent) for _, dependent in dependents):
+                self._set_owners(resource, obj, [{**r, "blockOwnerDeletion": False} for r in refs])
+        elif ORPHAN in finalizers:
             policy = "Orphan"
-        elif FOREGROUND in finalizers or (waiting and self._dependents.get(meta["uid"])):
-            # `attemptToDeleteItem`: the owner's foreground deletion goes on to the object's own dependents.
+        elif FOREGROUND in finalizers:
             policy = "Foreground"
         self._delete(resource, obj, policy)
 
-    def _classify(self, resource: Resource, obj: Json, refs: list[Json]) -> tuple[list[Json], list[Json], list[Json]]:
+    def _classify_references(self, obj: Json, refs: list[Json]) -> tuple[list[Json], list[Json], list[Json]]:
+        """(solid, waiting, dangling): `waiting` owners are in foreground deletion, `dangling` ones are absent."""
         solid: list[Json] = []
         waiting: list[Json] = []
         dangling: list[Json] = []
         for ref in refs:
-            owner = self._owner(resource, obj, ref)
+            owner = self._find_owner(obj, ref)
             if owner is None:
                 dangling.append(ref)
-            elif "deletionTimestamp" in owner["metadata"] and FOREGROUND in (owner["metadata"].get("finalizers") or ()):
+            elif _is_deleted_with(FOREGROUND, owner):
                 waiting.append(ref)
             else:
                 solid.append(ref)
         return solid, waiting, dangling
 
-    def _owner(self, resource: Resource, obj: Json, ref: Json) -> Json | None:
-        """The live owner, or None when it is certain that there is none."""
+    def _find_owner(self, obj: Json, ref: Json) -> Json | None:
+        """The owner, or None when the API server has confirmed that it is absent (`isDangling`)."""
         namespace = obj["metadata"].get("namespace", "")
         known = self._objects.get(ref["uid"])
-        if known is not None and known[1]["metadata"].get("namespace", namespace) == namespace:
+        if known is not None and _may_own(known[1], obj):
             return known[1]
         group = ref["apiVersion"].rpartition("/")[0]
         kind = self._by_kind.get((group, ref["kind"]))
@@ -212,42 +247,40 @@ class GarbageCollector(KeyedMachine):
             # The kind may become known later: the dependent is kept until its owner is known to be absent.
             return {"metadata": {}}
         try:
-            owner = self._client.get(kind.path(namespace, ref["name"]))
+            owner = self._client.get(kind.object_path(namespace, ref["name"]))
         except ApiError as error:
             if error.code == 404:
                 return None
             raise
         return owner if owner["metadata"]["uid"] == ref["uid"] else None
 
-    def _wait_for_dependents(self, resource: Resource, obj: Json) -> None:
+    def _known_dependents(self, uid: str) -> list[tuple[DeletableResource, Json]]:
+        return [self._objects[dependent] for dependent in self._dependents.get(uid, {}) if dependent in self._objects]
+
+    def _wait_for_dependents(self, resource: DeletableResource, obj: Json) -> None:
+        """`processDeletingDependentsItem`: tries the dependents, and lets the owner go once none of them blocks."""
         uid = obj["metadata"]["uid"]
-        blocking = False
-        for dependent_uid in list(self._dependents.get(uid, {})):
-            known = self._objects.get(dependent_uid)
-            if known is None:
-                continue
-            refs = known[1]["metadata"].get("ownerReferences") or ()
-            if any(r["uid"] == uid and r.get("blockOwnerDeletion") for r in refs):
-                blocking = True
-            # `processDeletingDependentsItem` tries only blocking dependents. The others come here early: upstream
-            # collects them once the owner is gone.
-            if "deletionTimestamp" not in known[1]["metadata"]:
-                self.enqueue(dependent_uid)
+        dependents = [dependent for _, dependent in self._known_dependents(uid)]
+        blocking = [dependent for dependent in dependents if _blocks(_owners_by_uid(dependent)[uid])]
+        # `processTransitions` tries all dependents when the deletion begins. One that is made later and does not block
+        # is tried when the owner is gone. Here the first try waits until all caches have caught up.
+        for dependent in dependents if uid in self._untried else blocking:
+            if "deletionTimestamp" not in dependent["metadata"]:
+                self.enqueue(dependent["metadata"]["uid"])
+        self._untried.discard(uid)
         if not blocking:
             self._remove_finalizer(resource, obj, FOREGROUND)
 
-    def _orphan_dependents(self, resource: Resource, obj: Json) -> None:
+    def _orphan_dependents(self, resource: DeletableResource, obj: Json) -> None:
         uid = obj["metadata"]["uid"]
-        for dependent_uid in list(self._dependents.get(uid, {})):
-            known = self._objects.get(dependent_uid)
-            if known is not None:
-                refs = known[1]["metadata"].get("ownerReferences") or ()
-                self._set_owners(*known, [r for r in refs if r["uid"] != uid])
+        for dependent_resource, dependent in self._known_dependents(uid):
+            refs = dependent["metadata"].get("ownerReferences") or ()
+            self._set_owners(dependent_resource, dependent, [r for r in refs if r["uid"] != uid])
         self._remove_finalizer(resource, obj, ORPHAN)
 
     # --- writes ----------------------------------------------------------------------------------------------------
 
-    def _delete(self, resource: Resource, obj: Json, policy: str) -> None:
+    def _delete(self, resource: DeletableResource, obj: Json, policy: str) -> None:
         meta = obj["metadata"]
         body = {
             "kind": "DeleteOptions",
@@ -256,25 +289,43 @@ class GarbageCollector(KeyedMachine):
             "preconditions": {"uid": meta["uid"]},
         }
         try:
-            self._client.delete(resource.path(meta.get("namespace", ""), meta["name"]), body)
+            self._client.delete(resource.object_path(meta.get("namespace", ""), meta["name"]), body)
         except ApiError as error:
             # A successor of the same name is judged by its own references.
             if error.code != 404 and not (error.code == 409 and "UID" in error.message):
                 raise
 
-    def _set_owners(self, resource: Resource, obj: Json, refs: list[Json]) -> None:
+    def _set_owners(self, resource: DeletableResource, obj: Json, refs: list[Json]) -> None:
         self._patch(resource, obj, {"ownerReferences": refs or None})
 
-    def _remove_finalizer(self, resource: Resource, obj: Json, finalizer: str) -> None:
+    def _remove_finalizer(self, resource: DeletableResource, obj: Json, finalizer: str) -> None:
         left = [f for f in obj["metadata"].get("finalizers") or () if f != finalizer]
         self._patch(resource, obj, {"finalizers": left or None})
 
-    def _patch(self, resource: Resource, obj: Json, metadata: Json) -> None:
+    def _patch(self, resource: DeletableResource, obj: Json, metadata: Json) -> None:
         meta = obj["metadata"]
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **metadata}}
         with ignoring(404):
-            self._client.patch(resource.path(meta.get("namespace", ""), meta["name"]), body)
+            self._client.patch(resource.object_path(meta.get("namespace", ""), meta["name"]), body)
 
 
-def _owner_uids(obj: Json) -> set[str]:
-    return {r["uid"] for r in obj["metadata"].get("ownerReferences") or ()}
+def _owners_by_uid(obj: Json) -> dict[str, Json]:
+    return {r["uid"]: r for r in obj["metadata"].get("ownerReferences") or ()}
+
+
+def _blocks(reference: Json | None) -> bool:
+    return bool(reference and reference.get("blockOwnerDeletion"))
+
+
+def _may_own(owner: Json, obj: Json) -> bool:
+    """An owner is in the namespace of its dependents, or in none."""
+    namespace = obj["metadata"].get("namespace", "")
+    return bool(owner["metadata"].get("namespace", namespace) == namespace)
+
+
+def _is_deleted_with(finalizer: str, obj: Json | None) -> bool:
+    """True while the object is being deleted and the collector still has to remove this finalizer."""
+    if obj is None:
+        return False
+    meta = obj["metadata"]
+    return "deletionTimestamp" in meta and finalizer in (meta.get("finalizers") or ())

@@ -16,14 +16,14 @@ from localcluster.client import ApiError, Client, ignoring
 from localcluster.controllers.common import (
     BURST_REPLICAS,
     PodsController,
-    claim,
+    claim_pods,
     create_pods,
     delete_pods,
     deletion_order,
     pod_from_template,
     pods_path,
 )
-from localcluster.controllers.job_pass import Pass, indexed_pod, settle
+from localcluster.controllers.job_pass import Pass, count_settled, indexed_pod
 from localcluster.controllers.job_status import (
     TRACKING_FINALIZER,
     Backoff,
@@ -91,7 +91,7 @@ class JobController(PodsController):
             # `syncJob` leaves a finished Job as it is, whatever happens to its pods.
             self._backoffs.pop(uid, None)
             return
-        self._sync(job, now)
+        self._sync_job(job, now)
 
     def _free_orphan(self, key: str) -> None:
         """A pod whose Job is gone, or is finished, must not be held back by the finalizer."""
@@ -105,13 +105,13 @@ class JobController(PodsController):
                 return
         self._remove_finalizer(pod)
 
-    def _sync(self, job: Json, now: float) -> None:
-        at = self._observe(job, now)
+    def _sync_job(self, job: Json, now: float) -> None:
+        at = self._observe_pods(job, now)
         # A suspended Job has not started: activeDeadlineSeconds counts from startTime.
         if "startTime" not in at.status and not at.spec.get("suspend"):
             at.status["startTime"] = timestamp(now)
             at.status_moved = True
-        self._judge(at)
+        self._judge_end(at)
         failure: ApiError | None = None
         try:
             if at.verdict is not None:
@@ -120,7 +120,7 @@ class JobController(PodsController):
                     at.terminating += len(at.active)
                     at.active = []
             else:
-                self._work(at)
+                self._sync_pods(at)
         except ApiError as error:
             # `syncJob` writes the status before it returns the error: some pods may have been created.
             failure = error
@@ -133,13 +133,13 @@ class JobController(PodsController):
             if at.status.get(name, 0 if name == "active" else None) != value:
                 at.status[name] = value
                 at.status_moved = True
-        self._track(at)
+        self._track_finalizers(at)
         if failure is not None:
             raise failure
 
-    def _observe(self, job: Json, now: float) -> Pass:
+    def _observe_pods(self, job: Json, now: float) -> Pass:
         meta = job["metadata"]
-        pods = claim(self._client, job, job["spec"]["selector"], self._owned_by(job), self._orphans_beside(job))
+        pods = claim_pods(self._client, job, job["spec"]["selector"], self._owned_by(job), self._orphans_beside(job))
         old = job.get("status") or {}
         held = old.get("uncountedTerminatedPods") or {}
         status = {
@@ -173,8 +173,8 @@ class JobController(PodsController):
         ended = {index_of(p) for p in at.pods if phase_of(p) == "Succeeded"}
         return {i for i in completed | {i for i in ended if i is not None} if i < at.spec.get("completions", 0)}
 
-    def _judge(self, at: Pass) -> None:
-        """Whether the Job has come to its end, looking at earlier verdicts first."""
+    def _judge_end(self, at: Pass) -> None:
+        """Decides whether the Job has ended. An earlier verdict is final."""
         now, spec = timestamp(at.now), at.spec
         for kind, end in (("SuccessCriteriaMet", "SuccessCriteriaMet"), ("FailureTarget", "Failed")):
             # The interim condition is final: raising backoffLimit afterwards does not revive the Job.
@@ -198,14 +198,14 @@ class JobController(PodsController):
             else:
                 self.enqueue_at(key_of(at.job), ends)
 
-    def _work(self, at: Pass) -> None:
+    def _sync_pods(self, at: Pass) -> None:
         """Creates or deletes pods, then looks for success and suspension."""
         # `syncJob` does not manage the pods of a Job that is being deleted: the garbage collector takes them.
         if "deletionTimestamp" in at.job["metadata"]:
             return
         failure: ApiError | None = None
         try:
-            self._manage(at)
+            self._manage_pods(at)
         except ApiError as error:
             failure = error
         # Without completions, the Job is complete when one pod has succeeded and all have ended.
@@ -235,10 +235,10 @@ class JobController(PodsController):
             at.status["startTime"] = now
             self._recorder.normal(at.job, "Resumed", "Job resumed")
 
-    def _manage(self, at: Pass) -> None:
+    def _manage_pods(self, at: Pass) -> None:
         spec, active = at.spec, len(at.active)
         if spec.get("suspend"):
-            self._remove(at, active)
+            self._remove_surplus(at, active)
             return
         parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
         if completions is None:
@@ -248,7 +248,7 @@ class JobController(PodsController):
             want = max(0, min(parallelism, completions - at.succeeded))
         doubles = self._doubled_indexes(at) if at.indexed else []
         if active > want or doubles:
-            self._remove(at, max(0, active - want), doubles)
+            self._remove_surplus(at, max(0, active - want), doubles)
             return
         # With podReplacementPolicy Failed a terminating pod is replaced only when it has ended.
         missing = want - active - (at.terminating if spec.get("podReplacementPolicy") == "Failed" else 0)
@@ -259,7 +259,7 @@ class JobController(PodsController):
         if wait > 0:
             self.enqueue_at(key_of(at.job), at.now + max(wait, self.batch_seconds))
             return
-        self._create(at, min(missing, BURST_REPLICAS))
+        self._create_missing(at, min(missing, BURST_REPLICAS))
 
     def _doubled_indexes(self, at: Pass) -> list[Json]:
         seen: set[int | None] = set()
@@ -271,7 +271,7 @@ class JobController(PodsController):
             seen.add(index)
         return doubles
 
-    def _remove(self, at: Pass, at_least: int, first: list[Json] | None = None) -> None:
+    def _remove_surplus(self, at: Pass, at_least: int, first: list[Json] | None = None) -> None:
         going = list(first or ())
         rest = [p for p in at.active if p not in going]
         going = (going + deletion_order(rest)[: max(0, at_least - len(going))])[:BURST_REPLICAS]
@@ -284,7 +284,7 @@ class JobController(PodsController):
             at.active = [p for p in at.active if p["metadata"]["uid"] not in uids]
             at.terminating += len(going)
 
-    def _create(self, at: Pass, count: int) -> None:
+    def _create_missing(self, at: Pass, count: int) -> None:
         name = at.job["metadata"]["name"]
         body = pod_from_template(at.job, at.spec["template"], name + "-")
         body["metadata"]["finalizers"] = [*body["metadata"].get("finalizers", ()), TRACKING_FINALIZER]
@@ -299,10 +299,10 @@ class JobController(PodsController):
         # The status of this pass counts the new pods, which the cache does not show yet.
         at.active = [*at.active, *([{"metadata": {}}] * made)]
 
-    def _track(self, at: Pass) -> None:
+    def _track_finalizers(self, at: Pass) -> None:
         """Status first, then the finalizers, then the counts: a crash in between counts nothing twice."""
         with_finalizer = {p["metadata"]["uid"] for p in at.pods if has_finalizer(p)}
-        if settle(at.status, with_finalizer, at.indexed):
+        if count_settled(at.status, with_finalizer, at.indexed):
             at.status_moved = True
         ended = self._count_ended(at)
         if at.verdict is not None and at.verdict["type"] in ("FailureTarget", "SuccessCriteriaMet"):
@@ -311,17 +311,17 @@ class JobController(PodsController):
                 at.status_moved = True
             end = "Failed" if at.verdict["type"] == "FailureTarget" else "Complete"
             at.verdict = {**at.verdict, "type": end}
-        self._flush(at)
+        self._write_status(at)
         self._backoffs[at.job["metadata"]["uid"]] = at.backoff
         for pod in ended:
             self._remove_finalizer(pod)
             with_finalizer.discard(pod["metadata"]["uid"])
-        if settle(at.status, with_finalizer, at.indexed):
+        if count_settled(at.status, with_finalizer, at.indexed):
             at.status_moved = True
-        finished = self._finish(at)
-        self._flush(at)
+        finished = self._finish_job(at)
+        self._write_status(at)
         if finished:
-            self._tell_end(at)
+            self._record_end(at)
 
     def _count_ended(self, at: Pass) -> list[Json]:
         """The pods whose finalizer may go, after noting each in the status."""
@@ -353,7 +353,7 @@ class JobController(PodsController):
             at.status_moved = True
         return ended
 
-    def _finish(self, at: Pass) -> bool:
+    def _finish_job(self, at: Pass) -> bool:
         # Since Kubernetes 1.31 a Job is Failed or Complete only when none of its pods terminates.
         if at.verdict is None or at.uncounted["succeeded"] or at.uncounted["failed"] or at.terminating or at.active:
             return False
@@ -366,7 +366,7 @@ class JobController(PodsController):
             at.status["completionTime"] = now
         return True
 
-    def _tell_end(self, at: Pass) -> None:
+    def _record_end(self, at: Pass) -> None:
         verdict = at.verdict or {}
         if verdict["type"] == "Failed":
             self._recorder.warning(at.job, verdict["reason"], verdict["message"])
@@ -378,7 +378,7 @@ class JobController(PodsController):
             )
         self._recorder.normal(at.job, "Completed", "Job completed")
 
-    def _flush(self, at: Pass) -> None:
+    def _write_status(self, at: Pass) -> None:
         if not at.status_moved:
             return
         meta = at.job["metadata"]

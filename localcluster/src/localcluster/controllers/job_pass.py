@@ -41,7 +41,7 @@ class Pass:
         return uncounted
 
 
-def settle(status: Json, with_finalizer: set[str], indexed: bool) -> bool:
+def count_settled(status: Json, with_finalizer: set[str], indexed: bool) -> bool:
     """Moves pods whose finalizer is gone from `uncounted` into the counts."""
     moved = False
     for name in ("succeeded", "failed"):

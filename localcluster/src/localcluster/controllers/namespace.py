@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from localcluster.client import Client, ignoring
-from localcluster.controllers.garbage import Resource, discover
+from localcluster.controllers.garbage import DeletableResource, discover_resources
 from localcluster.informer import Informers, key_of
 from localcluster.machine import KeyedMachine
 from localcluster.objects import timestamp
@@ -37,10 +37,10 @@ class NamespaceController(KeyedMachine):
         namespace = self._namespaces.get(key)
         if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
             return
-        kinds = [resource for resource in discover(self._client) if resource.namespaced]
-        left = {resource: items for resource in kinds if (items := self._empty(resource, key))}
+        kinds = [resource for resource in discover_resources(self._client) if resource.namespaced]
+        left = {resource: items for resource in kinds if (items := self._delete_contents(resource, key))}
         if left:
-            self._tell(namespace, left, now)
+            self._report_remaining(namespace, left, now)
             self.enqueue_at(key, now + LOOK_AGAIN_SECONDS)
             return
         held = (namespace.get("spec") or {}).get("finalizers") or ()
@@ -50,15 +50,15 @@ class NamespaceController(KeyedMachine):
         with ignoring(404):
             self._client.update(f"/api/v1/namespaces/{key}/finalize", {**namespace, "spec": {"finalizers": finalizers}})
 
-    def _tell(self, namespace: Json, left: dict[Resource, list[Json]], now: float) -> None:
-        """What still stands in the way, in the conditions of the namespace."""
+    def _report_remaining(self, namespace: Json, left: dict[DeletableResource, list[Json]], now: float) -> None:
+        """Writes what blocks the deletion into the conditions of the namespace."""
         name = namespace["metadata"]["name"]
         status = namespace.get("status") or {}
         conditions = conditions_of(left, status.get("conditions") or [], timestamp(now))
         if conditions != status.get("conditions"):
             self._client.patch(f"/api/v1/namespaces/{name}/status", {"status": {"conditions": conditions}})
 
-    def _empty(self, resource: Resource, namespace: str) -> list[Json]:
+    def _delete_contents(self, resource: DeletableResource, namespace: str) -> list[Json]:
         path = f"{resource.prefix}/namespaces/{namespace}/{resource.plural}"
         items = self._client.get(path).get("items") or []
         if not items:
@@ -81,7 +81,7 @@ _DONE = (
 )
 
 
-def conditions_of(left: dict[Resource, list[Json]], before: list[Json], now: str) -> list[Json]:
+def conditions_of(left: dict[DeletableResource, list[Json]], before: list[Json], now: str) -> list[Json]:
     """In the words of Kubernetes (pkg/controller/namespace/deletion/status_condition_utils.go). Pure."""
     counts = sorted((f"{r.plural}.{r.group_version.rpartition('/')[0]}", len(items)) for r, items in left.items())
     finalizers: dict[str, int] = {}

@@ -87,7 +87,7 @@ class NodeLifecycleController(KeyedMachine):
         node = self._nodes.get(name)
         if node is None:
             return
-        seen_seconds = self._heartbeat(node, now)
+        seen_seconds = self._note_heartbeat(node, now)
         ready = condition(node, "Ready")
         if now - seen_seconds > self._grace_seconds:
             node = self._mark_unknown(node, ready, now)
@@ -101,7 +101,7 @@ class NodeLifecycleController(KeyedMachine):
                 if is_ready(pod) and not is_terminal(pod):
                     self._mark_pod_not_ready(pod, now)
 
-    def _heartbeat(self, node: Json, now: float) -> float:
+    def _note_heartbeat(self, node: Json, now: float) -> float:
         name = node["metadata"]["name"]
         lease = self._leases.get(f"kube-node-lease/{name}")
         ready = condition(node, "Ready") or {}
@@ -114,6 +114,7 @@ class NodeLifecycleController(KeyedMachine):
         return known[1]
 
     def _mark_unknown(self, node: Json, ready: Json | None, now: float) -> Json:
+        # `tryUpdateNodeHealth` has written it already: one transition, one event.
         if ready is not None and ready["status"] == "Unknown":
             return node
         conditions = list((node.get("status") or {}).get("conditions") or ())
@@ -135,6 +136,7 @@ class NodeLifecycleController(KeyedMachine):
         ready = (condition(node, "Ready") or {"status": "Unknown"})["status"]
         wanted: dict[tuple[str, str], None] = {}
         if ready != "True":
+            # `processTaintBaseEviction`: False comes from a kubelet that reports, Unknown from one that is silent.
             key = NOT_READY if ready == "False" else UNREACHABLE
             wanted = {(key, "NoSchedule"): None, (key, "NoExecute"): None}
         if (node.get("spec") or {}).get("unschedulable"):
@@ -180,22 +182,22 @@ class NodeLifecycleController(KeyedMachine):
         if due > now:
             self.enqueue_at(f"evict:{key}", due)
             return
-        self._evict(pod, now)
+        self._evict_pod(pod, now)
 
-    def _evict(self, pod: Json, now: float) -> None:
+    def _evict_pod(self, pod: Json, now: float) -> None:
         meta = pod["metadata"]
         self._recorder.normal(
             pod, "TaintManagerEviction", f"Marking for deletion Pod {meta['namespace']}/{meta['name']}"
         )
         # `addConditionAndDeletePod`: the condition goes first, since a deleted pod may be gone at once.
         if not is_terminal(pod):
-            told = {
+            disrupted = {
                 "type": "DisruptionTarget",
                 "status": "True",
                 "reason": "DeletionByTaintManager",
                 "message": "Taint manager: deleting due to NoExecute taint",
             }
-            conditions = with_condition((pod.get("status") or {}).get("conditions") or (), told, timestamp(now))
+            conditions = with_condition((pod.get("status") or {}).get("conditions") or (), disrupted, timestamp(now))
             patch_pod_status(self._client, pod, {"conditions": conditions})
         with ignoring(404, 409):
             delete_pod(self._client, pod)

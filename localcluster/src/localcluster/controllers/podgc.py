@@ -36,6 +36,7 @@ class PodGarbageCollector(KeyedMachine):
             self._missing_since.pop(name, None)
             if not any(t["key"] == OUT_OF_SERVICE for t in (new.get("spec") or {}).get("taints") or ()):
                 return
+        # `gcOrphaned` needs the pods of an absent node, `gcTerminating` those of one that is out of service.
         for pod in self._pods.by("node", name):
             self.enqueue(key_of(pod))
 
@@ -51,9 +52,10 @@ class PodGarbageCollector(KeyedMachine):
         if pod is None:
             return
         name = pod["spec"].get("nodeName")
+        # `gcUnscheduledTerminating`: no kubelet will confirm the deletion of a pod without a node.
         if not name:
             if "deletionTimestamp" in pod["metadata"]:
-                self._remove(pod, now, "")
+                self._remove_pod(pod, now, "")
             return
         node = self._nodes.get(name)
         if node is not None:
@@ -61,7 +63,7 @@ class PodGarbageCollector(KeyedMachine):
             ready = (condition(node, "Ready") or {"status": "Unknown"})["status"]
             # `gcTerminating` requires both, the taint and a node that is not ready.
             if lost and ready != "True" and "deletionTimestamp" in pod["metadata"]:
-                self._remove(pod, now, "")
+                self._remove_pod(pod, now, "")
             return
         # A later pod on the same absent node waits as long, or a controller that replaces it would loop.
         since = max(self._missing_since.setdefault(name, now), seconds_of(pod["metadata"]["creationTimestamp"]))
@@ -69,16 +71,16 @@ class PodGarbageCollector(KeyedMachine):
         if now < due:
             self.enqueue_at(key, due)
             return
-        self._remove(pod, now, "PodGC: node no longer exists")
+        self._remove_pod(pod, now, "PodGC: node no longer exists")
 
-    def _remove(self, pod: Json, now: float, why: str) -> None:
+    def _remove_pod(self, pod: Json, now: float, why: str) -> None:
         # `markFailedAndDeletePod`: a Job, for example, counts failed pods and must see the phase first.
         if not is_terminal(pod):
             status: Json = {"phase": "Failed"}
             if why:
-                told = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": why}
+                disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC", "message": why}
                 status["conditions"] = with_condition(
-                    (pod.get("status") or {}).get("conditions") or (), told, timestamp(now)
+                    (pod.get("status") or {}).get("conditions") or (), disrupted, timestamp(now)
                 )
             patch_pod_status(self._client, pod, status)
         with ignoring(404, 409):

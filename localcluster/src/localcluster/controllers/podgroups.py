@@ -24,15 +24,15 @@ class PodGroupProtection(KeyedMachine):
         self._groups = informers.get(POD_GROUPS)
         self._pods = informers.get("/api/v1/pods")
         self._pods.add_index("pod group", _groups_of)
-        self._groups.subscribe(lambda _, new: self._look(key_of(new)) if new is not None else None)
+        self._groups.subscribe(lambda _, new: self._look_at_group(key_of(new)) if new is not None else None)
         self._pods.subscribe(self._pod_changed)
 
     def _pod_changed(self, old: Json | None, new: Json | None) -> None:
         if new is None or is_terminal(new):
             for key in _groups_of(new or old or {}, ended=True):
-                self._look(key)
+                self._look_at_group(key)
 
-    def _look(self, key: str) -> None:
+    def _look_at_group(self, key: str) -> None:
         group = self._groups.get(key)
         if group is not None and "deletionTimestamp" in group["metadata"]:
             self.enqueue(key)
@@ -50,7 +50,7 @@ class PodGroupProtection(KeyedMachine):
 
 
 def _groups_of(pod: Json, *, ended: bool = False) -> list[str]:
-    """Of a pod that lives, or `ended` of any."""
+    """The keys of the groups that a live pod belongs to; with `ended`, of any pod."""
     name = ((pod.get("spec") or {}).get("schedulingGroup") or {}).get("podGroupName")
     if not name or (is_terminal(pod) and not ended):
         return []

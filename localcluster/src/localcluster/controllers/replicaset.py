@@ -10,7 +10,7 @@ from localcluster.client import ApiError, ignoring
 from localcluster.controllers.common import (
     BURST_REPLICAS,
     PodsController,
-    claim,
+    claim_pods,
     create_pods,
     delete_pods,
     deletion_order,
@@ -34,12 +34,13 @@ class ReplicaSetController(PodsController):
         owned = self._owned_by(owner)
         # `FilterActivePods`: an ended or terminating pod is no replica, and is replaced at once.
         orphans = [p for p in self._orphans_beside(owner) if is_active(p)]
-        active = claim(self._client, owner, owner["spec"]["selector"], [p for p in owned if is_active(p)], orphans)
+        active = claim_pods(self._client, owner, owner["spec"]["selector"], [p for p in owned if is_active(p)], orphans)
         terminating = [p for p in owned if "deletionTimestamp" in p["metadata"] and not is_terminal(p)]
         failure: ApiError | None = None
+        # The garbage collector deletes the pods of a ReplicaSet that is being deleted; its counts go on.
         if "deletionTimestamp" not in meta:
             try:
-                self._manage(owner, active)
+                self._manage_replicas(owner, active)
             except ApiError as error:
                 failure = error
         # An error must not stop the counts: pods start and end while creations are refused.
@@ -47,12 +48,14 @@ class ReplicaSetController(PodsController):
         if failure is not None:
             raise failure
 
-    def _manage(self, owner: Json, active: list[Json]) -> None:
+    def _manage_replicas(self, owner: Json, active: list[Json]) -> None:
         missing = owner["spec"].get("replicas", 1) - len(active)
         if missing > 0:
             body = pod_from_template(owner, owner["spec"]["template"], owner["metadata"]["name"] + "-")
             create_pods(self._client, self._recorder, owner, lambda _: body, min(missing, BURST_REPLICAS))
         elif missing < 0:
+            # `getIndirectlyRelatedPods` also counts the pods of sibling ReplicaSets. There are no Deployments here
+            # that make siblings.
             surplus = deletion_order(active, active)[: min(-missing, BURST_REPLICAS)]
             delete_pods(self._client, self._recorder, owner, surplus)
 
@@ -82,6 +85,7 @@ class ReplicaSetController(PodsController):
         status.update({k: v for k, v in counts.items() if v or k == "terminatingReplicas"})
         conditions = [c for c in old.get("conditions") or () if c["type"] != "ReplicaFailure"]
         if failure is not None:
+            # `calculateStatus` keeps the condition of the first failure, so a status that fails again is the same.
             had = condition(owner, "ReplicaFailure")
             conditions.append(
                 had
@@ -95,6 +99,7 @@ class ReplicaSetController(PodsController):
             )
         if conditions:
             status["conditions"] = conditions
+        # `updateReplicaSetStatus` writes nothing when nothing has changed.
         if status == {"replicas": 0, **old} and "replicas" in old:
             return
         path = (

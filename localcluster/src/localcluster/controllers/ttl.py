@@ -32,11 +32,13 @@ class TtlController(KeyedMachine):
         ends = [
             c for kind in ("Complete", "Failed") if (c := condition(job, kind)) is not None and c["status"] == "True"
         ]
+        # The end condition dates the end: a failed Job has no completionTime.
         due = seconds_of(ends[0]["lastTransitionTime"]) + ttl_seconds
         if now < due:
             self.enqueue_at(key, due)
             return
         meta = job["metadata"]
+        # `processJob` deletes in the foreground, so that the Job is seen until its pods are gone.
         body = {"propagationPolicy": "Foreground", "preconditions": {"uid": meta["uid"]}}
         with ignoring(404, 409):
             self._client.delete(f"/apis/batch/v1/namespaces/{meta['namespace']}/jobs/{meta['name']}", body)

@@ -97,7 +97,7 @@ class VolumeController(KeyedMachine):
         if kind == "volume":
             volume = self._volumes.get(name)
             if volume is not None:
-                self._volume(volume)
+                self._sync_volume(volume)
             return
         claim = self._claims.get(name)
         if claim is None:
@@ -106,23 +106,24 @@ class VolumeController(KeyedMachine):
             # `podUsesPVCForDeletion`: a kubelet starts no pod whose claim is being deleted, so that only scheduled
             # pods use the claim.
             if not any(pod["spec"].get("nodeName") for pod in self._pods.by("claims", name)):
-                self._unprotect(claim_path(claim), claim, CLAIM_PROTECTION)
+                self._remove_protection(claim_path(claim), claim, CLAIM_PROTECTION)
         elif not is_bound(claim):
-            self._find(claim)
+            self._bind_or_provision(claim)
         else:
-            self._check(claim)
+            self._check_bound(claim)
 
     # --- claims ----------------------------------------------------------------------------------------------------
 
-    def _find(self, claim: Json) -> None:
+    def _bind_or_provision(self, claim: Json) -> None:
         named = claim["spec"].get("volumeName")
-        volume = self._volumes.get(named) if named else self._match(claim)
+        # `syncUnboundClaim`: a claim that names its volume waits for that volume, and nothing is provisioned for it.
+        volume = self._volumes.get(named) if named else self._find_volume(claim)
         if volume is not None:
-            self._bind(claim, volume)
+            self._bind_volume(claim, volume)
         elif not named:
-            self._call_for_one(claim)
+            self._request_volume(claim)
 
-    def _match(self, claim: Json) -> Json | None:
+    def _find_volume(self, claim: Json) -> Json | None:
         """The volume that was made for it, else the smallest that fits."""
         meta, spec = claim["metadata"], claim["spec"]
         asked = quantity(spec["resources"]["requests"]["storage"])
@@ -150,7 +151,7 @@ class VolumeController(KeyedMachine):
                 fitting.append((size, volume["metadata"]["name"], volume))
         return min(fitting, key=lambda found: found[:2])[2] if fitting else None
 
-    def _bind(self, claim: Json, volume: Json) -> None:
+    def _bind_volume(self, claim: Json, volume: Json) -> None:
         """The volume first: whose claimRef names the claim's uid is taken, whatever happens before the claim knows."""
         meta, claimed = claim["metadata"], volume["spec"].get("claimRef")
         if claimed is not None and claimed.get("uid") not in (None, "", meta["uid"]):
@@ -169,17 +170,18 @@ class VolumeController(KeyedMachine):
                 f"{VOLUMES}/{volume['metadata']['name']}", volume, {"spec": {"claimRef": reference}}, noted
             )
         notes = {BIND_COMPLETED: "yes"}
+        # `bindClaimToVolume` marks a binding that the user has not asked for.
         if not claim["spec"].get("volumeName"):
             notes[BOUND_BY_CONTROLLER] = "yes"
         bound = {"spec": {"volumeName": volume["metadata"]["name"]}}
-        self._told_bound(self._patch(claim_path(claim), claim, bound, {"annotations": notes}), volume)
+        self._report_bound(self._patch(claim_path(claim), claim, bound, {"annotations": notes}), volume)
 
-    def _told_bound(self, claim: Json, volume: Json) -> None:
+    def _report_bound(self, claim: Json, volume: Json) -> None:
         spec = volume["spec"]
         status = {"phase": "Bound", "accessModes": spec["accessModes"], "capacity": spec["capacity"]}
         self._patch(claim_path(claim, "status"), claim, {"status": status}, {})
 
-    def _check(self, claim: Json) -> None:
+    def _check_bound(self, claim: Json) -> None:
         volume, phase = self._volumes.get(claim["spec"]["volumeName"]), claim["status"]["phase"]
         if volume is None or (volume["spec"].get("claimRef") or {}).get("uid") != claim["metadata"]["uid"]:
             if phase != "Lost":
@@ -188,9 +190,9 @@ class VolumeController(KeyedMachine):
                     claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
                 )
         elif phase != "Bound":
-            self._told_bound(claim, volume)
+            self._report_bound(claim, volume)
 
-    def _call_for_one(self, claim: Json) -> None:
+    def _request_volume(self, claim: Json) -> None:
         name = claim["spec"].get("storageClassName")
         if not name:
             self._recorder.normal(
@@ -208,6 +210,7 @@ class VolumeController(KeyedMachine):
             self._recorder.normal(claim, "WaitForFirstConsumer", message)
             return
         provisioner = found["provisioner"]
+        # `setClaimProvisioner`: an external provisioner acts on the claims that name it.
         if any(noted.get(key) != provisioner for key in PROVISIONERS):
             notes = dict.fromkeys(PROVISIONERS, provisioner)
             claim = self._patch(claim_path(claim), claim, {}, {"annotations": notes})
@@ -215,16 +218,18 @@ class VolumeController(KeyedMachine):
 
     # --- volumes ---------------------------------------------------------------------------------------------------
 
-    def _volume(self, volume: Json) -> None:
-        phase = self._phase(volume)
+    def _sync_volume(self, volume: Json) -> None:
+        phase = self._phase_of(volume)
         path = f"{VOLUMES}/{volume['metadata']['name']}"
         if (volume.get("status") or {}).get("phase") != phase:
             volume = self._patch(f"{path}/status", volume, {"status": {"phase": phase}}, {})
+        # `isBeingUsed` of the protection controller looks at the phase alone.
         if "deletionTimestamp" in volume["metadata"] and phase != "Bound":
-            self._unprotect(path, volume, VOLUME_PROTECTION)
+            self._remove_protection(path, volume, VOLUME_PROTECTION)
 
-    def _phase(self, volume: Json) -> str:
+    def _phase_of(self, volume: Json) -> str:
         claimed = volume["spec"].get("claimRef")
+        # `syncVolume`: a volume that is reserved by name, without a uid, is not bound yet.
         if claimed is None or not claimed.get("uid"):
             return "Available"
         claim = self._claims.get(f"{claimed['namespace']}/{claimed['name']}")
@@ -238,7 +243,7 @@ class VolumeController(KeyedMachine):
         version = {"resourceVersion": seen["metadata"]["resourceVersion"]}
         return self._client.patch(path, {**change, "metadata": {**metadata, **version}})
 
-    def _unprotect(self, path: str, obj: Json, finalizer: str) -> None:
+    def _remove_protection(self, path: str, obj: Json, finalizer: str) -> None:
         kept: list[Any] = [each for each in obj["metadata"].get("finalizers") or () if each != finalizer]
         if kept != (obj["metadata"].get("finalizers") or []):
             with ignoring(404):

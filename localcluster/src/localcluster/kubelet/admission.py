@@ -1,5 +1,5 @@
-"""Whether a pod that its kubelet sees for the first time fits on the node. The scheduler's pods do; others are placed
-by hand, or were quicker. Pure.
+"""Decides whether the node takes a pod that its kubelet sees for the first time. A pod that the scheduler has bound
+fits, unless a pod that was placed by hand came first. Pure.
 
 Follows kubernetes v1.36.3, pkg/kubelet/lifecycle/predicate.go, `predicateAdmitHandler.Admit` and `generalFilter`: the
 first of the reasons counts, and an extended resource that the node does not have is not looked at.
@@ -37,10 +37,10 @@ class Room:
 
     def leave(self, pod: Json) -> None:
         if self._has(pod):
-            self._info.remove(_key(pod))
+            self._info.remove(_pod_key(pod))
 
     def _has(self, pod: Json) -> bool:
-        held = self._info.pods.get(_key(pod))
+        held = self._info.pods.get(_pod_key(pod))
         return held is not None and held[0].uid == pod["metadata"]["uid"]
 
     def refusal(self, pod: Json, node: Json) -> Refusal | None:
@@ -49,14 +49,14 @@ class Room:
             return None  # admitted already: the API server has not shown its start yet
         self._info.set_node(node)
         demand = demand_of(pod, 0)
-        return _lacking(demand, self._info) or _failed_predicate(demand, self._info)
+        return _find_lacking(demand, self._info) or _failed_predicate(demand, self._info)
 
 
-def _key(pod: Json) -> str:
+def _pod_key(pod: Json) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def _lacking(demand: Demand, node: NodeInfo) -> Refusal | None:
+def _find_lacking(demand: Demand, node: NodeInfo) -> Refusal | None:
     extended = sorted(name for name in demand.requests if name not in _OWN_RESOURCES)
     for name in (*_OWN_RESOURCES, *extended):
         wanted, used, capacity = demand.requests.get(name, 0), node.requested.get(name, 0), node.allocatable.get(name)

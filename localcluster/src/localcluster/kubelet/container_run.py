@@ -10,10 +10,11 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from localcluster.kubelet.containers import Container, Look, attempts
+from localcluster.kubelet.containers import Container, Look, list_attempts
 from localcluster.kubelet.logs import LogOptions, read
 from localcluster.kubelet.probes import Prober
-from localcluster.kubelet.status import container_status, terminated, waiting
+from localcluster.kubelet.status import container_status, terminated_state, waiting_state
+from localcluster.objects import timestamp
 from localcluster.wire import Json
 
 BACKOFF_FIRST_SECONDS = 10.0
@@ -43,7 +44,7 @@ class ContainerRun:
     kill_at: float | None = None
     """Set once it is being stopped."""
     term_sent: bool = False
-    told_started: bool = False
+    start_reported: bool = False
     seen_ended: bool = False
     notes: list[str] = field(default_factory=list)
 
@@ -57,16 +58,17 @@ class ContainerRun:
 
     def adopt(self) -> None:
         """Finds what an earlier kubelet left."""
-        runs = attempts(self.folder)
+        runs = list_attempts(self.folder)
         if not runs:
             return
         self.attempt = runs[-1]
         self.container = Container(self.path)
-        self.told_started = True
+        self.start_reported = True
         self.refresh()
+        # The status shows the run before the present one as lastState.
         if len(runs) > 1:
             before = Container(self.folder / str(runs[-2])).look()
-            self.last = self._ended(before, runs[-2])
+            self.last = self._terminated_state(before, runs[-2])
 
     def refresh(self) -> None:
         if self.container is not None:
@@ -101,11 +103,11 @@ class ContainerRun:
     def begin(self, container: Container) -> None:
         """A new run has been started."""
         if self.ended and self.look is not None:
-            self.last = self._ended(self.look, self.attempt)
+            self.last = self._terminated_state(self.look, self.attempt)
         self.attempt += 1
         self.container, self.look = container, None
         self.prober, self.post_start, self.pre_stop, self.kill_at = None, "", "", None
-        self.term_sent = self.told_started = self.seen_ended = False
+        self.term_sent = self.start_reported = self.seen_ended = False
         self.refresh()
 
     def next_folder(self) -> Path:
@@ -143,52 +145,52 @@ class ContainerRun:
         """`pod_waiting`: the reason while it waits for its turn. `restarting`: it will run again, so it shows as
         waiting."""
         restarts = max(0, self.attempt)
-        identity = self._id(self.attempt) if self.attempt >= 0 else ""
+        identity = self._container_id(self.attempt) if self.attempt >= 0 else ""
         if self.look is None or self.look.kind == "starting":
             reason, message = self.held if self.look is None else ("ContainerCreating", "")
-            state = waiting(pod_waiting if reason == "ContainerCreating" else reason, message)
+            state = waiting_state(pod_waiting if reason == "ContainerCreating" else reason, message)
             return container_status(self.spec, state, ready=False, restarts=restarts, last=self.last)
         if self.look.kind == "running":
             made = container_status(
                 self.spec,
-                {"running": {"startedAt": _stamp(self.look.started)}},
+                {"running": {"startedAt": timestamp(self.look.started)}},
                 ready=self.ready,
                 restarts=restarts,
                 last=self.last,
                 container_id=identity,
             )
             return {**made, "started": self.started}
-        ended = self._ended(self.look, self.attempt)
+        ended = self._terminated_state(self.look, self.attempt)
         if restarting:
             return container_status(
-                self.spec, waiting(*self.held), ready=False, restarts=restarts, last=ended, container_id=identity
+                self.spec, waiting_state(*self.held), ready=False, restarts=restarts, last=ended, container_id=identity
             )
+        # `UpdatePodStatus` of the probe manager: an init container is ready once it has completed.
         ready = self.init and self.look.exit_code == 0
         return container_status(
             self.spec, {"terminated": ended}, ready=ready, restarts=restarts, last=self.last, container_id=identity
         )
 
-    def _ended(self, look: Look, attempt: int) -> Json:
+    def _terminated_state(self, look: Look, attempt: int) -> Json:
         # `convertToAPIContainerStatuses` reports this for a container that the runtime has lost.
         if look.kind == "lost":
-            return terminated(
+            return terminated_state(
                 137, look.started, look.finished, reason="ContainerStatusUnknown", message=UNKNOWN_MESSAGE
             )
+        # The runtime reports a container that could not start as one that ended: it counts as a restart.
         if look.kind == "failed":
-            ended = terminated(look.exit_code, look.started, look.finished, reason="StartError", message=look.message)
-            return {**ended, "containerID": self._id(attempt)}
+            ended = terminated_state(
+                look.exit_code, look.started, look.finished, reason="StartError", message=look.message
+            )
+            return {**ended, "containerID": self._container_id(attempt)}
         message = ""
         if look.exit_code and self.spec.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             message = read(self.folder / str(attempt), LogOptions(tail_lines=80))[-MESSAGE_BYTES:].decode(
                 errors="replace"
             )
-        return terminated(look.exit_code, look.started, look.finished, message=message, container_id=self._id(attempt))
+        return terminated_state(
+            look.exit_code, look.started, look.finished, message=message, container_id=self._container_id(attempt)
+        )
 
-    def _id(self, attempt: int) -> str:
+    def _container_id(self, attempt: int) -> str:
         return f"process://{self.folder.parent.parent.name}-{self.name}-{attempt}"
-
-
-def _stamp(seconds: float) -> str:
-    from localcluster.objects import timestamp
-
-    return timestamp(seconds)

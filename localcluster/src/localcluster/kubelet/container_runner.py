@@ -7,7 +7,7 @@ why it could not start; written atomically, once), `log` (CRI lines, rotated). T
 a host name, mounts and ports of its own when the spec asks for them. Whatever it leaves behind is killed when it ends.
 Never restarts anything.
 
-`exec [--errors FD] [--tty] <folder> -- command ...` runs a command beside the container: same environment, folder and
+`exec [--errors FD] [--tty] <folder> -- command ...` runs a command in the container: same environment, folder and
 namespaces. Why it could not be started is written to the descriptor, else to standard error.
 """
 
@@ -26,8 +26,8 @@ from localcluster.kubelet.namespaces import LIBC, isolate
 from localcluster.kubelet.ports import Handover
 
 MARK = "LOCALCLUSTER_CONTAINER"
-"""In the environment of each process of a container: finds those that left their session when their container runner is
-gone, and those that were started beside it."""
+"""A variable in the environment of each process of a container. It finds processes that left their session, after their
+container runner is gone, and those that `exec` has started."""
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LINE_BYTES = 16 * 1024
 READ_BYTES = 16 * 1024
@@ -36,7 +36,7 @@ NOT_FOUND = 'exec: "%s": executable file not found in $PATH'
 
 def main(arguments: list[str]) -> int:
     if arguments[0] == "exec":
-        return run_beside(arguments[1:])
+        return run_in_container(arguments[1:])
     return keep(arguments[0])
 
 
@@ -67,20 +67,20 @@ def keep(folder: str) -> int:
         failure = file.read()
     if failure:
         os.waitpid(pid, 0)
-        told = {"error": failure.decode(errors="replace"), "started": started, "finished": time.time()}
-        write_json("exit.json", told)
+        record = {"error": failure.decode(errors="replace"), "started": started, "finished": time.time()}
+        write_json("exit.json", record)
         tell_kubelet()
         return 1
     runner = {"runner": os.getpid(), "runner_ticks": start_ticks(os.getpid())}
     write_json("state.json", {**runner, "pid": pid, "pid_ticks": start_ticks(pid), "started": started})
     tell_kubelet()
-    logs = Log(spec.get("log_bytes", 10 * 1024 * 1024))
+    logs = ContainerLog(spec.get("log_bytes", 10 * 1024 * 1024))
     code = serve(pid, wake_read, {streams[name][0]: name for name in streams}, logs)
     write_json("exit.json", {"code": code, "started": started, "finished": time.time()})
     return 0
 
 
-def serve(pid: int, wake: int, pipes: dict[int, str], logs: Log) -> int:
+def serve(pid: int, wake: int, pipes: dict[int, str], logs: ContainerLog) -> int:
     """Copies output until the command has ended and its output is drained. The exit code as a shell gives it."""
     for fd in pipes:
         os.set_blocking(fd, False)
@@ -104,7 +104,7 @@ def serve(pid: int, wake: int, pipes: dict[int, str], logs: Log) -> int:
     return code
 
 
-def copy_output(pipes: dict[int, str], logs: Log) -> None:
+def copy_output(pipes: dict[int, str], logs: ContainerLog) -> None:
     for fd, name in list(pipes.items()):
         while True:
             try:
@@ -171,7 +171,7 @@ def children_of_this_process() -> list[int]:
     return []
 
 
-class Log:
+class ContainerLog:
     """Lines in the CRI's format, into `log`; `log.1` is what was there before the last rotation."""
 
     def __init__(self, max_bytes: int) -> None:
@@ -233,19 +233,19 @@ def become_container(spec: dict[str, Any], stdout: int, stderr: int, error_fd: i
         null = os.open("/dev/null", os.O_RDONLY)
         for source, target in ((null, 0), (stdout, 1), (stderr, 2)):
             os.dup2(source, target)
-        # The descriptor closes with a successful exec: an empty read tells the parent that the command runs.
+        # The descriptor closes with a successful exec: from an empty read the parent knows that the command runs.
         os.set_inheritable(error_fd, False)
-        close_all_but(0, 1, 2, error_fd, *((handover.child_told, handover.child_go) if handover else ()))
+        close_all_but(0, 1, 2, error_fd, *((handover.child_ready, handover.child_go) if handover else ()))
         enter(spec)
         if handover is not None:
             handover.give()
         execute(spec["command"], spec["env"])
-    except BaseException as error:  # noqa: BLE001 - between fork and exec, all that can be done is to tell and leave
+    except BaseException as error:  # noqa: BLE001 - between fork and exec, all that can be done is to report and exit
         os.write(error_fd, str(error).encode())
     os._exit(128)
 
 
-def run_beside(arguments: list[str]) -> int:
+def run_in_container(arguments: list[str]) -> int:
     errors = int(arguments[1]) if arguments[0] == "--errors" else 2
     tty, at = "--tty" in arguments[:3], arguments.index("--")
     with open(os.path.join(arguments[at - 1], "spec.json"), encoding="utf-8") as file:  # noqa: PTH123, PTH118

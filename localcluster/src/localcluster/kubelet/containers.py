@@ -1,5 +1,4 @@
-"""Containers as local processes: start one under its container runner, see what has become of it, signal it, find it
-again.
+"""Containers as local processes: start one under its container runner, look at its state, signal it, find it again.
 
 Everything is in the container's folder (see `container_runner.py`), so a kubelet that restarts goes on where the last
 one died. Never waits: `look` reads files and process tables only. A process is known by pid and start time, so a pid
@@ -40,7 +39,7 @@ OF_RUNC = (
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What has become of a container."""
+    """The state of a container at one look."""
 
     kind: str
     """starting | running | exited | failed (could not be started) | lost (its container runner is gone without a
@@ -87,11 +86,11 @@ class Container:
             if self.process is not None:
                 self.process.poll()  # reaps a runner that ended after its last word
             return self._final
-        ended = self._ended()
+        ended = self._read_end()
         if ended is None and not self._runner_alive():
             # It may have written its last word between the two looks.
-            ended = self._ended() or Look(
-                "lost", started=float(self._json("state.json").get("started", 0.0)), exit_code=137
+            ended = self._read_end() or Look(
+                "lost", started=float(self._read_json("state.json").get("started", 0.0)), exit_code=137
             )
         if ended is not None:
             if self.process is not None:
@@ -106,36 +105,38 @@ class Container:
                 self.kill_all()
             self._final = ended
             return ended
-        state = self._json("state.json")
+        state = self._read_json("state.json")
         return Look("running", started=state["started"]) if state else Look("starting")
 
-    def _ended(self) -> Look | None:
-        told = self._json("exit.json")
-        if not told:
+    def _read_end(self) -> Look | None:
+        record = self._read_json("exit.json")
+        if not record:
             return None
-        if "error" in told:
-            message = told["error"]
+        if "error" in record:
+            message = record["error"]
             if message.startswith(("exec:", "chdir")):
                 message = OF_RUNC.format(message)
-            return Look("failed", 0.0, told["finished"], START_ERROR_CODE, message)
-        return Look("exited", told["started"], told["finished"], told["code"])
+            return Look("failed", 0.0, record["finished"], START_ERROR_CODE, message)
+        return Look("exited", record["started"], record["finished"], record["code"])
 
     def _runner_alive(self) -> bool:
         if self.process is not None:
             return self.process.poll() is None
-        told = self._json("container_runner.json")
-        return bool(told) and _is(told["runner"], told["runner_ticks"])
+        record = self._read_json("container_runner.json")
+        return bool(record) and _is_same_process(record["runner"], record["runner_ticks"])
 
     @property
     def runner_pid(self) -> int:
         return (
-            self.process.pid if self.process is not None else int(self._json("container_runner.json").get("runner", 0))
+            self.process.pid
+            if self.process is not None
+            else int(self._read_json("container_runner.json").get("runner", 0))
         )
 
     def signal(self, number: int) -> None:
         """To the whole process group of the command, if it still is the same one."""
-        state = self._json("state.json")
-        if state and _is(state["pid"], state["pid_ticks"]):
+        state = self._read_json("state.json")
+        if state and _is_same_process(state["pid"], state["pid_ticks"]):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(state["pid"], number)
 
@@ -146,15 +147,15 @@ class Container:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
 
-    def _json(self, name: str) -> dict[str, Any]:
+    def _read_json(self, name: str) -> dict[str, Any]:
         try:
-            told: dict[str, Any] = orjson.loads((self.folder / name).read_bytes())
+            record: dict[str, Any] = orjson.loads((self.folder / name).read_bytes())
         except (OSError, orjson.JSONDecodeError):
             return {}
-        return told
+        return record
 
 
-def _is(pid: int, ticks: int) -> bool:
+def _is_same_process(pid: int, ticks: int) -> bool:
     fields = container_runner.stat_fields(pid)
     if not fields:
         if Path("/proc/self/stat").exists():
@@ -168,13 +169,13 @@ def _is(pid: int, ticks: int) -> bool:
     return fields[0] != "Z" and int(fields[19]) == ticks
 
 
-def attempts(folder: Path) -> list[int]:
+def list_attempts(folder: Path) -> list[int]:
     """The runs of one container that have a folder."""
     return sorted(int(p.name) for p in folder.iterdir() if p.name.isdigit()) if folder.is_dir() else []
 
 
 def exec_command(folder: Path, command: list[str]) -> list[str]:
-    """The command line that runs `command` beside a container."""
+    """The command line that runs `command` in a container."""
     return [*RUNNER, "exec", str(folder), "--", *command]
 
 

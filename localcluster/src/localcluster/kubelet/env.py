@@ -27,15 +27,15 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """What the downward API can tell beside the pod itself."""
+    """The facts of the downward API that the pod object does not hold."""
 
     pod_ip: str
     host_ip: str
     allocatable: Mapping[str, str]
 
 
-def expand(text: str, values: Mapping[str, str]) -> str:
-    """`$(NAME)` by its value when there is one, `$$(NAME)` as `$(NAME)`, all else as it stands."""
+def expand_references(text: str, values: Mapping[str, str]) -> str:
+    """Replaces `$(NAME)` by its value when there is one, and `$$(NAME)` by `$(NAME)`. Other text is unchanged."""
     parts = []
     at = 0
     while at < len(text):
@@ -57,7 +57,7 @@ def expand(text: str, values: Mapping[str, str]) -> str:
     return "".join(parts)
 
 
-def environment(pod: Json, container: Json, facts: PodFacts, lookup: Lookup) -> dict[str, str]:
+def build_environment(pod: Json, container: Json, facts: PodFacts, lookup: Lookup) -> dict[str, str]:
     """Later entries may refer to earlier ones."""
     values: dict[str, str] = {}
     for source in container.get("envFrom") or ():
@@ -70,7 +70,7 @@ def environment(pod: Json, container: Json, facts: PodFacts, lookup: Lookup) -> 
             if value is not None:
                 values[entry["name"]] = value
         else:
-            values[entry["name"]] = expand(entry.get("value", ""), values)
+            values[entry["name"]] = expand_references(entry.get("value", ""), values)
     return values
 
 
@@ -152,6 +152,7 @@ def resource_value(pod: Json, container: Json, ref: Json, facts: PodFacts) -> st
     side, _, name = ref["resource"].partition(".")
     have = ((container.get("resources") or {}).get(side) or {}).get(name)
     if have is None:
+        # A container without a limit may use what the node has.
         have = facts.allocatable.get(name, "0") if side == "limits" else "0"
     divisor = quantity(ref.get("divisor") or "1") or Decimal(1)
     if name == "cpu":
@@ -161,7 +162,9 @@ def resource_value(pod: Json, container: Json, ref: Json, facts: PodFacts) -> st
 
 def command_of(container: Json, values: Mapping[str, str]) -> list[str]:
     """Command and arguments. Raises ConfigError when there is no command, as no image is here to have an entrypoint."""
-    command = [expand(part, values) for part in (*(container.get("command") or ()), *(container.get("args") or ()))]
+    command = [
+        expand_references(part, values) for part in (*(container.get("command") or ()), *(container.get("args") or ()))
+    ]
     if not container.get("command"):
         raise ConfigError(
             f"container {container['name']} has no command: images are not pulled here, so the entrypoint of image "

@@ -1,8 +1,8 @@
-"""Tells the kubelet when a process has ended or a container runner has spoken, without polling: one thread that sleeps
+"""Notifies the kubelet when a process has ended or a container runner has reported, without polling: one thread sleeps
 in epoll.
 
-Calls back with the key it was given, from its own thread. Where the system has no pidfds the caller has to look by
-itself (`can_watch_processes` is false). Closing twice is fine.
+Calls back with the caller's key, from its own thread. On a system without pidfds the caller has to poll
+(`can_watch_processes` is false). Closing twice is harmless.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable
 
 
 class Exits:
-    def __init__(self, tell: Callable[[str], None]) -> None:
+    def __init__(self, notify: Callable[[str], None]) -> None:
         self.can_watch_processes = hasattr(os, "pidfd_open")
-        self._tell = tell
+        self._notify = notify
         self._wanted: deque[tuple[int, str, bool]] = deque()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_read, False)
@@ -27,18 +27,18 @@ class Exits:
         self._thread.start()
 
     def watch_process(self, pid: int, key: str) -> None:
-        """`key` is told once, when the process has ended (at once when there is none)."""
+        """Notifies with `key` once, when the process has ended (at once when there is none)."""
         if not self.can_watch_processes:
             return
         try:
             fd = os.pidfd_open(pid)
         except OSError:
-            self._tell(key)
+            self._notify(key)
             return
         self._add(fd, key, True)
 
     def watch_end(self, fd: int, key: str) -> None:
-        """`key` is told once, when this pipe has ended. The descriptor stays the caller's."""
+        """Notifies with `key` once, when this pipe has ended. The descriptor stays the caller's."""
         self._add(os.dup(fd), key, True)
 
     def _add(self, fd: int, key: str, owned: bool) -> None:
@@ -67,7 +67,7 @@ class Exits:
                     continue
                 selector.unregister(ready.fd)
                 os.close(ready.fd)
-                self._tell(ready.data)
+                self._notify(ready.data)
             while self._wanted:
                 fd, key, _ = self._wanted.popleft()
                 selector.register(fd, selectors.EVENT_READ, key)

@@ -3,11 +3,11 @@
 A pod's script is a `Play`, from the pod's annotations (`play` lists them) or from a Python hook in tests. With no
 annotation a pod runs for ever.
 
-Attempts are counted by the pod's namespace and name, over restarts of the container and over pods made again; for pods
-of a ReplicaSet or Job by the owner: of its pods the first n runs fail, whoever has made and named them.
+Attempts are counted by the pod's namespace and name, over restarts of the container and over successors of the pod. For
+pods of a ReplicaSet or Job they are counted by the owner: the first n runs of its pods fail, under any name.
 
-One status write a pod and step, whatever has passed in between. Safe to run twice; a restarted kubelet takes a running
-pod for one that started when its status says so, and has forgotten the count of attempts.
+Each step writes a pod's status at most once. Running twice is safe. A restarted kubelet takes the start of a running
+pod from its status, and counts attempts from 1 again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,14 @@ from localcluster.client import Client
 from localcluster.informer import Informers
 from localcluster.kubelet.node import RENEW_SECONDS, Kubelet, NodeConfig
 from localcluster.kubelet.play import FOREVER, PREFIX, Play, Script, play_of
-from localcluster.kubelet.status import container_status, is_sidecar, phase, pod_status, terminated, waiting
+from localcluster.kubelet.status import (
+    compute_phase,
+    container_status,
+    is_sidecar,
+    pod_status,
+    terminated_state,
+    waiting_state,
+)
 from localcluster.kubelet.troubles import SHUTTING_DOWN, Ending
 from localcluster.objects import is_terminal, seconds_of, timestamp
 from localcluster.wire import Json
@@ -45,7 +52,7 @@ class _Run:
     """Set by tests."""
     ending_since: float | None = None
     """The kubelet ends it on its own account."""
-    told_to_exit: str | None = None
+    asked_exit: str | None = None
     """The annotation `exit`, once it was obeyed."""
 
 
@@ -85,7 +92,7 @@ class FakeKubelet(Kubelet):
         self.enqueue(f"pod:{key}")
 
     def set_ready(self, namespace: str, name: str, ready: bool) -> None:
-        """As if the readiness probe now said so."""
+        """Sets what the readiness probe reports from now on."""
         self._runs[f"{namespace}/{name}"].not_ready = not ready
         self.enqueue(f"pod:{namespace}/{name}")
 
@@ -114,18 +121,18 @@ class FakeKubelet(Kubelet):
         if run is None:
             if self.turned_away(pod, now):
                 return
-            run = self._runs[key] = self._begin(key, pod, now)
+            run = self._runs[key] = self._begin_run(key, pod, now)
         if "deletionTimestamp" in pod["metadata"]:
-            self._terminate(key, pod, run, now)
+            self._terminate_pod(key, pod, run, now)
             return
         ending = self.ending(pod)
         evicted_at = run.ends_at if run.ends_at < FOREVER else now
         if ending is not None and (ending is SHUTTING_DOWN or (run.started_at is not None and now >= evicted_at)):
             self._end_by(ending, key, pod, run, now)
             return
-        self._play(key, pod, run, now)
+        self._play_pod(key, pod, run, now)
 
-    def _begin(self, key: str, pod: Json, now: float) -> _Run:
+    def _begin_run(self, key: str, pod: Json, now: float) -> _Run:
         status = pod.get("status") or {}
         play = self._next_play(key, pod)
         run = _Run(
@@ -133,7 +140,7 @@ class FakeKubelet(Kubelet):
             play=play,
             bound_at=now,
             starts_at=now + play.start_seconds,
-            pod_ip=status.get("podIP") or self._address(pod),
+            pod_ip=status.get("podIP") or self._allocate_address(pod),
         )
         had = (status.get("containerStatuses") or [{}])[0]
         running = (had.get("state") or {}).get("running")
@@ -147,43 +154,43 @@ class FakeKubelet(Kubelet):
     def _next_play(self, key: str, pod: Json) -> Play:
         counted = f"{pod['metadata']['namespace']}/{owner}" if (owner := made_for(pod)) else key
         attempt = self._attempts[counted] = self._attempts.get(counted, 0) + 1
-        told = self.script(pod, attempt) if self.script is not None else None
-        return told if told is not None else play_of(pod, attempt)
+        scripted = self.script(pod, attempt) if self.script is not None else None
+        return scripted if scripted is not None else play_of(pod, attempt)
 
-    def _address(self, pod: Json) -> str:
+    def _allocate_address(self, pod: Json) -> str:
         if pod["spec"].get("hostNetwork"):
             return self.configs[pod["spec"]["nodeName"]].address
         self._addresses += 1
         return f"10.{64 + (self._addresses >> 16) % 64}.{(self._addresses >> 8) & 255}.{self._addresses & 255}"
 
-    def _play(self, key: str, pod: Json, run: _Run, now: float) -> None:
+    def _play_pod(self, key: str, pod: Json, run: _Run, now: float) -> None:
         if run.started_at is None:
             blocked_until = run.bound_at + run.play.waiting_seconds if run.play.waiting_reason else 0.0
             begins = max(run.starts_at, blocked_until)
             if now < begins:
-                self._write(
+                self._write_pod(
                     pod,
                     run,
-                    waiting(run.play.waiting_reason, run.play.waiting_message)
+                    waiting_state(run.play.waiting_reason, run.play.waiting_message)
                     if run.play.waiting_reason
-                    else _pause(run),
+                    else _paused_state(run),
                     now,
                 )
                 if begins < FOREVER:
                     self.enqueue_at(f"pod:{key}", begins)
                 return
-            self._start(pod, run, now)
+            self._start_run(pod, run, now)
             if self.ending(pod) is not None:
                 self.enqueue(f"pod:{key}")
-        told = (pod["metadata"].get("annotations") or {}).get(f"{PREFIX}exit")
-        if told is not None and told != run.told_to_exit:
-            run.told_to_exit, run.ends_at, run.play = told, now, replace(run.play, exit_code=_code(pod, told))
+        asked = (pod["metadata"].get("annotations") or {}).get(f"{PREFIX}exit")
+        if asked is not None and asked != run.asked_exit:
+            run.asked_exit, run.ends_at, run.play = asked, now, replace(run.play, exit_code=_exit_code(pod, asked))
         if now >= run.ends_at:
-            self._end(key, pod, run, now)
+            self._end_run(key, pod, run, now)
             return
         started = run.started_at or 0.0
         ready_at = started + run.play.ready_seconds
-        self._write(
+        self._write_pod(
             pod, run, {"running": {"startedAt": timestamp(started)}}, now, ready=now >= ready_at and not run.not_ready
         )
         # An instant in the past would wake the pod for ever, and virtual time would not advance.
@@ -191,7 +198,7 @@ class FakeKubelet(Kubelet):
         if due < FOREVER:
             self.enqueue_at(f"pod:{key}", due)
 
-    def _start(self, pod: Json, run: _Run, now: float) -> None:
+    def _start_run(self, pod: Json, run: _Run, now: float) -> None:
         run.started_at = now
         run.ends_at = now + run.play.run_seconds
         if self._events:
@@ -207,15 +214,15 @@ class FakeKubelet(Kubelet):
                 recorder.normal(pod, "Created", "Container created", field_path=path)
                 recorder.normal(pod, "Started", "Container started", field_path=path)
 
-    def _end(self, key: str, pod: Json, run: _Run, now: float) -> None:
+    def _end_run(self, key: str, pod: Json, run: _Run, now: float) -> None:
         code = run.play.exit_code
         started = run.started_at if run.started_at is not None else now
-        ended = terminated(
+        ended = terminated_state(
             code, started, now, reason=run.play.reason, container_id=_container_id(run, pod["spec"]["containers"][0])
         )
         policy = pod["spec"].get("restartPolicy", "Always")
         if policy == "Never" or (policy == "OnFailure" and code == 0):
-            self._write(pod, run, {"terminated": ended}, now)
+            self._write_pod(pod, run, {"terminated": ended}, now)
             return
         run.last = ended
         run.restarts += 1
@@ -226,12 +233,12 @@ class FakeKubelet(Kubelet):
             else 0.0
         )
         run.started_at, run.ends_at, run.starts_at = None, FOREVER, now + max(delay, run.play.start_seconds)
-        self._play(key, pod, run, now)
+        self._play_pod(key, pod, run, now)
 
-    def _terminate(self, key: str, pod: Json, run: _Run, now: float) -> None:
+    def _terminate_pod(self, key: str, pod: Json, run: _Run, now: float) -> None:
         meta = pod["metadata"]
         grace = meta.get("deletionGracePeriodSeconds", 0)
-        if self._stopped(key, pod, run, seconds_of(meta["deletionTimestamp"]) - grace, grace, now):
+        if self._stop_when_due(key, pod, run, seconds_of(meta["deletionTimestamp"]) - grace, grace, now):
             self._runs.pop(key, None)
             self.confirm_deletion(pod)
 
@@ -240,27 +247,27 @@ class FakeKubelet(Kubelet):
             run.ending_since = now
         own = pod["spec"].get("terminationGracePeriodSeconds", 30)
         grace = own if ending.grace_seconds is None else ending.grace_seconds
-        if self._stopped(key, pod, run, run.ending_since, grace, now, ending):
+        if self._stop_when_due(key, pod, run, run.ending_since, grace, now, ending):
             self.recorders[pod["spec"]["nodeName"]].warning(pod, ending.reason, ending.message)
 
-    def _stopped(
+    def _stop_when_due(
         self, key: str, pod: Json, run: _Run, asked: float, grace: float, now: float, ending: Ending | None = None
     ) -> bool:
-        """Whether its containers, which were asked to end, have ended; then its last status is written."""
+        """Ends the containers once their time is up and writes the last status; returns whether that is done."""
         goes = now if run.started_at is None else asked + min(run.play.terminate_seconds, grace)
         if now < goes:
             self.enqueue_at(f"pod:{key}", goes)
             return False
-        state = _pause(run)
+        state = _paused_state(run)
         if run.started_at is not None:
             code = run.play.terminate_exit_code
             code = (137 if run.play.terminate_seconds > grace else 143) if code is None else code
             container_id = _container_id(run, pod["spec"]["containers"][0])
-            state = {"terminated": terminated(code, run.started_at, now, container_id=container_id)}
-        self._write(pod, run, state, now, final=True, ending=ending)
+            state = {"terminated": terminated_state(code, run.started_at, now, container_id=container_id)}
+        self._write_pod(pod, run, state, now, final=True, ending=ending)
         return True
 
-    def _write(
+    def _write_pod(
         self,
         pod: Json,
         run: _Run,
@@ -293,24 +300,24 @@ class FakeKubelet(Kubelet):
             )
             for c in spec.get("initContainers") or ()
         ]
-        new_phase = phase(spec, containers, inits, final=final)
+        new_phase = compute_phase(spec, containers, inits, final=final)
         status = pod_status(pod, new_phase, containers, inits, now, host_ip=host_ip, pod_ip=run.pod_ip)
         self.write_pod_status(pod, status if ending is None else ending.onto(status, now))
 
 
-def _code(pod: Json, told: str) -> int:
+def _exit_code(pod: Json, text: str) -> int:
     try:
-        return int(told)
+        return int(text)
     except ValueError as error:
         raise ValueError(
-            f"annotation {PREFIX}exit={told!r} of pod {pod['metadata']['name']} is no exit code"
+            f"annotation {PREFIX}exit={text!r} of pod {pod['metadata']['name']} is no exit code"
         ) from error
 
 
-def _pause(run: _Run) -> Json:
+def _paused_state(run: _Run) -> Json:
     if run.restarts > 1:
-        return waiting("CrashLoopBackOff", "back-off restarting failed container")
-    return waiting("ContainerCreating")
+        return waiting_state("CrashLoopBackOff", "back-off restarting failed container")
+    return waiting_state("ContainerCreating")
 
 
 def _own(state: Json, run: _Run, container: Json) -> Json:
@@ -320,7 +327,7 @@ def _own(state: Json, run: _Run, container: Json) -> Json:
 
 def _done(run: _Run, now: float) -> Json:
     started = run.started_at if run.started_at is not None else now
-    return {"terminated": terminated(0, started, started)}
+    return {"terminated": terminated_state(0, started, started)}
 
 
 def _container_id(run: _Run, container: Json) -> str:

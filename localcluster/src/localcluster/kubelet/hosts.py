@@ -44,14 +44,18 @@ def lines_for(namespace: str, services: Iterable[Json], pods: Iterable[Json], sl
         meta = service["metadata"]
         names = names_of(meta["name"], meta["namespace"], local=meta["namespace"] == namespace)
         mine = pods_of.get(meta["namespace"], ())
-        found = _selected(service, mine) if service["spec"].get("selector") else _sliced(service, slices)
+        found = (
+            _selected_addresses(service, mine)
+            if service["spec"].get("selector")
+            else _sliced_addresses(service, slices)
+        )
         for hostname, address in found:
             own = [f"{hostname}.{name}" for name in names] if hostname else []
             lines[f"{address}\t{' '.join([*own, *names])}"] = None
     return list(lines)
 
 
-def _selected(service: Json, pods: Iterable[Json]) -> Iterator[tuple[str, str]]:
+def _selected_addresses(service: Json, pods: Iterable[Json]) -> Iterator[tuple[str, str]]:
     """(host name or '', address) of each pod that serves."""
     selector, unready = (
         {"matchLabels": service["spec"]["selector"]},
@@ -66,7 +70,7 @@ def _selected(service: Json, pods: Iterable[Json]) -> Iterator[tuple[str, str]]:
             yield pod["spec"].get("hostname", "") if named else "", address
 
 
-def _sliced(service: Json, slices: Iterable[Json]) -> Iterator[tuple[str, str]]:
+def _sliced_addresses(service: Json, slices: Iterable[Json]) -> Iterator[tuple[str, str]]:
     for each in slices:
         meta = each["metadata"]
         of = (meta["namespace"], (meta.get("labels") or {}).get(SERVICE_LABEL))
@@ -78,7 +82,7 @@ def _sliced(service: Json, slices: Iterable[Json]) -> Iterator[tuple[str, str]]:
 
 
 def hostname_of(pod: Json) -> str:
-    """As the kubelet has it: spec.hostname, else the pod's name as far as a host name may be long."""
+    """The host name that the kubelet gives: spec.hostname, else the pod's name, cut to the longest host name."""
     return str(pod["spec"].get("hostname") or pod["metadata"]["name"][:LONGEST_NAME].rstrip("-."))
 
 

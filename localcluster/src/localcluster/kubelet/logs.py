@@ -49,7 +49,7 @@ class LogOptions:
         )
 
 
-def _show(lines: list[bytes], options: LogOptions) -> list[bytes]:
+def _render_lines(lines: list[bytes], options: LogOptions) -> list[bytes]:
     """CRI lines as the user sees them."""
     shown = []
     for line in lines:
@@ -69,7 +69,7 @@ def read(folder: Path, options: LogOptions, size: int | None = None) -> bytes:
         path = folder / name
         if path.exists():
             lines += [line for line in path.read_bytes()[:limit].split(b"\n") if line]
-    shown = _show(lines, options)
+    shown = _render_lines(lines, options)
     if options.tail_lines is not None:
         shown = shown[-options.tail_lines :] if options.tail_lines else []
     data = b"".join(shown)
@@ -102,7 +102,7 @@ class Follower:
     def poll(self) -> bytes:
         over = self._ended()
         data, self._first = (self._first or b""), None
-        data += b"".join(_show(self._new_lines(), LogOptions(timestamps=self._options.timestamps)))
+        data += b"".join(_render_lines(self._new_lines(), LogOptions(timestamps=self._options.timestamps)))
         if self._left is not None:
             data = data[: self._left]
             self._left -= len(data)

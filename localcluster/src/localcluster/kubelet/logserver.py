@@ -35,7 +35,7 @@ class LogServer:
             if client_ca_file:
                 context.load_verify_locations(client_ca_file)
                 context.verify_mode = ssl.CERT_REQUIRED
-            # The handshake is left to the request's own thread: a client that never ends it holds up nobody else.
+            # The handshake is left to the request's own thread: a client that never ends it blocks no other client.
             self._server.socket = context.wrap_socket(
                 self._server.socket, server_side=True, do_handshake_on_connect=False
             )
@@ -67,11 +67,11 @@ class _Handler(BaseHTTPRequestHandler):
         if parts == ["healthz"]:
             self._answer(200, b"ok")
         elif len(parts) == 4 and parts[0] == "containerLogs":
-            self._log(parts[1], parts[2], parts[3], query)
+            self._serve_log(parts[1], parts[2], parts[3], query)
         else:
             self._answer(404, b"404 page not found\n")
 
-    def _log(self, namespace: str, pod: str, container: str, query: Mapping[str, str]) -> None:
+    def _serve_log(self, namespace: str, pod: str, container: str, query: Mapping[str, str]) -> None:
         try:
             options = LogOptions.of(query, time.time())
             folder, ended = type(self).find(namespace, pod, container, query)
@@ -79,11 +79,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(400, f"{error.args[0] if error.args else error}\n".encode())
             return
         if options.follow:
-            self._follow(folder, options, ended)
+            self._follow_log(folder, options, ended)
         else:
             self._answer(200, read(folder, options))
 
-    def _follow(self, folder: Path, options: LogOptions, ended: Callable[[], bool]) -> None:
+    def _follow_log(self, folder: Path, options: LogOptions, ended: Callable[[], bool]) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/plain")
         self.send_header("Transfer-Encoding", "chunked")

@@ -35,9 +35,9 @@ def isolate(mode: str, hostname: str, binds: list[list[Any]]) -> None:
         # A tmpfs that shows everything of the root, in which mount points that the machine lacks can be made.
         root = str(binds[0][0]) + ".root"
         os.makedirs(root, exist_ok=True)  # noqa: PTH103
-        mirror("/", root)
+        mirror_folder("/", root)
     for source, written, read_only in binds:
-        target = follow(root, written)
+        target = follow_links(root, written)
         make_target(root, source, target)
         mount(source, root + target, MS_BIND | MS_REC)
         if read_only:
@@ -51,9 +51,9 @@ def isolate(mode: str, hostname: str, binds: list[list[Any]]) -> None:
         map_ids((uid, 0), (gid, 0))
 
 
-def follow(root: str, path: str) -> str:
-    """Where this path leads inside the root, its links followed as the container will follow them: seen from here, a
-    link such as /var/run -> /run leads out of the root, and what is mounted there the container does not see."""
+def follow_links(root: str, path: str) -> str:
+    """Resolves a path inside the root, with its links as the container follows them. Seen from outside, a link such as
+    /var/run -> /run leads out of the root, and the container does not see what is mounted there."""
     done, left, links = "/", path.split("/")[::-1], 0
     while left:
         part = left.pop()
@@ -70,7 +70,7 @@ def follow(root: str, path: str) -> str:
     return done
 
 
-def mirror(folder: str, into: str) -> None:
+def mirror_folder(folder: str, into: str) -> None:
     """Mounts a tmpfs on `into` whose entries are those of `folder`."""
     names = os.listdir(folder)  # noqa: PTH208
     mount("tmpfs", into, 0, "tmpfs", "mode=755")
@@ -99,7 +99,7 @@ def make_target(root: str, source: str, target: str) -> None:
         # A folder of the machine lies above: show it through a tmpfs too, so that the machine itself is not changed.
         stage = root + "/.stage"
         os.makedirs(stage, exist_ok=True)  # noqa: PTH103
-        mirror(root + above, stage)
+        mirror_folder(root + above, stage)
         mount(stage, root + above, MS_MOVE)
     if os.path.isdir(source):  # noqa: PTH112
         os.makedirs(path, exist_ok=True)  # noqa: PTH103

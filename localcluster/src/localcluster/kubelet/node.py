@@ -1,4 +1,4 @@
-"""What every kubelet does: register its Nodes, renew their Leases, and fail when told to.
+"""What every kubelet does: register its Nodes, renew their Leases, and fail on request.
 
 A Node fails by the annotation `localcluster/fail` on it, or by `fail`/`recover` in process; removing the annotation
 mends it. What that does to pods is in `troubles`:
@@ -137,7 +137,7 @@ class Kubelet(KeyedMachine):
         """It sends heartbeats."""
         return name in self.configs and self.trouble(name)[0] not in troubles.SILENT and name not in self._taken_away
 
-    def _flapped(self, name: str) -> bool:
+    def _is_flapped_down(self, name: str) -> bool:
         return self.trouble(name)[0] == troubles.FLAPPING and self._beats.get(name, 0) % 2 == 0
 
     def _skew_seconds(self, name: str) -> float:
@@ -161,10 +161,10 @@ class Kubelet(KeyedMachine):
         name = (new or old or {})["metadata"]["name"]
         if name not in self.configs:
             return
-        told = _fail_annotation(new)
-        if told != _fail_annotation(old):
-            if told:
-                self.fail(name, told)
+        failure = _fail_annotation(new)
+        if failure != _fail_annotation(old):
+            if failure:
+                self.fail(name, failure)
             elif new is not None:
                 self.recover(name)
         self.enqueue(f"node:{name}")
@@ -187,7 +187,7 @@ class Kubelet(KeyedMachine):
         pod = self.pods.get(name)
         node = pod["spec"].get("nodeName", "") if pod is not None else ""
         # A silent node does not act. A pod that is gone from the API is different: its processes must end.
-        if pod is not None and (not self.alive(node) or self._flapped(node)):
+        if pod is not None and (not self.alive(node) or self._is_flapped_down(node)):
             return
         self.reconcile_pod(name, pod, now)
 
@@ -208,16 +208,16 @@ class Kubelet(KeyedMachine):
         node = self.nodes.get(name)
         if node is None:
             # Unlike here, a real kubelet registers its node only when it starts, and not after `kubectl delete node`.
-            node = self._register(name, now)
+            node = self._register_node(name, now)
         beats = now >= self._lease_due.get(name, 0.0)
         self._beats[name] = self._beats.get(name, 0) + beats
-        status = self._status(self.configs[name], node.get("status") or {}, now)
+        status = self._build_status(self.configs[name], node.get("status") or {}, now)
         # The Lease is the heartbeat, so that a status that differs only in its times needs no write.
-        if _own(status) != _own(node["status"]):
+        if _comparable_part(status) != _comparable_part(node["status"]):
             node = self._write_status(name, node, status)
             self._look_again(name)  # a flapping node's pods wait for it
         if beats:
-            self._renew(name, node, now)
+            self._renew_lease(name, node, now)
             self._lease_due[name] = now + self._renew_seconds
         self.enqueue_at(f"node:{name}", self._lease_due[name])
 
@@ -225,14 +225,14 @@ class Kubelet(KeyedMachine):
         with ignoring(404):
             self.client.delete(f"/api/v1/nodes/{name}")
 
-    def _register(self, name: str, now: float) -> Json:
+    def _register_node(self, name: str, now: float) -> Json:
         config = self.configs[name]
         labels = {
             "kubernetes.io/hostname": name,
             "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": _arch(),
+            "kubernetes.io/arch": _architecture(),
             "beta.kubernetes.io/os": "linux",
-            "beta.kubernetes.io/arch": _arch(),
+            "beta.kubernetes.io/arch": _architecture(),
             **config.labels,
         }
         if config.gpus:
@@ -242,7 +242,7 @@ class Kubelet(KeyedMachine):
             "kind": "Node",
             "metadata": {"name": name, "labels": labels},
             "spec": {},
-            "status": self._status(config, {}, now),
+            "status": self._build_status(config, {}, now),
         }
         try:
             return self.client.create("/api/v1/nodes", body)
@@ -252,16 +252,16 @@ class Kubelet(KeyedMachine):
                 raise
             return self.client.get(f"/api/v1/nodes/{name}")
 
-    def _readiness(self, name: str) -> tuple[str, str, str]:
+    def _ready_condition(self, name: str) -> tuple[str, str, str]:
         """kubelet/nodestatus/setters.go, `ReadyCondition`."""
         if self.trouble(name)[0] == troubles.SHUTDOWN:
             return "False", "KubeletNotReady", "node is shutting down"
-        if self._flapped(name):
+        if self._is_flapped_down(name):
             why = "PLEG is not healthy: pleg was last seen active 3m0.5s ago; threshold is 3m0s"
             return "False", "KubeletNotReady", why
         return "True", "KubeletReady", "kubelet is posting ready status"
 
-    def _status(self, config: NodeConfig, old: Json, now: float) -> Json:
+    def _build_status(self, config: NodeConfig, old: Json, now: float) -> Json:
         when = timestamp(now + self._skew_seconds(config.name))
         allocatable = config.capacity()
         if config.gpus and self.trouble(config.name)[0] == troubles.DEVICE_PLUGIN:
@@ -271,7 +271,7 @@ class Kubelet(KeyedMachine):
             ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
             ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
             ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            ("Ready", *self._readiness(config.name)),
+            ("Ready", *self._ready_condition(config.name)),
         ):
             conditions = with_condition(
                 conditions,
@@ -297,7 +297,7 @@ class Kubelet(KeyedMachine):
                 "kubeletVersion": KUBELET_VERSION,
                 "kubeProxyVersion": "",
                 "operatingSystem": "linux",
-                "architecture": _arch(),
+                "architecture": _architecture(),
             },
         }
         if config.kubelet_port:
@@ -312,7 +312,7 @@ class Kubelet(KeyedMachine):
             self.recorders[name].normal(target, what, f"Node {name} status is now: {what}")
         return changed
 
-    def _renew(self, name: str, node: Json, now: float) -> None:
+    def _renew_lease(self, name: str, node: Json, now: float) -> None:
         base = f"/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases"
         spec = {
             "holderIdentity": name,
@@ -343,9 +343,10 @@ class Kubelet(KeyedMachine):
     # --- what subclasses write -------------------------------------------------------------------------------------
 
     def write_pod_status(self, pod: Json, status: Json) -> bool:
-        """Whether a write was needed and done. Raises Conflict when the pod has moved on (the machine looks again)."""
+        """Writes the status if it differs; returns whether it did. Raises ApiError with 409 when the pod has changed in
+        between: the machine looks again."""
         if skew := self._skew_seconds(pod["spec"]["nodeName"]):
-            status = troubles.skewed(status, pod.get("status"), skew)
+            status = troubles.skew_times(status, pod.get("status"), skew)
         if status == pod.get("status"):
             return False
         meta = pod["metadata"]
@@ -355,13 +356,14 @@ class Kubelet(KeyedMachine):
         return True
 
     def turned_away(self, pod: Json, now: float) -> bool:
-        """Whether the node has refused a pod that it had not seen before; then its status says so."""
+        """Refuses a pod that the node has no place for, and writes why into its status; returns whether it did."""
+        # The kubelet admits a pod once; a restarted one must not turn away what runs.
         name = pod["spec"]["nodeName"]
         # A pod that was admitted keeps its place, even if the node has less room since.
         if (pod.get("status") or {}).get("startTime"):
             return False
         config, node = self.configs[name], self.nodes.get(name)
-        found = troubles.refusal(self.trouble(name), pod, config.capacity(), config.gpu_resource)
+        found = troubles.find_refusal(self.trouble(name), pod, config.capacity(), config.gpu_resource)
         if found is None and node is not None:
             found = self._rooms[name].refusal(pod, node)
         if found is None:
@@ -369,14 +371,14 @@ class Kubelet(KeyedMachine):
             self._rooms[name].admit(pod)
             return False
         self.recorders[name].warning(pod, *found)
-        self.write_pod_status(pod, troubles.rejected(pod, found, now))
+        self.write_pod_status(pod, troubles.rejected_status(pod, found, now))
         return True
 
     def ending(self, pod: Json) -> Ending | None:
         """Why the kubelet itself ends the pod."""
         if self.trouble(pod["spec"]["nodeName"])[0] == troubles.SHUTDOWN:
             return troubles.SHUTTING_DOWN
-        return troubles.eviction(pod)
+        return troubles.find_eviction(pod)
 
     def confirm_deletion(self, pod: Json) -> None:
         """The last word of a kubelet: nothing of the pod is left on the node."""
@@ -388,11 +390,11 @@ def _fail_annotation(node: Json | None) -> str:
     return str(((node or {}).get("metadata") or {}).get("annotations", {}).get(FAIL_ANNOTATION) or "")
 
 
-def _own(status: Json) -> Json:
-    """What a kubelet says of its node, without the times."""
+def _comparable_part(status: Json) -> Json:
+    """The conditions and resources in a Node's status, without the times."""
     said = {c["type"]: (c["status"], c.get("reason")) for c in status.get("conditions") or ()}
     return {"said": said, "capacity": status.get("capacity"), "allocatable": status.get("allocatable")}
 
 
-def _arch() -> str:
+def _architecture() -> str:
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

@@ -20,25 +20,27 @@ def add_node_options(parser: argparse.ArgumentParser) -> None:
         default="process",
         help="process runs each container as a local process; fake plays pods from their annotations",
     )
-    parser.add_argument("--nodes", type=_count, default=1, metavar="N", help="how many nodes (default 1)")
+    parser.add_argument("--nodes", type=_parse_count, default=1, metavar="N", help="how many nodes (default 1)")
     parser.add_argument("--node-prefix", default="node", metavar="NAME", help="nodes are named NAME-0, NAME-1 ...")
     parser.add_argument(
-        "--node-cpu", type=_quantity, metavar="QUANTITY", help="CPUs of a node (process: the machine's; fake: 32)"
+        "--node-cpu", type=_parse_quantity, metavar="QUANTITY", help="CPUs of a node (process: the machine's; fake: 32)"
     )
     parser.add_argument(
         "--node-memory",
-        type=_quantity,
+        type=_parse_quantity,
         metavar="QUANTITY",
         help="memory of a node (process: the machine's; fake: 128Gi)",
     )
     parser.add_argument(
         "--node-gpus",
-        type=_whole,
+        type=_parse_whole,
         default=0,
         metavar="N",
         help="GPUs (nvidia.com/gpu) of a node, in name only (default 0)",
     )
-    parser.add_argument("--node-pods", type=_count, default=110, metavar="N", help="pods a node takes (default 110)")
+    parser.add_argument(
+        "--node-pods", type=_parse_count, default=110, metavar="N", help="pods a node takes (default 110)"
+    )
     parser.add_argument(
         "--workdir", default="", metavar="DIR", help="process: working directory of containers without workingDir"
     )
@@ -78,7 +80,7 @@ def machine_memory() -> str:
     return "8Gi"
 
 
-def _quantity(text: str) -> str:
+def _parse_quantity(text: str) -> str:
     try:
         quantity(text)
     except ValueError as error:
@@ -86,14 +88,14 @@ def _quantity(text: str) -> str:
     return text
 
 
-def _count(text: str) -> int:
-    number = _whole(text)
+def _parse_count(text: str) -> int:
+    number = _parse_whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} must be at least 1")
     return number
 
 
-def _whole(text: str) -> int:
+def _parse_whole(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
     return int(text)

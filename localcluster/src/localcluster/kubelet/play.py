@@ -1,4 +1,4 @@
-"""The script by which the fake kubelet plays a pod, as its annotations tell it. Pure.
+"""The script by which the fake kubelet plays a pod, as its annotations describe it. Pure.
 
 All annotations start with `fake.localcluster/`:
 
@@ -8,12 +8,12 @@ All annotations start with `fake.localcluster/`:
 | run-seconds | how long it runs (absent: for ever) |
 | exit-code | how it ends (default 0) |
 | ready-seconds | from running to ready (default 0; `never`) |
-| failing-attempts | the first n runs exit with `failing-exit-code`; later ones as above (counted as told below) |
+| failing-attempts | the first n runs exit with `failing-exit-code`; later ones as above (counted as values below) |
 | failing-exit-code | default 1 |
 | failing-run-seconds | how long a failing run lasts (default: as run-seconds, else 0) |
 | waiting-reason | it does not start: its containers wait with this reason (ImagePullBackOff, CreateContainerConfigError
 ...) |
-| waiting-message | the message beside it |
+| waiting-message | the message of that reason |
 | waiting-seconds | for how long (absent: for ever) |
 | terminate-seconds | how long it takes to go when deleted (default 0; `never`: until its grace period is over) |
 | terminate-exit-code | with which code (default 143, and 137 when the grace period was over) |
@@ -64,11 +64,11 @@ def play_of(pod: Json, attempt: int) -> Play:
     """What the annotations say. Raises ValueError naming the annotation that is no number."""
     found = pod["metadata"].get("annotations") or {}
     own = f"{pod['spec']['containers'][0]['name']}.{PREFIX}"
-    told = {k.removeprefix(PREFIX): v for k, v in found.items() if k.startswith(PREFIX)}
-    told |= {k.removeprefix(own): v for k, v in found.items() if k.startswith(own)}
+    values = {k.removeprefix(PREFIX): v for k, v in found.items() if k.startswith(PREFIX)}
+    values |= {k.removeprefix(own): v for k, v in found.items() if k.startswith(own)}
 
     def seconds(name: str, default: float) -> float:
-        text = told.get(name)
+        text = values.get(name)
         if text is None:
             return default
         try:
@@ -78,20 +78,20 @@ def play_of(pod: Json, attempt: int) -> Play:
                 f"annotation {PREFIX}{name}={text!r} of pod {pod['metadata']['name']} is no number of seconds"
             ) from error
 
-    run_seconds, code = seconds("run-seconds", FOREVER), int(told.get("exit-code", "0"))
-    if attempt <= int(told.get("failing-attempts", "0")):
+    run_seconds, code = seconds("run-seconds", FOREVER), int(values.get("exit-code", "0"))
+    if attempt <= int(values.get("failing-attempts", "0")):
         run_seconds = seconds("failing-run-seconds", 0.0 if run_seconds == FOREVER else run_seconds)
-        code = int(told.get("failing-exit-code", "1"))
+        code = int(values.get("failing-exit-code", "1"))
     return Play(
         start_seconds=seconds("start-seconds", 0.0),
         run_seconds=run_seconds,
         exit_code=code,
         ready_seconds=seconds("ready-seconds", 0.0),
-        waiting_reason=told.get("waiting-reason", ""),
-        waiting_message=told.get("waiting-message", ""),
+        waiting_reason=values.get("waiting-reason", ""),
+        waiting_message=values.get("waiting-message", ""),
         waiting_seconds=seconds("waiting-seconds", FOREVER),
         terminate_seconds=seconds("terminate-seconds", 0.0),
-        reason=told.get("reason", ""),
-        log=told.get("log", ""),
-        terminate_exit_code=int(told["terminate-exit-code"]) if "terminate-exit-code" in told else None,
+        reason=values.get("reason", ""),
+        log=values.get("log", ""),
+        terminate_exit_code=int(values["terminate-exit-code"]) if "terminate-exit-code" in values else None,
     )

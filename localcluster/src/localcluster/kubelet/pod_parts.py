@@ -44,7 +44,7 @@ def init_done(container: ContainerRun) -> bool:
     return container.ended and container.exit_code() == 0
 
 
-def grace_seconds(pod: Json, container: ContainerRun, prober: Prober | None) -> float:
+def grace_seconds(pod: Json, prober: Prober | None) -> float:
     probe = prober.probes.get(prober.must_restart, {}) if prober is not None and prober.must_restart else {}
     return float(probe.get("terminationGracePeriodSeconds", pod["spec"].get("terminationGracePeriodSeconds", 30)))
 

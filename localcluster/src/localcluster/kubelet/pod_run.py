@@ -22,19 +22,19 @@ from localcluster.kubelet import pod_parts
 from localcluster.kubelet.container_run import ContainerRun
 from localcluster.kubelet.container_runner import MARK
 from localcluster.kubelet.containers import Container
-from localcluster.kubelet.env import ConfigError, PodFacts, command_of, environment
+from localcluster.kubelet.env import ConfigError, PodFacts, build_environment, command_of
 from localcluster.kubelet.hosts import hostname_of
 from localcluster.kubelet.pod_parts import LOOPBACK, container_path
 from localcluster.kubelet.probes import Prober, Result
-from localcluster.kubelet.status import is_sidecar, phase, pod_status
+from localcluster.kubelet.status import compute_phase, is_sidecar, pod_status
 from localcluster.kubelet.troubles import Ending
 from localcluster.kubelet.volumes import (
     MountError,
     binds_of,
-    prepare,
-    read_only,
+    prepare_volumes,
+    read_only_volumes,
+    rewrite_unmounted,
     token_sources,
-    unmounted,
     write_tokens,
 )
 from localcluster.objects import seconds_of
@@ -65,21 +65,21 @@ class PodRun:
 
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        told: Json = {"key": self.key, "uid": self.uid, "node": self.node, "pod_ip": self.pod_ip}
-        told["ending"] = self.ending and asdict(self.ending)
-        (self.folder / "pod.json").write_bytes(orjson.dumps(told))
+        record: Json = {"key": self.key, "uid": self.uid, "node": self.node, "pod_ip": self.pod_ip}
+        record["ending"] = self.ending and asdict(self.ending)
+        (self.folder / "pod.json").write_bytes(orjson.dumps(record))
 
     @staticmethod
     def load(host: pod_parts.Host, folder: Path) -> PodRun | None:
         """A pod that an earlier kubelet left; its containers are known once `bind` has the spec, or by their
         folders."""
         try:
-            told = orjson.loads((folder / "pod.json").read_bytes())
+            record = orjson.loads((folder / "pod.json").read_bytes())
         # The kubelet died while it made the folder: no container of it has run.
         except (OSError, orjson.JSONDecodeError):
             return None
-        run = PodRun(host, told["key"], told["uid"], told["node"], told["pod_ip"])
-        run.ending = Ending(**told["ending"]) if told.get("ending") else None
+        run = PodRun(host, record["key"], record["uid"], record["node"], record["pod_ip"])
+        run.ending = Ending(**record["ending"]) if record.get("ending") else None
         for each in sorted((folder / "containers").glob("*")):
             container = ContainerRun({"name": each.name}, each)
             container.adopt()
@@ -146,7 +146,7 @@ class PodRun:
         self.refresh()
         dues: list[float] = []
         for container in self.containers:
-            self._note(pod, container, now, recorder)
+            self._note_changes(pod, container, now, recorder)
             dues += self._look_after(pod, container, now, recorder)
         deadline = pod["spec"].get("activeDeadlineSeconds")
         started = (pod.get("status") or {}).get("startTime")
@@ -161,7 +161,7 @@ class PodRun:
             dues += self._renew_tokens(pod, now, recorder)
         self.refresh()
         future = [d for d in dues if d > now]
-        return self._status(pod, now, facts), min(future, default=None)
+        return self._build_status(pod, now, facts), min(future, default=None)
 
     def _renew_tokens(self, pod: Json, now: float, recorder: Recorder) -> list[float]:
         """Also those that an earlier kubelet has written: nothing says how old they are."""
@@ -175,15 +175,15 @@ class PodRun:
                 self._tokens_due = now + RETRY_MOUNT_SECONDS
         return [] if self._tokens_due is None else [self._tokens_due]
 
-    def _note(self, pod: Json, container: ContainerRun, now: float, recorder: Recorder) -> None:
+    def _note_changes(self, pod: Json, container: ContainerRun, now: float, recorder: Recorder) -> None:
         """What has newly happened to a container."""
-        if container.up and not container.told_started:
-            container.told_started = True
+        if container.up and not container.start_reported:
+            container.start_reported = True
             recorder.normal(pod, "Started", "Container started", field_path=container_path(container))
             hook = (container.spec.get("lifecycle") or {}).get("postStart")
             if hook:
                 container.post_start = "running"
-                self._act(pod, container, "postStart", hook, 300.0)
+                self._submit_action(container, "postStart", hook, 300.0)
         if container.up and container.prober is None and container.look is not None:
             container.prober = Prober.of(
                 f"{container.name}/{container.attempt}", container.spec, container.look.started
@@ -209,16 +209,16 @@ class PodRun:
             reason = "FailedPostStartHook"
         if reason:
             what = f"Container {container.name} {reason}, will be restarted"
-            self._stop(pod, container, now, pod_parts.grace_seconds(pod, container, prober), recorder, what)
+            self._stop(pod, container, now, pod_parts.grace_seconds(pod, prober), recorder, what)
             return [container.kill_at] if container.kill_at is not None else []
         for kind in prober.due(now):
             probe = prober.probes[kind]
             prober.states[kind].running = True
-            self._act(pod, container, kind, probe, float(probe.get("timeoutSeconds", 1)))
+            self._submit_action(container, kind, probe, float(probe.get("timeoutSeconds", 1)))
         due = prober.next_due()
         return [due] if due is not None else []
 
-    def _act(self, pod: Json, container: ContainerRun, kind: str, action: Json, timeout_seconds: float) -> None:
+    def _submit_action(self, container: ContainerRun, kind: str, action: Json, timeout_seconds: float) -> None:
         self.host.actions.submit(
             self.key,
             container.spec,
@@ -252,11 +252,11 @@ class PodRun:
             # The hook runs within the grace period (`executePreStopHook`); SIGTERM waits for it.
             if hook and not container.pre_stop and grace > 0 and container.up:
                 container.pre_stop = "running"
-                self._act(pod, container, "preStop", hook, grace)
+                self._submit_action(container, "preStop", hook, grace)
         container.stop(now, grace)
 
-    def _restarts(self, pod: Json, container: ContainerRun) -> bool:
-        """Whether a container that has ended runs again."""
+    def _runs_again(self, pod: Json, container: ContainerRun) -> bool:
+        """True if the restart policy lets a container that has ended run again."""
         policy = pod["spec"].get("restartPolicy", "Always")
         # A sidecar restarts whatever the pod's policy is, until the last main container has ended.
         if container.sidecar:
@@ -266,8 +266,8 @@ class PodRun:
         return policy == "Always" or (policy == "OnFailure" and container.exit_code() != 0)
 
     def _mains_over(self, pod: Json) -> bool:
-        """Whether nothing but sidecars is left to run."""
-        return all(c.ended and not self._restarts(pod, c) for c in self.containers if not c.init)
+        """True when only sidecars are left to run."""
+        return all(c.ended and not self._runs_again(pod, c) for c in self.containers if not c.init)
 
     def _start_due(self, pod: Json, now: float, facts: PodFacts, recorder: Recorder) -> list[float]:
         dues: list[float] = []
@@ -282,7 +282,7 @@ class PodRun:
                     pod,
                     container,
                     now,
-                    pod_parts.grace_seconds(pod, container, None),
+                    pod_parts.grace_seconds(pod, None),
                     recorder,
                     f"Stopping container {container.name}",
                 )
@@ -296,7 +296,7 @@ class PodRun:
     def _start_one(
         self, pod: Json, container: ContainerRun, now: float, facts: PodFacts, recorder: Recorder
     ) -> list[float]:
-        if container.running or (container.ended and not self._restarts(pod, container)):
+        if container.running or (container.ended and not self._runs_again(pod, container)):
             return []
         if now < container.starts_at:
             if container.ended and container.held[0] != "CrashLoopBackOff":
@@ -315,7 +315,7 @@ class PodRun:
                 )
             return [container.starts_at]
         try:
-            spec = self._spec(pod, container, now, facts, recorder)
+            spec = self._build_spec(pod, container, now, facts, recorder)
         except MountError as error:
             container.starts_at = now + RETRY_MOUNT_SECONDS
             recorder.warning(pod, "FailedMount", str(error))
@@ -351,20 +351,20 @@ class PodRun:
         if container.container is not None and container.running:
             self.host.exits.watch_process(container.container.runner_pid, self.key)
 
-    def _spec(
+    def _build_spec(
         self, pod: Json, container: ContainerRun, now: float, facts: PodFacts, recorder: Recorder
     ) -> dict[str, Any]:
         host = self.host
         if self._volumes is None:
-            volumes = prepare(pod, self.folder / "volumes", facts, host.lookup)
+            volumes = prepare_volumes(pod, self.folder / "volumes", facts, host.lookup)
             self._tokens_due = write_tokens(pod, self.folder / "volumes", now, host.request_token)
             self._volumes = volumes
-        own = environment(pod, container.spec, facts, host.lookup)
+        own = build_environment(pod, container.spec, facts, host.lookup)
         command, working_dir = command_of(container.spec, own), container.spec.get("workingDir")
         hosts, hostname = str(self.folder / "hosts"), hostname_of(pod)
         folder = container.next_folder()
         env = {**host.base_env, "HOSTNAME": hostname, MARK: str(folder), **own}
-        binds = binds_of(container.spec, self._volumes, read_only(pod))
+        binds = binds_of(container.spec, self._volumes, read_only_volumes(pod))
         if host.isolation == "none":
             if binds:
                 recorder.warning(
@@ -374,9 +374,9 @@ class PodRun:
                     f"elsewhere: {', '.join(f'{target} is {source}' for source, target, _ in binds)}; variables and "
                     "arguments that are paths below them are changed",
                 )
-            env.update((name, unmounted(value, binds)) for name, value in own.items())
-            command = [unmounted(word, binds) for word in command]
-            working_dir = working_dir and unmounted(working_dir, binds)
+            env.update((name, rewrite_unmounted(value, binds)) for name, value in own.items())
+            command = [rewrite_unmounted(word, binds) for word in command]
+            working_dir = working_dir and rewrite_unmounted(working_dir, binds)
             env["LOCALCLUSTER_HOSTS"], env["LOCALCLUSTER_HOSTNAME"] = hosts, hostname
             env["PYTHONPATH"] = os.pathsep.join(p for p in (host.resolver, env.get("PYTHONPATH", "")) if p)
         return {
@@ -390,16 +390,16 @@ class PodRun:
             "log_bytes": host.log_bytes,
         }
 
-    def _status(self, pod: Json, now: float, facts: PodFacts) -> Json:
+    def _build_status(self, pod: Json, now: float, facts: PodFacts) -> Json:
         stopping = "deletionTimestamp" in pod["metadata"] or self.deadline_passed or self.ending is not None
         inits_over = all(pod_parts.init_done(c) for c in self.containers if c.init)
         statuses: dict[bool, list[Json]] = {True: [], False: []}
         for container in self.containers:
-            restarting = not stopping and self._restarts(pod, container) and container.ended
+            restarting = not stopping and self._runs_again(pod, container) and container.ended
             turn = "ContainerCreating" if inits_over or container.init else "PodInitializing"
             statuses[container.init].append(container.status(turn, restarting=restarting))
         final = stopping and not self.alive
-        new_phase = phase(pod["spec"], statuses[False], statuses[True], final=final)
+        new_phase = compute_phase(pod["spec"], statuses[False], statuses[True], final=final)
         status = pod_status(
             pod, new_phase, statuses[False], statuses[True], now, host_ip=facts.host_ip, pod_ip=self.pod_ip
         )

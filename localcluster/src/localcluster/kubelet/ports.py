@@ -48,7 +48,7 @@ _HERE = (_ANY4, _LOCAL4, _ANY6, _LOCAL6, _MAPPED + _LOCAL4, _MAPPED + _ANY4)
 _LISTEN = "0A"
 
 
-class _Program(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     _fields_ = (("len", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
@@ -56,36 +56,36 @@ class Handover:
     """A container runner and its child, which hands its calls over. Made before the fork."""
 
     def __init__(self) -> None:
-        self._told, self.child_told = os.pipe()
+        self._ready, self.child_ready = os.pipe()
         self.child_go, self._go = os.pipe()
 
     def give(self) -> None:
         """In the child, last before exec: from here on its parent is asked. Returns when the parent is ready to answer.
         Raises OSError."""
-        for of_parent in (self._told, self._go):
+        for of_parent in (self._ready, self._go):
             with contextlib.suppress(OSError):
                 os.close(of_parent)
         # A user namespace has made this process unreadable for its parent; exec makes it readable again anyway.
         LIBC.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
-        listener = _install()
-        os.write(self.child_told, str(listener).encode())
-        os.close(self.child_told)
+        listener = _install_filter()
+        os.write(self.child_ready, str(listener).encode())
+        os.close(self.child_ready)
         os.read(self.child_go, 1)
         os.close(self.child_go)
         os.close(listener)
 
     def take(self, pid: int, address: str) -> None:
         """In the parent: supervises in a thread of its own from here on. A child that did not get so far is left."""
-        os.close(self.child_told)
+        os.close(self.child_ready)
         os.close(self.child_go)
-        with os.fdopen(self._told, "rb") as told, os.fdopen(self._go, "wb") as go:
-            number = told.read()
+        with os.fdopen(self._ready, "rb") as ready, os.fdopen(self._go, "wb") as go:
+            number = ready.read()
             if number:
                 _thread.start_new_thread(Supervisor(_fd_of(pid, int(number)), address).run, ())
                 go.write(b"1")
 
 
-def _install() -> int:
+def _install_filter() -> int:
     audit, seccomp, bind, connect = _MACHINES[platform.machine()]
     code = b"".join(
         struct.pack("=HBBI", *step)
@@ -99,7 +99,7 @@ def _install() -> int:
             (0x06, 0, 0, _ALLOW),
         )
     )
-    program = _Program(len(code) // 8, code)
+    program = _FilterProgram(len(code) // 8, code)
     # WAIT_KILLABLE (Linux 5.19): without it, a signal has the call made twice.
     for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
         for _ in range(2):
@@ -138,7 +138,7 @@ class Supervisor:
         try:
             # The caller may have died and its pid be another's: what was read counts only while the call is still
             # valid (seccomp_unotify(2)).
-            wanted = _memory(thread, where, min(size, 128))
+            wanted = _read_memory(thread, where, min(size, 128))
             check(LIBC.ioctl(self._listener, ctypes.c_ulong(_ID_VALID), ctypes.byref(ctypes.c_uint64(ident))), "valid")
             if not _is_here(wanted):
                 self._answer(ident, None)
@@ -170,27 +170,27 @@ class Supervisor:
     def bind(self, fd: int, wanted: bytes) -> int | None:
         if not _is_stream(fd):
             return None
-        if _family(wanted) == _AF_INET6 and _v6_only(fd):
+        if _family_of(wanted) == _AF_INET6 and _v6_only(fd):
             # The pod has no such address: where the machine's is taken, any port will do.
             return _call(LIBC.bind, fd, wanted) and _call(LIBC.bind, fd, wanted[:2] + b"\0\0" + wanted[4:])
-        return _call(LIBC.bind, fd, self._ours(wanted))
+        return _call(LIBC.bind, fd, self._to_own_address(wanted))
 
     def connect(self, fd: int, wanted: bytes) -> int | None:
-        if not _is_stream(fd) or (_family(wanted) == _AF_INET6 and _v6_only(fd)):
+        if not _is_stream(fd) or (_family_of(wanted) == _AF_INET6 and _v6_only(fd)):
             return None
         if not listens(self._address, struct.unpack_from("!H", wanted, 2)[0]):
             return None
-        return _call(LIBC.connect, fd, self._ours(wanted))
+        return _call(LIBC.connect, fd, self._to_own_address(wanted))
 
-    def _ours(self, wanted: bytes) -> bytes:
-        if _family(wanted) == _AF_INET:
+    def _to_own_address(self, wanted: bytes) -> bytes:
+        if _family_of(wanted) == _AF_INET:
             return wanted[:4] + self._address + wanted[8:]
         return wanted[:8] + _MAPPED + self._address + wanted[24:]
 
 
 def _is_here(wanted: bytes) -> bool:
-    """Whether this is an address of the container's own host, with a port."""
-    family = _family(wanted)
+    """True for an address of the container's own host with a port."""
+    family = _family_of(wanted)
     if (family, len(wanted) >= 16) == (_AF_INET, True):
         address = wanted[4:8]
     elif (family, len(wanted) >= 24) == (_AF_INET6, True):
@@ -200,12 +200,12 @@ def _is_here(wanted: bytes) -> bool:
     return address in _HERE and wanted[2:4] != b"\0\0"
 
 
-def _family(wanted: bytes) -> int:
+def _family_of(wanted: bytes) -> int:
     return int(struct.unpack_from("=H", wanted)[0]) if len(wanted) >= 2 else 0
 
 
 def listens(address: bytes, port: int) -> bool:
-    """Whether a socket of this machine listens on just this address and port."""
+    """True if a socket of this machine listens on exactly this address and port."""
     plain = f"{int.from_bytes(address, 'little'):08X}:{port:04X}"
     mapped = f"0000000000000000FFFF0000{plain}"
     for name, local in (("tcp", plain), ("tcp6", mapped)):
@@ -218,14 +218,14 @@ def listens(address: bytes, port: int) -> bool:
 
 
 def _is_stream(fd: int) -> bool:
-    return _option(fd, _SOL_SOCKET, _SO_TYPE) == _SOCK_STREAM
+    return _read_option(fd, _SOL_SOCKET, _SO_TYPE) == _SOCK_STREAM
 
 
 def _v6_only(fd: int) -> bool:
-    return _option(fd, _IPPROTO_IPV6, _IPV6_V6ONLY) != 0
+    return _read_option(fd, _IPPROTO_IPV6, _IPV6_V6ONLY) != 0
 
 
-def _option(fd: int, level: int, name: int) -> int:
+def _read_option(fd: int, level: int, name: int) -> int:
     value, size = ctypes.c_int(-1), ctypes.c_uint(4)
     LIBC.getsockopt(fd, level, name, ctypes.byref(value), ctypes.byref(size))
     return value.value
@@ -237,7 +237,7 @@ def _call(function: object, fd: int, address: bytes) -> int:
     return 0 if function(fd, address, len(address)) == 0 else ctypes.get_errno()
 
 
-def _memory(thread: int, where: int, size: int) -> bytes:
+def _read_memory(thread: int, where: int, size: int) -> bytes:
     fd = os.open(f"/proc/{thread}/mem", os.O_RDONLY)
     try:
         return os.pread(fd, size, where)
@@ -263,7 +263,7 @@ def _fd_of(pid: int, fd: int) -> int:
 
 
 def detect() -> bool:
-    """Whether this machine lets a process supervise its child. Tried, not guessed."""
+    """Tries whether this machine lets a process supervise its child."""
     if platform.machine() not in _MACHINES:
         return False
     pipes = Handover()

@@ -40,7 +40,7 @@ class Prober:
     """All probes of one run of a container."""
 
     key: str
-    """Tells runs apart, so that a late result is dropped."""
+    """Identifies the run, so that the late result of an earlier one is dropped."""
     probes: dict[str, Json]
     states: dict[str, ProbeState] = field(default_factory=dict)
 
@@ -69,12 +69,14 @@ class Prober:
         )
 
     def due(self, now: float) -> list[str]:
-        return [kind for kind in self._active() if not self.states[kind].running and now >= self.states[kind].due]
+        return [kind for kind in self._active_kinds() if not self.states[kind].running and now >= self.states[kind].due]
 
     def next_due(self) -> float | None:
-        return min((self.states[kind].due for kind in self._active() if not self.states[kind].running), default=None)
+        return min(
+            (self.states[kind].due for kind in self._active_kinds() if not self.states[kind].running), default=None
+        )
 
-    def _active(self) -> list[str]:
+    def _active_kinds(self) -> list[str]:
         if not self.started:
             # The other probes wait for the startup probe, so that liveness does not kill a program that starts slowly.
             return ["startup"]
@@ -88,6 +90,7 @@ class Prober:
         state.streak = max(state.streak, 0) + 1 if success else min(state.streak, 0) - 1
         if success and state.streak >= probe.get("successThreshold", 1):
             state.passed = True
+        # `doProbe`: a readiness probe goes on, the other two stop until the container has been restarted.
         if not success and -state.streak >= probe.get("failureThreshold", 3):
             state.passed = False
             state.failed_for_good = kind in ("startup", "liveness")
@@ -105,12 +108,12 @@ class Result:
 
 
 class Actions:
-    """Runs probes and hooks beside the kubelet; `take` gives what has come back."""
+    """Runs probes and hooks in threads; `take` returns the results that have arrived."""
 
-    def __init__(self, tell: Callable[[str], None], workers: int = 8) -> None:
+    def __init__(self, notify: Callable[[str], None], workers: int = 8) -> None:
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="probe")
         self._results: deque[Result] = deque()
-        self._tell = tell
+        self._notify = notify
 
     def submit(
         self,
@@ -127,7 +130,7 @@ class Actions:
         def work() -> None:
             success, output = run_action(action, container, address, folder, timeout_seconds)
             self._results.append(Result(pod, container["name"], key, kind, success, output))
-            self._tell(pod)
+            self._notify(pod)
 
         self._pool.submit(work)
 
@@ -146,9 +149,9 @@ def run_action(  # noqa: PLR0911 - one return an action
 ) -> tuple[bool, str]:
     try:
         if "exec" in action:
-            return _exec(folder, action["exec"].get("command") or [], timeout_seconds)
+            return _probe_exec(folder, action["exec"].get("command") or [], timeout_seconds)
         if "httpGet" in action:
-            return _http(action["httpGet"], container, address, timeout_seconds)
+            return _probe_http(action["httpGet"], container, address, timeout_seconds)
         if "tcpSocket" in action:
             target = action["tcpSocket"]
             with socket.create_connection(
@@ -175,7 +178,7 @@ def port_of(port: int | str, container: Json) -> int:
     raise ValueError(f"container {container['name']} has no port named {port!r}")
 
 
-def _exec(folder: Path, command: list[str], timeout_seconds: float) -> tuple[bool, str]:
+def _probe_exec(folder: Path, command: list[str], timeout_seconds: float) -> tuple[bool, str]:
     done = subprocess.run(
         exec_command(folder, command),
         capture_output=True,
@@ -186,7 +189,7 @@ def _exec(folder: Path, command: list[str], timeout_seconds: float) -> tuple[boo
     return done.returncode == 0, (done.stdout + done.stderr).decode(errors="replace").strip()[:1024]
 
 
-def _http(action: Json, container: Json, address: str, timeout_seconds: float) -> tuple[bool, str]:
+def _probe_http(action: Json, container: Json, address: str, timeout_seconds: float) -> tuple[bool, str]:
     host, port = action.get("host") or address, port_of(action["port"], container)
     connection: http.client.HTTPConnection
     if action.get("scheme", "HTTP").upper() == "HTTPS":

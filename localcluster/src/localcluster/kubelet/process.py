@@ -46,7 +46,7 @@ PASSED_ON = ("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL
 LOG_BYTES = 10 * 1024 * 1024
 SHUTDOWN_SECONDS = 10.0
 LOOK_AGAIN_SECONDS = 0.25
-"""Where the system cannot tell that a process has ended."""
+"""The pause between two looks on a system that cannot report the end of a process."""
 
 
 class ProcessKubelet(Kubelet):
@@ -70,7 +70,7 @@ class ProcessKubelet(Kubelet):
     ) -> None:
         super().__init__(client, informers, clock, nodes, renew_seconds=renew_seconds)
         self._wake = wake
-        self._told: deque[str] = deque()
+        self._notified: deque[str] = deque()
         data_dir = data_dir.resolve()
         data_dir.mkdir(parents=True, exist_ok=True)
         self.hosts = HostsFiles(informers, _machine_hosts())
@@ -93,8 +93,8 @@ class ProcessKubelet(Kubelet):
             base_env=_base_env(),
             working_dir=working_dir or str(Path.cwd()),
             log_bytes=log_bytes,
-            exits=Exits(self._tell),
-            actions=Actions(self._tell),
+            exits=Exits(self._notify),
+            actions=Actions(self._notify),
             lookup=self._lookup,
             request_token=self._request_token,
             hosts=self.hosts,
@@ -110,13 +110,13 @@ class ProcessKubelet(Kubelet):
                 self.runs.setdefault(run.key, {})[run.uid] = run
                 self.enqueue(f"pod:{run.key}")
 
-    def _tell(self, key: str) -> None:
-        self._told.append(key)
+    def _notify(self, key: str) -> None:
+        self._notified.append(key)
         self._wake()
 
     def step(self, now: float) -> bool:
-        while self._told:
-            self.enqueue(f"pod:{self._told.popleft()}")
+        while self._notified:
+            self.enqueue(f"pod:{self._notified.popleft()}")
         for result in self.host.actions.take():
             pod = self.pods.get(result.pod)
             run = self.runs.get(result.pod, {}).get(pod["metadata"]["uid"]) if pod is not None else None
@@ -128,7 +128,7 @@ class ProcessKubelet(Kubelet):
 
     def next_due(self) -> float | None:
         # Another thread reported the end of a process during this step.
-        if self._told:
+        if self._notified:
             return 0.0
         due = super().next_due()
         if not self.host.exits.can_watch_processes and any(
@@ -149,6 +149,7 @@ class ProcessKubelet(Kubelet):
         if pod is None:
             return
         meta = pod["metadata"]
+        # A successor of the same name is another pod, with its own folder.
         run = self.runs.get(key, {}).get(meta["uid"])
         # The pod ended under an earlier kubelet, which has cleaned up: only its deletion is left to confirm.
         if is_terminal(pod) and run is None:
@@ -158,7 +159,7 @@ class ProcessKubelet(Kubelet):
         if run is None:
             if self.turned_away(pod, now):
                 return
-            run = PodRun(self.host, key, meta["uid"], pod["spec"]["nodeName"], self._address(pod))
+            run = PodRun(self.host, key, meta["uid"], pod["spec"]["nodeName"], self._allocate_address(pod))
             run.save()
             self.runs.setdefault(key, {})[meta["uid"]] = run
         run.bind(pod)
@@ -178,14 +179,14 @@ class ProcessKubelet(Kubelet):
             self.enqueue_at(f"pod:{key}", now + LOOK_AGAIN_SECONDS)
         # The status was written before: clients must see the last exit code before the pod is gone.
         if "deletionTimestamp" in meta and not run.alive:
-            self._forget(run)
+            self._forget_run(run)
             self.confirm_deletion(pod)
 
     def _after_end(self, run: PodRun, pod: Json) -> None:
         run.refresh()
         run.kill()
         if "deletionTimestamp" in pod["metadata"]:
-            self._forget(run)
+            self._forget_run(run)
             self.confirm_deletion(pod)
 
     def _end_others(self, key: str, keep_uid: str) -> None:
@@ -199,16 +200,16 @@ class ProcessKubelet(Kubelet):
                 # A container runner that is only just starting cannot be signalled yet; look again.
                 self.enqueue_at(f"pod:{key}", self.clock() + LOOK_AGAIN_SECONDS)
             else:
-                self._forget(run)
+                self._forget_run(run)
 
-    def _forget(self, run: PodRun) -> None:
+    def _forget_run(self, run: PodRun) -> None:
         run.remove()
         runs = self.runs.get(run.key, {})
         runs.pop(run.uid, None)
         if not runs:
             self.runs.pop(run.key, None)
 
-    def _address(self, pod: Json) -> str:
+    def _allocate_address(self, pod: Json) -> str:
         # The address survives a restart of the kubelet: the job's other pods know it.
         had = (pod.get("status") or {}).get("podIP")
         if had:
@@ -246,8 +247,8 @@ class ProcessKubelet(Kubelet):
 
     def shutdown(self, grace_seconds: float = SHUTDOWN_SECONDS) -> None:
         """Ends every pod's processes and waits for it, as a kubelet does when its node shuts down: those pods have
-        failed by the node, not by themselves. Told to the API server where it still answers; what they exited with, and
-        why, stays on disk for the next kubelet."""
+        failed by the node, not by themselves. Reports it to the API server if that still answers. The exit codes and
+        reasons stay on disk for the next kubelet."""
         runs = [run for each in self.runs.values() for run in each.values()]
         for run in runs:
             run.refresh()
@@ -275,10 +276,10 @@ class ProcessKubelet(Kubelet):
                     container.container.signal(signal.SIGTERM)
             time.sleep(0.02)
         for run in ended:
-            self._tell_the_end(run)
+            self._report_end(run)
         self.close()
 
-    def _tell_the_end(self, run: PodRun) -> None:
+    def _report_end(self, run: PodRun) -> None:
         pod = self.pods.get(run.key)
         if pod is None or pod["metadata"]["uid"] != run.uid:
             return
@@ -286,7 +287,11 @@ class ProcessKubelet(Kubelet):
         try:
             self.write_pod_status(pod, run.sync(pod, self.clock(), facts, self.recorders[run.node])[0])
         except (ApiError, OSError) as error:
-            log.info("pod %s has been ended and cannot be told of now, the next kubelet will: %s", run.key, error)
+            log.info(
+                "pod %s has ended and its status cannot be written now; the next kubelet will write it: %s",
+                run.key,
+                error,
+            )
 
     def close(self) -> None:
         """Leaves the pods running, as a kubelet that is restarted does."""
@@ -313,16 +318,17 @@ class ProcessKubelet(Kubelet):
 
     def _run_of(self, namespace: str, pod: str) -> PodRun | None:
         key = f"{namespace}/{pod}"
-        told = self.pods.get(key)
-        return self.runs.get(key, {}).get(told["metadata"]["uid"]) if told is not None else None
+        seen = self.pods.get(key)
+        return self.runs.get(key, {}).get(seen["metadata"]["uid"]) if seen is not None else None
 
     # --- logs ------------------------------------------------------------------------------------------------------
 
     def log_folder(
         self, namespace: str, pod: str, container: str, query: Mapping[str, str]
     ) -> tuple[Path, Callable[[], bool]]:
-        """Where the log is and whether its container has ended. Raises LookupError in the kubelet's words."""
-        told, run = self.pods.get(f"{namespace}/{pod}"), self._run_of(namespace, pod)
+        """Returns the folder of the log, and a function that says whether its container has ended. Raises LookupError
+        with the kubelet's message."""
+        seen, run = self.pods.get(f"{namespace}/{pod}"), self._run_of(namespace, pod)
         previous = LogOptions.of(query, self.clock()).previous
         if run is not None:
             container = container or run.containers[-1].name
@@ -333,7 +339,7 @@ class ProcessKubelet(Kubelet):
         if previous:
             raise LookupError(f'previous terminated container "{container}" in pod "{pod}" not found')
         raise LookupError(
-            f'container "{container}" in pod "{pod}" is waiting to start: {_waiting_reason(told, container)}'
+            f'container "{container}" in pod "{pod}" is waiting to start: {_waiting_reason(seen, container)}'
         )
 
 

@@ -50,11 +50,11 @@ class Provisioner(KeyedMachine):
             with ignoring(409):
                 self._client.create(CLASSES, STANDARD)
         elif kind == "claim" and (claim := self._claims.get(name)) is not None:
-            self._provision(claim)
+            self._provision_claim(claim)
         elif kind == "volume" and (volume := self._volumes.get(name)) is not None:
-            self._clear(volume)
+            self._clear_volume(volume)
 
-    def _provision(self, claim: Json) -> None:
+    def _provision_claim(self, claim: Json) -> None:
         meta, spec = claim["metadata"], claim["spec"]
         asked = any((meta.get("annotations") or {}).get(key) == PROVISIONER for key in PROVISIONERS)
         if not asked or is_bound(claim) or spec.get("volumeName") or "deletionTimestamp" in meta:
@@ -92,7 +92,7 @@ class Provisioner(KeyedMachine):
             return
         self._recorder.normal(claim, "ProvisioningSucceeded", f"Successfully provisioned volume {name}")
 
-    def _clear(self, volume: Json) -> None:
+    def _clear_volume(self, volume: Json) -> None:
         """The object first: a folder that is left over is found by its name, a volume without its folder harms a
         pod."""
         meta, spec = volume["metadata"], volume["spec"]

@@ -17,10 +17,11 @@ def is_sidecar(container: Json) -> bool:
     return container.get("restartPolicy") == "Always"
 
 
-def phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, final: bool = False) -> str:
+def compute_phase(spec: Json, containers: Sequence[Json], inits: Sequence[Json], *, final: bool = False) -> str:
     """`final`: nothing is started any more (the pod is being deleted, or past its deadline)."""
     restart = "Never" if final else spec.get("restartPolicy", "Always")
     by_name = {s["name"]: s for s in inits}
+    # `getPhase`: an init container that has failed and will not run again fails the pod.
     if restart == "Never" and any(
         _exit_code(by_name.get(c["name"])) for c in spec.get("initContainers") or () if not is_sidecar(c)
     ):
@@ -60,7 +61,9 @@ def _exit_code(status: Json | None) -> int:
     return int(ended["exitCode"]) if ended is not None else 0
 
 
-def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Sequence[Json], now: float) -> list[Json]:
+def compute_conditions(
+    pod: Json, new_phase: str, containers: Sequence[Json], inits: Sequence[Json], now: float
+) -> list[Json]:
     when = timestamp(now)
     spec = pod["spec"]
     generation = pod["metadata"].get("generation")
@@ -96,6 +99,8 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
     watched = [*(c for c in spec.get("initContainers") or () if is_sidecar(c)), *spec["containers"]]
     ready = {s["name"]: bool(s.get("ready")) for s in (*inits, *containers)}
     unready = [c["name"] for c in watched if not ready.get(c["name"])]
+    # `generateContainersReadyConditionForTerminalPhase`: an ended pod says how it ended, not which container is
+    # unready.
     for kind in ("Ready", "ContainersReady"):
         if new_phase == "Succeeded":
             set_to(kind, False, "PodCompleted")
@@ -110,6 +115,7 @@ def conditions(pod: Json, new_phase: str, containers: Sequence[Json], inits: Seq
 
 
 def _initialized(container: Json, status: Json) -> bool:
+    # `isInitContainerInitialized`: a sidecar counts once it has started, as it never completes.
     if is_sidecar(container):
         return bool(status.get("started"))
     ended = (status.get("state") or {}).get("terminated")
@@ -136,7 +142,7 @@ def pod_status(
         **({"observedGeneration": generation} if generation else {}),
         "phase": new_phase,
         "startTime": old.get("startTime") or timestamp(now),
-        "conditions": conditions(pod, new_phase, containers, inits, now),
+        "conditions": compute_conditions(pod, new_phase, containers, inits, now),
         "containerStatuses": list(containers),
         "hostIP": host_ip,
         "hostIPs": [{"ip": host_ip}],
@@ -167,11 +173,11 @@ def container_status(
     return status
 
 
-def waiting(reason: str, message: str = "") -> Json:
+def waiting_state(reason: str, message: str = "") -> Json:
     return {"waiting": {"reason": reason, **({"message": message} if message else {})}}
 
 
-def terminated(
+def terminated_state(
     exit_code: int, started: float, finished: float, *, reason: str = "", message: str = "", container_id: str = ""
 ) -> Json:
     ended: Json = {

@@ -42,14 +42,19 @@ class Ending:
 
     def onto(self, status: Json, now: float) -> Json:
         """The last status of such a pod. It has failed, whatever its containers exited with."""
-        told = {"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet", "message": self.message}
+        disrupted = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "TerminationByKubelet",
+            "message": self.message,
+        }
         conditions = status.get("conditions") or ()
         return {
             **status,
             "phase": "Failed",
             "reason": self.reason,
             "message": self.message,
-            "conditions": with_condition(conditions, told, timestamp(now)) if self.disruption else conditions,
+            "conditions": with_condition(conditions, disrupted, timestamp(now)) if self.disruption else conditions,
         }
 
 
@@ -62,7 +67,7 @@ UNDER_PRESSURE = Ending(
 )
 
 
-def eviction(pod: Json) -> Ending | None:
+def find_eviction(pod: Json) -> Ending | None:
     """What the annotation asks for; that of one container's pods goes before (`<container>.localcluster/evict`)."""
     found = pod["metadata"].get("annotations") or {}
     asked = found.get(f"{pod['spec']['containers'][0]['name']}.{EVICT_ANNOTATION}", found.get(EVICT_ANNOTATION))
@@ -79,7 +84,7 @@ def _over_limit(spec: Json) -> str:
     return f"Pod ephemeral local storage usage exceeds the total limit of containers {limits[0] or '1Gi'}. "
 
 
-def refusal(trouble: tuple[str, str], pod: Json, capacity: dict[str, str], gpu: str) -> Refusal | None:
+def find_refusal(trouble: tuple[str, str], pod: Json, capacity: dict[str, str], gpu: str) -> Refusal | None:
     """With which a node in this trouble turns a new pod away. lifecycle/predicate.go, cm/admission/errors.go,
     cm/devicemanager/manager.go `devicesToAllocate`, cm/topologymanager/topology_manager.go."""
     kind, reason = trouble
@@ -106,7 +111,7 @@ def refusal(trouble: tuple[str, str], pod: Json, capacity: dict[str, str], gpu: 
     return reason, messages.get(reason, "the annotation localcluster/fail of the node says so")
 
 
-def rejected(pod: Json, found: Refusal, now: float) -> Json:
+def rejected_status(pod: Json, found: Refusal, now: float) -> Json:
     """Its whole status."""
     old = pod.get("status") or {}
     reason, message = found
@@ -120,15 +125,16 @@ def rejected(pod: Json, found: Refusal, now: float) -> Json:
     }
 
 
-def skewed(new: Any, old: Any, seconds: float) -> Any:
+def skew_times(new: Any, old: Any, seconds: float) -> Any:
     """`new` as a node writes it whose clock is so far ahead: each time that is not in `old` already, at its place."""
     if isinstance(new, dict):
         had = old if isinstance(old, dict) else {}
-        return {key: skewed(value, had.get(key), seconds) for key, value in new.items()}
+        return {key: skew_times(value, had.get(key), seconds) for key, value in new.items()}
     if isinstance(new, list):
         named = {o.get("type") or o.get("name"): o for o in old or () if isinstance(o, dict)}
         return [
-            skewed(v, named.get(v.get("type") or v.get("name")) if isinstance(v, dict) else None, seconds) for v in new
+            skew_times(v, named.get(v.get("type") or v.get("name")) if isinstance(v, dict) else None, seconds)
+            for v in new
         ]
     if isinstance(new, str) and new != old and _TIME.fullmatch(new):
         return timestamp(seconds_of(new) + seconds)

@@ -43,14 +43,15 @@ def write_tokens(pod: Json, folder: Path, now: float, request: RequestToken) -> 
     for volume, source, mode in token_sources(pod):
         seconds: int = source.get("expirationSeconds") or 3600
         try:
-            target = folder / volume / _inside(source["path"])
-            content = _requested(pod, source, seconds, request)
+            target = folder / volume / _check_relative(source["path"])
+            content = _request_token(pod, source, seconds, request)
         except (ApiError, ConfigError) as error:
             why = error.message if isinstance(error, ApiError) else str(error)
             raise MountError(
                 f'MountVolume.SetUp failed for volume "{volume}" : failed to fetch token: {why}'
             ) from error
         target.parent.mkdir(parents=True, exist_ok=True)
+        # Renamed when complete: a program that reads the token during a renewal never gets half of one.
         fresh = target.with_name(f".{target.name}.new")
         fresh.write_text(content, encoding="ascii")
         fresh.chmod(mode)
@@ -59,7 +60,7 @@ def write_tokens(pod: Json, folder: Path, now: float, request: RequestToken) -> 
     return min(due, default=None)
 
 
-def _requested(pod: Json, source: Json, seconds: int, request: RequestToken) -> str:
+def _request_token(pod: Json, source: Json, seconds: int, request: RequestToken) -> str:
     meta = pod["metadata"]
     bound = {"kind": "Pod", "apiVersion": "v1", "name": meta["name"], "uid": meta["uid"]}
     spec: Json = {"expirationSeconds": seconds, "boundObjectRef": bound}
@@ -70,7 +71,7 @@ def _requested(pod: Json, source: Json, seconds: int, request: RequestToken) -> 
     return str(answer["status"]["token"])
 
 
-def prepare(pod: Json, folder: Path, facts: PodFacts, lookup: Lookup) -> dict[str, Path]:
+def prepare_volumes(pod: Json, folder: Path, facts: PodFacts, lookup: Lookup) -> dict[str, Path]:
     """The folder of each volume by name, without tokens. Raises MountError."""
     made: dict[str, Path] = {}
     for volume in pod["spec"].get("volumes") or ():
@@ -80,11 +81,11 @@ def prepare(pod: Json, folder: Path, facts: PodFacts, lookup: Lookup) -> dict[st
                 made[name] = _host_path(name, volume["hostPath"])
                 continue
             if "persistentVolumeClaim" in volume:
-                made[name] = _claimed(pod, name, volume["persistentVolumeClaim"]["claimName"], lookup)
+                made[name] = _claim_folder(pod, name, volume["persistentVolumeClaim"]["claimName"], lookup)
                 continue
             path = folder / name
             path.mkdir(parents=True, exist_ok=True)
-            for file, (content, mode) in _files(pod, volume, facts, lookup).items():
+            for file, (content, mode) in _render_files(pod, volume, facts, lookup).items():
                 target = path / file
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
@@ -109,7 +110,7 @@ def _host_path(name: str, source: Json) -> Path:
     return path
 
 
-def _claimed(pod: Json, name: str, claim_name: str, lookup: Lookup) -> Path:
+def _claim_folder(pod: Json, name: str, claim_name: str, lookup: Lookup) -> Path:
     namespace = pod["metadata"]["namespace"]
     why = f"error processing PVC {namespace}/{claim_name}"
     claim = lookup("persistentvolumeclaims", namespace, claim_name)
@@ -136,33 +137,33 @@ Files = dict[str, tuple[bytes, int]]
 DEFAULT_MODE = 0o644
 
 
-def _files(pod: Json, volume: Json, facts: PodFacts, lookup: Lookup) -> Files:
+def _render_files(pod: Json, volume: Json, facts: PodFacts, lookup: Lookup) -> Files:
     if "emptyDir" in volume:
         return {}
     if "configMap" in volume:
-        return _items(pod, "configmaps", volume["configMap"], volume["configMap"].get("name", ""), lookup)
+        return _select_items(pod, "configmaps", volume["configMap"], volume["configMap"].get("name", ""), lookup)
     if "secret" in volume:
-        return _items(pod, "secrets", volume["secret"], volume["secret"].get("secretName", ""), lookup)
+        return _select_items(pod, "secrets", volume["secret"], volume["secret"].get("secretName", ""), lookup)
     if "downwardAPI" in volume:
-        return _downward(pod, volume["downwardAPI"], facts)
+        return _downward_files(pod, volume["downwardAPI"], facts)
     if "projected" in volume:
         files: Files = {}
         common = {"defaultMode": volume["projected"].get("defaultMode", DEFAULT_MODE)}
         for source in volume["projected"].get("sources") or ():
             if "configMap" in source:
                 of = common | source["configMap"]
-                files.update(_items(pod, "configmaps", of, of.get("name", ""), lookup))
+                files.update(_select_items(pod, "configmaps", of, of.get("name", ""), lookup))
             elif "secret" in source:
                 of = common | source["secret"]
-                files.update(_items(pod, "secrets", of, of.get("name", ""), lookup))
+                files.update(_select_items(pod, "secrets", of, of.get("name", ""), lookup))
             elif "downwardAPI" in source:
-                files.update(_downward(pod, common | source["downwardAPI"], facts))
+                files.update(_downward_files(pod, common | source["downwardAPI"], facts))
         return files
     kinds = sorted(set(volume) - {"name"})
     raise ConfigError(f"volumes of type {', '.join(kinds) or 'none'} are not supported on this machine")
 
 
-def _items(pod: Json, resource: str, source: Json, name: str, lookup: Lookup) -> Files:
+def _select_items(pod: Json, resource: str, source: Json, name: str, lookup: Lookup) -> Files:
     default: int = source.get("defaultMode", DEFAULT_MODE)
     obj = lookup(resource, pod["metadata"]["namespace"], name)
     if obj is None:
@@ -176,10 +177,14 @@ def _items(pod: Json, resource: str, source: Json, name: str, lookup: Lookup) ->
     missing = [i["key"] for i in source["items"] if i["key"] not in data]
     if missing and not source.get("optional"):
         raise ConfigError(f"references non-existent {resource[:-1]} key: {missing[0]}")
-    return {_inside(i["path"]): (data[i["key"]], i.get("mode", default)) for i in source["items"] if i["key"] in data}
+    return {
+        _check_relative(i["path"]): (data[i["key"]], i.get("mode", default))
+        for i in source["items"]
+        if i["key"] in data
+    }
 
 
-def _downward(pod: Json, source: Json, facts: PodFacts) -> Files:
+def _downward_files(pod: Json, source: Json, facts: PodFacts) -> Files:
     files: Files = {}
     for item in source.get("items") or ():
         if "fieldRef" in item:
@@ -187,24 +192,24 @@ def _downward(pod: Json, source: Json, facts: PodFacts) -> Files:
         else:
             value = resource_value(pod, pod["spec"]["containers"][0], item["resourceFieldRef"], facts)
         mode = item.get("mode", source.get("defaultMode", DEFAULT_MODE))
-        files[_inside(item["path"])] = value.encode(), mode
+        files[_check_relative(item["path"])] = value.encode(), mode
     return files
 
 
-def _inside(path: str) -> str:
+def _check_relative(path: str) -> str:
     if path.startswith("/") or ".." in Path(path).parts:
         raise ConfigError(f"path {path!r} must be relative and may not contain '..'")
     return path
 
 
-def read_only(pod: Json) -> frozenset[str]:
-    """Volumes that nobody may write: the claim is used so."""
+def read_only_volumes(pod: Json) -> frozenset[str]:
+    """The names of the volumes that are mounted read-only, because the pod uses the claim so."""
     volumes = pod["spec"].get("volumes") or ()
     return frozenset(v["name"] for v in volumes if (v.get("persistentVolumeClaim") or {}).get("readOnly"))
 
 
 def binds_of(container: Json, volumes: Mapping[str, Path], only_read: frozenset[str] = frozenset()) -> list[Bind]:
-    """Where this container wants its volumes, outer folders first."""
+    """The bind mounts of this container, outer folders first."""
     binds: list[Bind] = []
     for mount in container.get("volumeMounts") or ():
         source = volumes.get(mount["name"])
@@ -213,7 +218,7 @@ def binds_of(container: Json, volumes: Mapping[str, Path], only_read: frozenset[
                 f'volumeMounts name "{mount["name"]}" of container {container["name"]} is no volume of the pod'
             )
         if mount.get("subPath"):
-            source = source / _inside(mount["subPath"])
+            source = source / _check_relative(mount["subPath"])
             if not source.exists():
                 source.mkdir(parents=True)
         fixed = bool(mount.get("readOnly")) or mount["name"] in only_read
@@ -222,7 +227,7 @@ def binds_of(container: Json, volumes: Mapping[str, Path], only_read: frozenset[
     return sorted(binds, key=lambda b: b[1])
 
 
-def unmounted(text: str, binds: Sequence[Bind]) -> str:
+def rewrite_unmounted(text: str, binds: Sequence[Bind]) -> str:
     """A path in a volume, as it is where nothing can be mounted; any other text as it is."""
     for source, target, _ in reversed(binds):
         if text == target or text.startswith(f"{target}/"):

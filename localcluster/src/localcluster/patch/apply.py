@@ -70,11 +70,12 @@ def server_side_apply(  # noqa: PLR0913 - what the API's request carries
     difference = compare(base, merged, shape)
     conflicts = _conflicts(managed, key, difference)
     if conflicts and not force:
+        # `allowedConflictsFromLastApplied`: kubectl does not conflict with its own client-side applies.
         allowed = _from_client_side_apply(base, shape) if manager == "kubectl" else set()
         left = {other: paths - allowed for other, paths in conflicts.items() if paths - allowed}
         if left:
-            raise _conflict(left, managed)
-    _release(managed, conflicts, difference.removed, key)
+            raise _make_conflict(left, managed)
+    _release_fields(managed, conflicts, difference.removed, key)
     changed = live is None or not same(base, merged)
     m.strip(managed, key)
     if changed and key in managed:
@@ -103,6 +104,7 @@ def track_update(
     before = _without_managed(old or {})
     after = _without_managed(new)
     managed = _starting_point(old, new, subresource)
+    # `skipNonAppliedManager`: an update does not begin to track an object that is not tracked.
     if not managed and old is not None:
         return _put_together(clone(after), {})
     difference = compare(before, after, shape)
@@ -111,7 +113,7 @@ def track_update(
         mine = (difference.added | difference.modified) - m.STRIPPED
         # Also the manager's own earlier entries lose a path: the new write owns it, or the field is gone.
         everyone = _conflicts(managed, None, difference)
-        _release(managed, everyone, difference.removed, None)
+        _release_fields(managed, everyone, difference.removed, None)
         if mine:
             kept = managed[key].paths if key in managed else frozenset()
             managed[key] = Owned(frozenset(kept | mine), api_version, now)
@@ -149,7 +151,7 @@ def _without_managed(obj: Json) -> Json:
     return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
-def _entries(obj: Json | None) -> Any:
+def _entries_of(obj: Json | None) -> Any:
     metadata = (obj or {}).get("metadata")
     return metadata.get("managedFields") if isinstance(metadata, dict) else None
 
@@ -158,7 +160,7 @@ def _taken_apart(live: Json | None, api_version: str, kind: Any) -> tuple[Json, 
     if live is None:
         return {"apiVersion": api_version, "kind": kind}, {}
     try:
-        managed = m.read(_entries(live))
+        managed = m.read(_entries_of(live))
     except ValueError as error:
         raise ValueError(f"failed to decode managed fields: {error}") from error
     return clone(_without_managed(live)), managed
@@ -173,12 +175,13 @@ def _read_or_empty(entries: Any) -> Managed:
 
 def _starting_point(old: Json | None, new: Json, subresource: str) -> Managed:
     """The writer may change managedFields on the main resource: an empty list resets them, none at all leaves them."""
+    # A write to a subresource cannot change metadata, so its managedFields are those of the live object.
     if subresource:
-        return _read_or_empty(_entries(old))
-    entries = _entries(new)
+        return _read_or_empty(_entries_of(old))
+    entries = _entries_of(new)
     if entries in ([], [{}]):
         return {}
-    return _read_or_empty(entries) or _read_or_empty(_entries(old))
+    return _read_or_empty(entries) or _read_or_empty(_entries_of(old))
 
 
 def _put_together(obj: Json, managed: Managed) -> Json:
@@ -203,7 +206,7 @@ def _conflicts(managed: Managed, mine: ManagerKey | None, difference: Difference
     return {key: taken for key, owned in managed.items() if key != mine and (taken := set(owned.paths & changed))}
 
 
-def _release(
+def _release_fields(
     managed: Managed, conflicts: dict[ManagerKey, set[Path]], removed: set[Path], mine: ManagerKey | None
 ) -> None:
     for key in list(managed):
@@ -222,7 +225,9 @@ def _prune(merged: Json, managed: Managed, last: set[Path], shape: Shape) -> Jso
     pruned = remove(merged, last, shape)
     everything = with_named_parents(field_set(merged, shape, allow_duplicates=True), shape)
     claimed = with_named_parents(set().union(*(owned.paths for owned in managed.values())), shape)
+    # `addBackOwnedItems`: a field that another manager owns stays, and so do its parents.
     pruned = remove(merged, everything - with_named_parents(_set_of(pruned, shape), shape) - claimed, shape)
+    # `addBackDanglingItems`: only what this manager applied last time may go.
     gone = (everything - with_named_parents(_set_of(pruned, shape), shape)) & last
     result = remove(merged, gone, shape)
     return dict(result or {})
@@ -232,7 +237,7 @@ def _set_of(value: Any, shape: Shape) -> set[Path]:
     return set() if value is None else field_set(value, shape, allow_duplicates=True)
 
 
-def _conflict(conflicts: dict[ManagerKey, set[Path]], managed: Managed) -> ApplyConflict:
+def _make_conflict(conflicts: dict[ManagerKey, set[Path]], managed: Managed) -> ApplyConflict:
     def shown(key: ManagerKey) -> str:
         if key.operation != "Update":
             return str(key)

@@ -42,7 +42,7 @@ def _decode(fields: dict[str, Any], path: Path, found: set[Path]) -> None:
             found.add(place)
 
 
-def _rank(element: str) -> tuple[int, str]:
+def _rank_element(element: str) -> tuple[int, str]:
     return _ORDER.get(element[0], 9), element
 
 
@@ -53,19 +53,19 @@ def encode(paths: Iterable[Path]) -> dict[str, Any]:
         for element in path:
             place = place.setdefault(element, {})
         place["."] = True
-    return _tidy(tree)
+    return _tidy_tree(tree)
 
 
-def _tidy(tree: dict[str, Any]) -> dict[str, Any]:
-    names = sorted((name for name in tree if name != "."), key=_rank)
+def _tidy_tree(tree: dict[str, Any]) -> dict[str, Any]:
+    names = sorted((name for name in tree if name != "."), key=_rank_element)
     tidied: dict[str, Any] = {".": {}} if "." in tree and names else {}
     for name in names:
-        tidied[name] = _tidy(tree[name])
+        tidied[name] = _tidy_tree(tree[name])
     return tidied
 
 
 def element_text(element: str) -> str:
-    """As a message shows it: `.spec`, `[name="a"]`, `[="x"]`, `[0]`."""
+    """The element as a message shows it: `.spec`, `[name="a"]`, `[="x"]`, `[0]`."""
     kind, text = element[0], element[2:]
     if kind == "f":
         return f".{text}"
@@ -81,4 +81,4 @@ def path_text(path: Path) -> str:
 
 def path_rank(path: Path) -> tuple[tuple[int, str], ...]:
     """Sorts paths as the API server lists them."""
-    return tuple(map(_rank, path))
+    return tuple(map(_rank_element, path))

@@ -69,7 +69,7 @@ def _decode(part: str) -> str:
     return part.replace("~1", "/").replace("~0", "~")
 
 
-def _index(key: str) -> int:
+def _parse_index(key: str) -> int:
     try:
         # Python's int takes blanks and underscores, Go's Atoi does not.
         if key.strip() != key or "_" in key:
@@ -79,15 +79,15 @@ def _index(key: str) -> int:
         raise _Absent(f'strconv.Atoi: parsing "{key}": invalid syntax') from None
 
 
-def _bounded(key: str, size: int) -> int:
-    index = _index(key)
+def _check_bound(key: str, size: int) -> int:
+    index = _parse_index(key)
     if index >= size or index < -size:
         raise _Absent(f"Unable to access invalid index: {index}: invalid index referenced")
     return index + size if index < 0 else index
 
 
 def _get(place: Any, key: str) -> Any:
-    return place.get(key) if isinstance(place, dict) else place[_bounded(key, len(place))]
+    return place.get(key) if isinstance(place, dict) else place[_check_bound(key, len(place))]
 
 
 def _add(place: Any, key: str, value: Any) -> None:
@@ -97,29 +97,29 @@ def _add(place: Any, key: str, value: Any) -> None:
         place.append(value)
     else:
         try:
-            _index(key)
+            _parse_index(key)
         except _Absent as error:
             raise _Absent(f"value was not a proper array index: '{key}': {error}") from error
-        place.insert(_bounded(key, len(place) + 1), value)
+        place.insert(_check_bound(key, len(place) + 1), value)
 
 
 def _remove(place: Any, key: str) -> None:
     if isinstance(place, list):
-        del place[_bounded(key, len(place))]
+        del place[_check_bound(key, len(place))]
     elif key in place:
         del place[key]
     else:
         raise _Absent(f"Unable to remove nonexistent key: {key}: {_MISSING}")
 
 
-def _text(operation: Json, name: str, why: str = "") -> str:
+def _describe_failure(operation: Json, name: str, why: str = "") -> str:
     value = operation.get(name)
     if not isinstance(value, str):
         raise ValueError(f"{operation['op']} operation failed to decode {name}: {why}{_MISSING}")
     return value
 
 
-def _place(document: Any, path: str, failure: str) -> tuple[Any, str]:
+def _find_parent(document: Any, path: str, failure: str) -> tuple[Any, str]:
     """The container and key of a path. `failure` says that there is no such container."""
     place, key = _find(document, path)
     if place is None:
@@ -128,7 +128,7 @@ def _place(document: Any, path: str, failure: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _told(prefix: str) -> Iterator[None]:
+def _prefix_errors(prefix: str) -> Iterator[None]:
     try:
         yield
     except _Absent as error:
@@ -136,68 +136,68 @@ def _told(prefix: str) -> Iterator[None]:
 
 
 def _op_add(document: Any, operation: Json) -> Any:
-    path = _text(operation, "path")
-    place, key = _place(document, path, f'add operation does not apply: doc is missing path: "{path}"')
-    with _told(f"error in add for path: '{path}'"):
+    path = _describe_failure(operation, "path")
+    place, key = _find_parent(document, path, f'add operation does not apply: doc is missing path: "{path}"')
+    with _prefix_errors(f"error in add for path: '{path}'"):
         _add(place, key, operation.get("value"))
     return document
 
 
 def _op_remove(document: Any, operation: Json) -> Any:
-    path = _text(operation, "path")
-    place, key = _place(document, path, f'remove operation does not apply: doc is missing path: "{path}"')
-    with _told(f"error in remove for path: '{path}'"):
+    path = _describe_failure(operation, "path")
+    place, key = _find_parent(document, path, f'remove operation does not apply: doc is missing path: "{path}"')
+    with _prefix_errors(f"error in remove for path: '{path}'"):
         _remove(place, key)
     return document
 
 
 def _op_replace(document: Any, operation: Json) -> Any:
-    path = _text(operation, "path", _NO_PATH)
+    path = _describe_failure(operation, "path", _NO_PATH)
     value = operation.get("value")
     if path == "":
         if not isinstance(value, dict | list):
             raise ValueError("replace operation value must be object or array: %!w(<nil>)")
         return value
-    place, key = _place(document, path, f"replace operation does not apply: doc is missing path: {path}")
+    place, key = _find_parent(document, path, f"replace operation does not apply: doc is missing path: {path}")
     try:
         _get(place, key)
     except _Absent as error:
         raise ValueError(f"replace operation does not apply: doc is missing key: {path}: {_MISSING}") from error
-    place[key if isinstance(place, dict) else _bounded(key, len(place))] = value
+    place[key if isinstance(place, dict) else _check_bound(key, len(place))] = value
     return document
 
 
 def _op_move(document: Any, operation: Json) -> Any:
-    source = _text(operation, "from", "operation, missing from field: ")
-    place, key = _place(document, source, f"move operation does not apply: doc is missing from path: {source}")
-    with _told(f"error in move for path: '{key}'"):
+    source = _describe_failure(operation, "from", "operation, missing from field: ")
+    place, key = _find_parent(document, source, f"move operation does not apply: doc is missing from path: {source}")
+    with _prefix_errors(f"error in move for path: '{key}'"):
         value = _get(place, key)
         _remove(place, key)
-    path = _text(operation, "path", _NO_PATH)
-    place, key = _place(document, path, f"move operation does not apply: doc is missing destination path: {path}")
-    with _told(f"error in move for path: '{path}'"):
+    path = _describe_failure(operation, "path", _NO_PATH)
+    place, key = _find_parent(document, path, f"move operation does not apply: doc is missing destination path: {path}")
+    with _prefix_errors(f"error in move for path: '{path}'"):
         _add(place, key, value)
     return document
 
 
 def _op_copy(document: Any, operation: Json) -> Any:
-    source = _text(operation, "from", "operation, missing from field: ")
-    place, key = _place(document, source, f"copy operation does not apply: doc is missing from path: {source}")
-    with _told(f"error in copy for from: '{source}'"):
+    source = _describe_failure(operation, "from", "operation, missing from field: ")
+    place, key = _find_parent(document, source, f"copy operation does not apply: doc is missing from path: {source}")
+    with _prefix_errors(f"error in copy for from: '{source}'"):
         value = clone(_get(place, key))
-    path = _text(operation, "path")
-    place, key = _place(document, path, f"copy operation does not apply: doc is missing destination path: {path}")
-    with _told("error while adding value during copy"):
+    path = _describe_failure(operation, "path")
+    place, key = _find_parent(document, path, f"copy operation does not apply: doc is missing destination path: {path}")
+    with _prefix_errors("error while adding value during copy"):
         _add(place, key, value)
     return document
 
 
 def _op_test(document: Any, operation: Json) -> Any:
-    path = _text(operation, "path", _NO_PATH)
+    path = _describe_failure(operation, "path", _NO_PATH)
     found = document
     if path:
-        place, key = _place(document, path, f"test operation does not apply: is missing path: {path}")
-        with _told(f"error in test for path: '{path}'"):
+        place, key = _find_parent(document, path, f"test operation does not apply: is missing path: {path}")
+        with _prefix_errors(f"error in test for path: '{path}'"):
             found = _get(place, key)
     if not same(found, operation.get("value")):
         raise ValueError(f"testing value {path} failed: test failed")

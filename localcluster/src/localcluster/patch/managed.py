@@ -37,7 +37,7 @@ STRIPPED: Final[frozenset[Path]] = frozenset(
         ),
     }
 )
-"""Nobody owns these."""
+"""Fields that no manager owns."""
 
 
 class ManagerKey(NamedTuple):

@@ -21,14 +21,14 @@ class Shape:
     fields: Mapping[str, Shape] = field(default_factory=dict)
     """Named fields of a struct. Fields that are not named are entries of a map."""
     element: Shape | None = None
-    """Of a list or of the unnamed fields of a map."""
+    """The shape of a list's items, or of the unnamed fields of a map."""
     atomic: bool = False
     """A struct or map owned and replaced as a whole. (A list is atomic unless `keys` or `is_set`.)"""
     keys: tuple[str, ...] = ()
     """The list-map keys of server-side apply."""
     is_set: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Of list-map keys that an item may leave out."""
+    """Defaults of the list-map keys that an item may leave out."""
     merge_key: str = ""
     """patchMergeKey of a strategic merge patch."""
     merge: bool = False
@@ -159,7 +159,7 @@ BUILT_IN: Final[Mapping[str, Shape]] = {
 
 
 def built_in_shape(kind: str) -> Shape:
-    """Of a kind that is not in the table: standard metadata, everything else plain."""
+    """The shape of a built-in kind. A kind outside of the table has standard metadata; its other fields are plain."""
     return BUILT_IN.get(kind, _GENERIC)
 
 
@@ -187,6 +187,6 @@ def _from_schema(schema: Any) -> Shape:
 
 
 def crd_shape(schema: Json) -> Shape:
-    """Of a custom resource, from its `openAPIV3Schema`."""
+    """The shape of a custom resource, from its `openAPIV3Schema`."""
     shape = _from_schema(schema)
     return Shape(fields={**shape.fields, "apiVersion": PLAIN, "kind": PLAIN, "metadata": _META}, element=shape.element)

@@ -113,12 +113,13 @@ def _without_directives(value: Any) -> tuple[bool, Any]:
     return True, value
 
 
-def _decoded(item: Any) -> Any:
-    """A new item of a list is appended as it stands; the typed decoding that follows knows neither directives nor
-    nulls."""
+def _without_nulls(item: Any) -> Any:
+    """A new item of a list as it is appended: without directives and nulls, which the typed decoding does not know."""
     if isinstance(item, dict):
-        return {key: _decoded(child) for key, child in item.items() if child is not None and not key.startswith("$")}
-    return [_decoded(child) for child in item] if isinstance(item, list) else item
+        return {
+            key: _without_nulls(child) for key, child in item.items() if child is not None and not key.startswith("$")
+        }
+    return [_without_nulls(child) for child in item] if isinstance(item, list) else item
 
 
 def _list_name(directive: str, prefix: str, error: str) -> str:
@@ -181,7 +182,7 @@ def _special_elements(live: list[Any], patch: list[Any], key: str) -> tuple[list
             raise ValueError("merging lists cannot yet be specified in the patch")
         else:
             raise _bad_type(item[_PATCH], item)
-    return ([_decoded(item) for item in plain], []) if replace else (live, plain)
+    return ([_without_nulls(item) for item in plain], []) if replace else (live, plain)
 
 
 def _merge_items(merged: list[Any], patch: list[Any], shape: Shape) -> list[Any]:
@@ -190,14 +191,14 @@ def _merge_items(merged: list[Any], patch: list[Any], shape: Shape) -> list[Any]
         wanted = _key_of(item, key)
         index = next((i for i, one in enumerate(merged) if key in one and same(one[key], wanted)), None)
         if index is None:
-            merged.append(_decoded(item))
+            merged.append(_without_nulls(item))
         else:
             merged[index] = _merge_map(merged[index], item, shape.item())
     return merged
 
 
-def _position(items: list[Any], wanted: Any, key: str) -> int:
-    """Where an item stands, by its key; -1 when it is not there."""
+def _find_index(items: list[Any], wanted: Any, key: str) -> int:
+    """The index of an item, found by its key; -1 when it is absent."""
     for index, item in enumerate(items):
         if not key:
             if same(item, wanted):
@@ -217,20 +218,20 @@ def _in_order(merged: list[Any], patch_order: list[Any], live_order: list[Any], 
     """normalizeElementOrder: items of the patch in its order, those of the server only in theirs, the two merged by the
     live order."""
     mine = sorted(
-        (item for item in merged if _position(patch_order, item, key) >= 0),
-        key=lambda item: _position(patch_order, item, key),
+        (item for item in merged if _find_index(patch_order, item, key) >= 0),
+        key=lambda item: _find_index(patch_order, item, key),
     )
-    servers = [item for item in merged if _position(patch_order, item, key) < 0]
-    servers.sort(key=lambda item: _position(live_order, item, key))
+    servers = [item for item in merged if _find_index(patch_order, item, key) < 0]
+    servers.sort(key=lambda item: _find_index(live_order, item, key))
     out: list[Any] = []
     while mine and servers:
-        left, right = _position(live_order, servers[0], key), _position(live_order, mine[0], key)
+        left, right = _find_index(live_order, servers[0], key), _find_index(live_order, mine[0], key)
         out.append(servers.pop(0) if 0 <= left < right else mine.pop(0))
     return out + mine + servers
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
-    """The items of the patch stand in the order that the directive gives."""
+    """Checks that the items of the patch are in the order of the directive."""
     if not order:
         return
     remaining = (
@@ -243,7 +244,7 @@ def _check_order(patch: list[Any], order: list[Any], key: str) -> None:
             continue
         if key:
             _key_of(remaining[index], key)
-        index += _position([order[place]], remaining[index], key) == 0
+        index += _find_index([order[place]], remaining[index], key) == 0
         place += 1
     if index < len(remaining):
         raise ValueError(

@@ -18,7 +18,7 @@ from localcluster.wire import Json
 ABSENT: Final = object()
 
 
-def _granular(shape: Shape) -> bool:
+def _is_granular(shape: Shape) -> bool:
     return bool(shape.keys) or shape.is_set
 
 
@@ -44,22 +44,23 @@ def item_element(item: Any, shape: Shape) -> str:
 def field_set(value: Any, shape: Shape, *, allow_duplicates: bool = False) -> set[Path]:
     """The fields that `value` sets. Raises ValueError for an item of a list-map that comes twice."""
     found: set[Path] = set()
-    _collect(value, shape, (), found, allow_duplicates)
+    _collect_paths(value, shape, (), found, allow_duplicates)
     return found
 
 
-def _collect(value: Any, shape: Shape, path: Path, found: set[Path], allow_duplicates: bool) -> None:
+def _collect_paths(value: Any, shape: Shape, path: Path, found: set[Path], allow_duplicates: bool) -> None:
     if isinstance(value, dict):
         if shape.atomic:
             found.add(path)
             return
         for name, child in value.items():
             place = (*path, f"f:{name}")
-            _collect(child, shape.child(name), place, found, allow_duplicates)
+            _collect_paths(child, shape.child(name), place, found, allow_duplicates)
+            # A leaf owns its path, and so does an entry of a map with free names, even when it has content.
             if child is None or child == {} or (shape.open and name not in shape.fields):
                 found.add(place)
     elif isinstance(value, list):
-        if not _granular(shape):
+        if not _is_granular(shape):
             found.add(path)
             return
         seen: set[str] = set()
@@ -68,7 +69,7 @@ def _collect(value: Any, shape: Shape, path: Path, found: set[Path], allow_dupli
             if element in seen and not allow_duplicates:
                 raise ValueError(f"{path_text(path)}: duplicate entries for key {path_text((element,))}")
             seen.add(element)
-            _collect(item, shape.item(), (*path, element), found, allow_duplicates)
+            _collect_paths(item, shape.item(), (*path, element), found, allow_duplicates)
             found.add((*path, element))
     else:
         found.add(path)
@@ -102,17 +103,17 @@ class Difference:
 
 def compare(old: Any, new: Any, shape: Shape) -> Difference:
     difference = Difference()
-    _compare(old, new, shape, (), difference)
+    _compare_values(old, new, shape, (), difference)
     for paths in (difference.added, difference.removed, difference.modified):
         paths.discard(())
     return difference
 
 
-def _empty(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is ABSENT or value is None or value in ({}, [])
 
 
-def _compare(old: Any, new: Any, shape: Shape, path: Path, out: Difference) -> None:
+def _compare_values(old: Any, new: Any, shape: Shape, path: Path, out: Difference) -> None:
     if old is new:
         return
     if not isinstance(old, dict | list) and not isinstance(new, dict | list):
@@ -125,17 +126,19 @@ def _compare(old: Any, new: Any, shape: Shape, path: Path, out: Difference) -> N
         and not any(lists)
         and _nothing_or(maps, old, new)
         and not shape.atomic
-        and not (_empty(old) and _empty(new))
+        and not (_is_empty(old) and _is_empty(new))
     ):
         before, after = (value if isinstance(value, dict) else {} for value in (old, new))
         for name in (*before, *(name for name in after if name not in before)):
-            _compare(before.get(name, ABSENT), after.get(name, ABSENT), shape.child(name), (*path, f"f:{name}"), out)
+            _compare_values(
+                before.get(name, ABSENT), after.get(name, ABSENT), shape.child(name), (*path, f"f:{name}"), out
+            )
     elif (
         any(lists)
         and not any(maps)
         and _nothing_or(lists, old, new)
-        and _granular(shape)
-        and not (_empty(old) and _empty(new))
+        and _is_granular(shape)
+        and not (_is_empty(old) and _is_empty(new))
     ):
         _compare_items(old if lists[0] else [], new if lists[1] else [], shape, path, out)
     else:
@@ -161,7 +164,7 @@ def _nothing_or(flags: list[bool], old: Any, new: Any) -> bool:
     return all(flag or value is ABSENT or value is None for flag, value in zip(flags, (old, new), strict=True))
 
 
-def _grouped(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
+def _group_items(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
     groups: dict[str, list[Any]] = {}
     for item in items:
         try:
@@ -172,22 +175,23 @@ def _grouped(items: list[Any], shape: Shape) -> dict[str, list[Any]]:
 
 
 def _compare_items(old: list[Any], new: list[Any], shape: Shape, path: Path, out: Difference) -> None:
-    before, after = _grouped(old, shape), _grouped(new, shape)
+    before, after = _group_items(old, shape), _group_items(new, shape)
     for element in dict.fromkeys((*before, *after)):
         left, right = before.get(element, []), after.get(element, [])
         place = (*path, element)
         if len(left) <= 1 and len(right) <= 1:
-            _compare(left[0] if left else ABSENT, right[0] if right else ABSENT, shape.item(), place, out)
+            _compare_values(left[0] if left else ABSENT, right[0] if right else ABSENT, shape.item(), place, out)
+        # Duplicates share one path, so they are compared as a whole.
         elif len(left) > 1 and len(right) > 1:
             if not same(left, right):
                 out.modified.add(place)
         elif len(left) > 1:
             if right:
-                _compare(ABSENT, right[0], shape.item(), place, out)
+                _compare_values(ABSENT, right[0], shape.item(), place, out)
             out.removed.add(place)
         else:
             if left:
-                _compare(left[0], ABSENT, shape.item(), place, out)
+                _compare_values(left[0], ABSENT, shape.item(), place, out)
             out.added.add(place)
 
 
@@ -200,7 +204,7 @@ def merge(live: Any, applied: Any, shape: Shape) -> Any:
         }
         merged.update({name: value for name, value in applied.items() if name not in live})
         return merged
-    if isinstance(live, list) and isinstance(applied, list) and _granular(shape):
+    if isinstance(live, list) and isinstance(applied, list) and _is_granular(shape):
         return _merge_items(live, applied, shape)
     return live if applied is None and isinstance(live, dict | list) else applied
 
@@ -230,6 +234,7 @@ def _merge_items(live: list[Any], applied: list[Any], shape: Shape) -> list[Any]
                 take()
                 i += 1
                 continue
+            # The applied order wins: this item comes when its turn in that order has come.
             if left[i] in applies and shared and shared[0] != left[i]:
                 i += 1
                 continue
@@ -268,7 +273,7 @@ def _remove(value: Any, tree: Json, shape: Shape) -> Any:
             kept[name] = _remove(child, below, shape.child(name)) if below else child
         return kept or None
     if isinstance(value, list):
-        if not value or not _granular(shape):
+        if not value or not _is_granular(shape):
             return None
         items = []
         for item in value:
@@ -289,8 +294,8 @@ def settle(value: Any, live: Any, shape: Shape) -> None:
                 del value[name]
             elif name in live:
                 settle(value[name], live[name], shape.child(name))
-    elif isinstance(value, list) and isinstance(live, list) and _granular(shape) and shape.keys:
-        before = _grouped(live, shape)
+    elif isinstance(value, list) and isinstance(live, list) and _is_granular(shape) and shape.keys:
+        before = _group_items(live, shape)
         for item in value:
             for old in before.get(item_element(item, shape), [])[:1]:
                 settle(item, old, shape.item())

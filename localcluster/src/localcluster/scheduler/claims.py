@@ -1,5 +1,5 @@
-"""The claims of a pod: what keeps it waiting, in kube-scheduler's words (`plugins/volumebinding`), and telling those
-that wait for it which node it got. Reads caches, and writes that one annotation."""
+"""The claims of a pod, as kube-scheduler's `plugins/volumebinding` treats them: why the pod has to wait for them, and
+which node a waiting claim gets. Reads caches, and writes one annotation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Claims:
         self._classes = informers.get(CLASSES)
 
     def reason_against(self, pod: Json) -> str:
-        """Why no node will do before the claims are; empty when they are ready."""
+        """Returns why the claims keep the pod from any node; empty when they are ready."""
         unbound = False
         for key in claims_of(pod):
             claim, quoted = self.informer.get(key), f'persistentvolumeclaim "{key.partition("/")[2]}"'
@@ -27,18 +27,18 @@ class Claims:
                 return f"{quoted} is being deleted"
             if (claim.get("status") or {}).get("phase") == "Lost":
                 return f'{quoted} bound to non-existent persistentvolume "{claim["spec"].get("volumeName", "")}"'
-            unbound = unbound or not (is_bound(claim) or self._waits(claim))
+            unbound = unbound or not (is_bound(claim) or self._waits_for_pod(claim))
         return UNBOUND if unbound else ""
 
-    def select(self, client: Client, pod: Json, node: str) -> bool:
-        """Tells the claims that wait for a pod which node it has got: a provisioner makes their volumes now. False when
-        all are bound."""
+    def select_node(self, client: Client, pod: Json, node: str) -> bool:
+        """Writes the pod's node onto the claims that wait for a pod, so that a provisioner makes their volumes. False
+        when all claims are bound."""
         found = (self.informer.get(key) for key in claims_of(pod))
         waiting = [claim for claim in found if claim is not None and not is_bound(claim)]
         for claim in waiting:
             client.patch(claim_path(claim), {"metadata": {"annotations": {SELECTED_NODE: node}}})
         return bool(waiting)
 
-    def _waits(self, claim: Json) -> bool:
+    def _waits_for_pod(self, claim: Json) -> bool:
         found = self._classes.get(claim["spec"].get("storageClassName") or "")
         return found is not None and found["volumeBindingMode"] == "WaitForFirstConsumer"

@@ -1,6 +1,6 @@
-"""Whether a pod fits on a node, in the words of kube-scheduler; and how well. Pure.
+"""Filters and scores nodes for a pod, with the messages of kube-scheduler. Pure.
 
-`reasons_against` gives why not: `resolvable` reasons are those that evicting other pods could cure.
+`reasons_against` returns why a pod does not fit. `resolvable` reasons are those that evicting other pods could remove.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def reasons_against(demand: Demand, node: NodeInfo, reserved: Iterable[Demand] =
         return Against(("node(s) didn't match Pod's node affinity/selector",), False)
     if demand.host_ports and any(set(demand.host_ports) & set(other.host_ports) for other, _ in node.pods.values()):
         return Against(("node(s) didn't have free ports for the requested pod ports",), True)
-    return _lacking(demand, node, reserved)
+    return _find_lacking(demand, node, reserved)
 
 
-def _lacking(demand: Demand, node: NodeInfo, reserved: Iterable[Demand]) -> Against:
+def _find_lacking(demand: Demand, node: NodeInfo, reserved: Iterable[Demand]) -> Against:
     promised: dict[str, int] = {}
     for other in reserved:
         for name, amount in other.requests.items():
@@ -67,6 +67,7 @@ def matches_node(demand: Demand, node: NodeInfo) -> bool:
 
 def term_matches(term: Json, node: NodeInfo) -> bool:
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    # A term without requirements matches no node (`isEmptyNodeSelectorTerm`), unlike an empty label selector.
     if not expressions and not fields:
         return False
     return all(expression_matches(e, node.labels) for e in expressions) and all(
@@ -74,7 +75,7 @@ def term_matches(term: Json, node: NodeInfo) -> bool:
     )
 
 
-def score(demand: Demand, node: NodeInfo) -> float:
+def score_node(demand: Demand, node: NodeInfo) -> float:
     """Higher is better: free room after placing (least allocated), few pods of the same owner, preferences."""
     free = 0.0
     for name in ("cpu", "memory"):
@@ -83,9 +84,11 @@ def score(demand: Demand, node: NodeInfo) -> float:
         asks = demand.requests.get(name, 0) or (100 if name == "cpu" else 200 * 1024 * 1024)
         free += max(0.0, (have - node.requested.get(name, 0) - asks) / have) if have else 0.0
     total = free / 2 * MAX_SCORE
+    # PodTopologySpread, of weight 2, spreads the pods of one owner (`systemDefaultConstraints`).
     if demand.owner_uid:
         same = sum(1 for other, _ in node.pods.values() if other.owner_uid == demand.owner_uid)
         total += 2 * MAX_SCORE / (1 + same)
+    # TaintToleration has weight 3 among the default plugins.
     total -= (
         3
         * MAX_SCORE
@@ -98,6 +101,7 @@ def score(demand: Demand, node: NodeInfo) -> float:
     for preference in demand.preferred_terms:
         if term_matches(preference["preference"], node):
             total += 2 * preference.get("weight", 1)
+    # Between equal nodes kube-scheduler draws lots; here the emptier one wins, so that a run can be repeated.
     return total - len(node.pods) * 0.001
 
 

@@ -30,7 +30,7 @@ def group_of(pod: Json) -> str:
     return f"{names[0][0]} {meta['namespace']}/{names[0][1]}" if names else ""
 
 
-def parts(group: str) -> tuple[str, str]:
+def split_group(group: str) -> tuple[str, str]:
     """(path of the list, namespace/name)."""
     path, _, key = group.partition(" ")
     return path, key

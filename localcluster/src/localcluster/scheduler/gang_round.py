@@ -23,7 +23,7 @@ class Placing(Protocol):
     def bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None: ...
     def could_preempt(self, demand: Demand, against: dict[str, Against]) -> bool: ...
     def no_room(self, pod: Json, demand: Demand, against: dict[str, Against], now: float) -> str: ...
-    def unschedulable(self, pod: Json, told: str, now: float) -> None: ...
+    def unschedulable(self, pod: Json, message: str, now: float) -> None: ...
     def wait(self, key: str) -> None: ...
     def nodes_available(self) -> str: ...
 
@@ -36,7 +36,7 @@ class GangRound:
         self._placing = placing
 
     def schedule(self, pod: Json, demand: Demand, now: float) -> None:
-        path, name = gang.parts(demand.gang)
+        path, name = gang.split_group(demand.gang)
         informer = self._informers.peek(path)
         group = informer.get(name) if informer is not None else None
         if group is None:
@@ -54,22 +54,22 @@ class GangRound:
             key=lambda d: (-d.priority, d.created_seconds, d.key),
         )
         if bound + len(pending) < minimum:
-            told = gang.too_few(demand.key, bound + len(pending), minimum)
-            self._too_early(pod, demand, f"{self._placing.nodes_available()} {told}.", now)
+            message = gang.too_few(demand.key, bound + len(pending), minimum)
+            self._too_early(pod, demand, f"{self._placing.nodes_available()} {message}.", now)
             return
-        complete = self._place(demand.gang, pending, bound, minimum, now)
+        complete = self._place_members(demand.gang, pending, bound, minimum, now)
         if gang.is_own(demand.gang):
-            self._tell(path, group, complete, now)
+            self._write_condition(path, group, complete, now)
 
-    def _too_early(self, pod: Json, demand: Demand, told: str, now: float) -> None:
+    def _too_early(self, pod: Json, demand: Demand, message: str, now: float) -> None:
         """Kubernetes' own scheduler does not even look at such a pod, and says nothing."""
         if gang.is_own(demand.gang):
             self._placing.wait(demand.key)
         else:
-            self._placing.unschedulable(pod, told, now)
+            self._placing.unschedulable(pod, message, now)
 
-    def _place(self, of: str, pending: list[Demand], bound: int, minimum: int, now: float) -> bool:
-        """Whether the gang has a place."""
+    def _place_members(self, group_key: str, pending: list[Demand], bound: int, minimum: int, now: float) -> bool:
+        """Binds the pods of the gang if enough of them fit; returns whether they do."""
         placed: list[tuple[Demand, NodeInfo]] = []
         unfit: list[tuple[Demand, dict[str, Against]]] = []
         for member in pending:
@@ -87,7 +87,7 @@ class GangRound:
             return True
         helped = [member.key for member, against in unfit if self._placing.could_preempt(member, against)]
         preempts = bound + len(placed) + len(helped) >= minimum
-        told = {
+        messages = {
             member.key: self._placing.no_room(self._pods.store[member.key], member, against, now)
             if preempts
             else fit_error(against)
@@ -95,14 +95,17 @@ class GangRound:
         }
         for member, chosen in placed:
             chosen.remove(member.key)
-        own, short = gang.is_own(of), gang.not_together(gang.parts(of)[1], bound + len(placed), minimum)
+        own, short = (
+            gang.is_own(group_key),
+            gang.not_together(gang.split_group(group_key)[1], bound + len(placed), minimum),
+        )
         why = fit_error(unfit[0][1]) if unfit else ""
         for member in pending:
-            words = told.get(member.key, gang.ENOUGH_THERE) if own else f"{short}. {why}"
+            words = messages.get(member.key, gang.ENOUGH_THERE) if own else f"{short}. {why}"
             self._placing.unschedulable(self._pods.store[member.key], words, now)
         return False
 
-    def _tell(self, path: str, group: Json, scheduled: bool, now: float) -> None:
+    def _write_condition(self, path: str, group: Json, scheduled: bool, now: float) -> None:
         """A gang that has been placed once stays so by its condition, as in Kubernetes."""
         meta = group["metadata"]
         had = condition(group, "PodGroupScheduled") or {}

@@ -32,7 +32,7 @@ class Demand:
     owner_uid: str
     preempts: bool
     gang: str = ""
-    """Of its PodGroup, as `gang.group_of` has it; empty for a pod on its own."""
+    """The key of its PodGroup (`gang.group_of`); empty for a pod without a gang."""
 
     @property
     def signature(self) -> str:
@@ -57,7 +57,7 @@ class NodeInfo:
     taints: list[Json] = field(default_factory=list)
     unschedulable: bool = False
     known: bool = False
-    """False while only pods tell of the node."""
+    """False while only pods name the node."""
     allocatable: dict[str, int] = field(default_factory=dict)
     requested: dict[str, int] = field(default_factory=dict)
     pods: dict[str, tuple[Demand, Json]] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """The scheduler: binds pending pods to nodes, by priority; preempts; places gangs all at once or not at all.
 
-Only pods of its scheduler names. A pod that fits nowhere is told so once (`PodScheduled=False/Unschedulable`, an event)
-and looked at again when a node or another pod has changed. It never deletes but to preempt, gracefully and by UID. Safe
-to run twice: a pod that is bound is refused by the API server.
+Schedules only pods of its scheduler names. A pod that fits nowhere gets its condition and event once
+(`PodScheduled=False/Unschedulable`), and is tried again when a node or another pod has changed. Deletes pods only to
+preempt them, gracefully and by UID. Running twice is safe: the API server refuses to bind a pod a second time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from localcluster.objects import condition, is_terminal, timestamp, with_conditi
 from localcluster.recorder import Recorder
 from localcluster.scheduler import gang, preemption
 from localcluster.scheduler.claims import Claims
-from localcluster.scheduler.filters import Against, fit_error, reasons_against, score
+from localcluster.scheduler.filters import Against, fit_error, reasons_against, score_node
 from localcluster.scheduler.gang_round import GangRound
 from localcluster.scheduler.nodeinfo import Demand, NodeInfo, asks_of, demand_of
 from localcluster.wire import Json
@@ -34,7 +34,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 _NO_CLAIMS = "no new claims to deallocate,"
-"""What the plug-in for device claims says beside preemption, whenever it is asked."""
+"""The message of the plug-in for device claims, which precedes that of preemption (`DynamicResources.PostFilter`)."""
 
 
 class Scheduler:
@@ -89,7 +89,7 @@ class Scheduler:
         for key in list(self._waiting):
             if (pod := self._pods.get(key)) is not None and new is not None and key_of(new) in claims_of(pod):
                 del self._waiting[key]
-                self._push(key, pod)
+                self._queue_pod(key, pod)
 
     def _group_changed(self, old: Json | None, new: Json | None) -> None:
         if old is None or new is None or old.get("spec") != new.get("spec"):
@@ -114,13 +114,13 @@ class Scheduler:
         key = key_of(pod)
         node = pod["spec"].get("nodeName")
         if new is None or is_terminal(new):
-            self._forget(key)
+            self._forget_pod(key)
             return
         if node:
             self._forget_pending(key)
             # Deleted and made again on another node, without an event in between.
             if self._bound.get(key) not in (None, node):
-                self._forget(key)
+                self._forget_pod(key)
             self._bound[key] = node
             info = self._nodes.setdefault(node, NodeInfo(node))
             had = info.pods.get(key)
@@ -128,11 +128,11 @@ class Scheduler:
             info.add(had[0] if had is not None and same else self.demand(new), new)
             return
         # The scheduler's own status writes must not wake the pod, or it would be tried for ever.
-        if self._mine(new) and (old is None or asks_of(old) != asks_of(new) or key not in self._waiting):
+        if self._is_mine(new) and (old is None or asks_of(old) != asks_of(new) or key not in self._waiting):
             self._waiting.pop(key, None)
-            self._push(key, new)
+            self._queue_pod(key, new)
 
-    def _mine(self, pod: Json) -> bool:
+    def _is_mine(self, pod: Json) -> bool:
         spec = pod["spec"]
         return (
             spec.get("schedulerName", "default-scheduler") in self._names
@@ -141,15 +141,15 @@ class Scheduler:
         )
 
     def ready(self, pod: Json) -> bool:
-        return self._mine(pod) and not self._claims.reason_against(pod)
+        return self._is_mine(pod) and not self._claims.reason_against(pod)
 
-    def _push(self, key: str, pod: Json) -> None:
+    def _queue_pod(self, key: str, pod: Json) -> None:
         if key not in self._queued:
             self._queued.add(key)
             demand = self.demand(pod)
             heapq.heappush(self._queue, (-demand.priority, demand.created_seconds, key))
 
-    def _forget(self, key: str) -> None:
+    def _forget_pod(self, key: str) -> None:
         self._forget_pending(key)
         node = self._bound.pop(key, None)
         if node is not None and (info := self._nodes.get(node)) is not None:
@@ -170,7 +170,7 @@ class Scheduler:
         for key in self._waiting:
             pod = self._pods.get(key)
             if pod is not None:
-                self._push(key, pod)
+                self._queue_pod(key, pod)
         self._waiting.clear()
 
     def demand(self, pod: Json) -> Demand:
@@ -194,10 +194,10 @@ class Scheduler:
             done += 1
             self._informers.pump()
             pod = self._pods.get(key)
-            if pod is None or pod["spec"].get("nodeName") or is_terminal(pod) or not self._mine(pod):
+            if pod is None or pod["spec"].get("nodeName") or is_terminal(pod) or not self._is_mine(pod):
                 continue
             try:
-                self._schedule(pod, self.demand(pod), now)
+                self._schedule_pod(pod, self.demand(pod), now)
             except ApiError as error:
                 # Another scheduler has bound the pod, it was deleted, or the API server is away: try again later.
                 log.info("scheduler: %s: %s", key, error)
@@ -209,7 +209,7 @@ class Scheduler:
     def next_due(self) -> float | None:
         return 0.0 if self._queue else self._retry_at
 
-    def _schedule(self, pod: Json, demand: Demand, now: float) -> None:
+    def _schedule_pod(self, pod: Json, demand: Demand, now: float) -> None:
         if unready := self._claims.reason_against(pod):
             self.unschedulable(pod, f"{self.nodes_available()} {unready}. not found", now)
             return
@@ -217,14 +217,14 @@ class Scheduler:
             self._gangs.schedule(pod, demand, now)
             return
         # One of many equal pods is tried against all nodes; the result holds for the others.
-        told = self._refused.get(demand.signature)
-        if told is None:
+        message = self._refused.get(demand.signature)
+        if message is None:
             chosen, against = self.choose(demand)
             if chosen is not None:
                 self.bind(pod, demand, chosen)
                 return
-            told = self.no_room(pod, demand, against, now)
-        self.unschedulable(pod, told, now)
+            message = self.no_room(pod, demand, against, now)
+        self.unschedulable(pod, message, now)
 
     def choose(self, demand: Demand) -> tuple[NodeInfo | None, dict[str, Against]]:
         against: dict[str, Against] = {}
@@ -233,15 +233,15 @@ class Scheduler:
         for node in self._nodes.values():
             if not node.known:
                 continue
-            found_against = reasons_against(demand, node, self._reserved(node.name, demand))
+            found_against = reasons_against(demand, node, self._reserved_on(node.name, demand))
             against[node.name] = found_against
             if not found_against.reasons:
-                value = score(demand, node)
+                value = score_node(demand, node)
                 if found is None or value > best_score:
                     found, best_score = node, value
         return found, against
 
-    def _reserved(self, node: str, demand: Demand) -> list[Demand]:
+    def _reserved_on(self, node: str, demand: Demand) -> list[Demand]:
         # `RunFilterPluginsWithNominatedPods` reserves a nominee's room against pods of lower or equal priority.
         nominated = self._nominated.get(node)
         if not nominated:
@@ -251,7 +251,7 @@ class Scheduler:
     def bind(self, pod: Json, demand: Demand, node: NodeInfo) -> None:
         meta = pod["metadata"]
         # PreBind of VolumeBinding: a provisioner makes the volume for this node first.
-        if self._claims.select(self._client, pod, node.name):
+        if self._claims.select_node(self._client, pod, node.name):
             node.remove(demand.key)
             self._waiting[demand.key] = None
             return
@@ -267,22 +267,22 @@ class Scheduler:
         self._forget_pending(demand.key)
         self._bound[demand.key] = node.name
         node.add(demand, pod)
-        self._recorder(pod).normal(
+        self._recorder_of(pod).normal(
             pod, "Scheduled", f"Successfully assigned {demand.key} to {node.name}", action="Binding"
         )
 
-    def _recorder(self, pod: Json) -> Recorder:
+    def _recorder_of(self, pod: Json) -> Recorder:
         return self._recorders[pod["spec"].get("schedulerName", "default-scheduler")]
 
     # --- no room ---------------------------------------------------------------------------------------------------
 
     def no_room(self, pod: Json, demand: Demand, against: dict[str, Against], now: float) -> str:
         """Preempts where that helps; the scheduler's words."""
-        told = fit_error(against)
+        message = fit_error(against)
         if not against:
-            return told
+            return message
         if not demand.preempts:
-            return f"{told} {_NO_CLAIMS} preemption: not eligible due to preemptionPolicy=Never."
+            return f"{message} {_NO_CLAIMS} preemption: not eligible due to preemptionPolicy=Never."
         # `PodEligibleToPreemptOthers`: while victims of an earlier preemption terminate, the pod preempts no others.
         nominated = (pod.get("status") or {}).get("nominatedNodeName")
         if (
@@ -293,30 +293,33 @@ class Scheduler:
             )
         ):
             self._nominated.setdefault(nominated, {})[demand.key] = demand
-            return f"{told} {_NO_CLAIMS} preemption: not eligible due to terminating pod on the nominated node."
+            return f"{message} {_NO_CLAIMS} preemption: not eligible due to terminating pod on the nominated node."
         nodes = [n for n in self._nodes.values() if n.known]
-        candidate, why = preemption.find(demand, nodes, against, lambda name: self._reserved(name, demand))
+        candidate, why = preemption.find_candidate(demand, nodes, against, lambda name: self._reserved_on(name, demand))
         if candidate is None:
-            told = (
-                f"{told} {_NO_CLAIMS} preemption:"
+            message = (
+                f"{message} {_NO_CLAIMS} preemption:"
                 f" {fit_error({n: Against((reason,), False) for n, reason in why.items()})}"
             )
-            self._refused[demand.signature] = told
-            return told
-        self._preempt(pod, demand, candidate, now)
-        return told
+            self._refused[demand.signature] = message
+            return message
+        self._preempt_victims(pod, demand, candidate, now)
+        return message
 
     def could_preempt(self, demand: Demand, against: dict[str, Against]) -> bool:
         nodes = [n for n in self._nodes.values() if n.known]
         if not demand.preempts or not against:
             return False
-        return preemption.find(demand, nodes, against, lambda name: self._reserved(name, demand))[0] is not None
+        return (
+            preemption.find_candidate(demand, nodes, against, lambda name: self._reserved_on(name, demand))[0]
+            is not None
+        )
 
     def wait(self, key: str) -> None:
         """Until something changes."""
         self._waiting[key] = None
 
-    def _preempt(self, pod: Json, demand: Demand, candidate: preemption.Candidate, now: float) -> None:
+    def _preempt_victims(self, pod: Json, demand: Demand, candidate: preemption.Candidate, now: float) -> None:
         meta = pod["metadata"]
         for _, victim in candidate.victims:
             gone = victim["metadata"]
@@ -338,7 +341,7 @@ class Scheduler:
                     {"metadata": {"uid": gone["uid"]}, "status": {"conditions": conditions}},
                 )
                 self._client.delete(pods_path(gone["namespace"], gone["name"]), {"preconditions": {"uid": gone["uid"]}})
-            self._recorder(pod).normal(
+            self._recorder_of(pod).normal(
                 victim, "Preempted", f"Preempted by pod {meta['uid']} on node {candidate.node}", action="Preempting"
             )
         self._nominated.setdefault(candidate.node, {})[demand.key] = demand
@@ -349,20 +352,20 @@ class Scheduler:
         # The next pod must see the victims as terminating, or it would preempt for the same room.
         self._informers.pump()
 
-    def unschedulable(self, pod: Json, told: str, now: float) -> None:
+    def unschedulable(self, pod: Json, message: str, now: float) -> None:
         key = key_of(pod)
         self._waiting[key] = None
         pod = self._pods.get(key) or pod
         had = condition(pod, "PodScheduled") or {}
         # Written only on change: a write in each round would wake every watcher of pods.
-        if (had.get("status"), had.get("reason"), had.get("message")) == ("False", "Unschedulable", told):
+        if (had.get("status"), had.get("reason"), had.get("message")) == ("False", "Unschedulable", message):
             return
         meta = pod["metadata"]
         verdict = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "Unschedulable",
-            "message": told,
+            "message": message,
             "lastProbeTime": None,
         }
         conditions = with_condition((pod.get("status") or {}).get("conditions") or (), verdict, timestamp(now))
@@ -370,7 +373,7 @@ class Scheduler:
             pods_path(meta["namespace"], meta["name"], "status"),
             {"metadata": {"uid": meta["uid"]}, "status": {"conditions": conditions}},
         )
-        self._recorder(pod).warning(pod, "FailedScheduling", told, action="Scheduling")
+        self._recorder_of(pod).warning(pod, "FailedScheduling", message, action="Scheduling")
 
     def nodes_available(self) -> str:
         return f"0/{sum(n.known for n in self._nodes.values())} nodes are available:"

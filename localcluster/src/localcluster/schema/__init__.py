@@ -18,7 +18,7 @@ from localcluster.schema.causes import BLOCKING, FieldCause, aggregate, rules_no
 from localcluster.schema.cel_rules import build_rules, run_rules
 from localcluster.schema.defaults import apply_defaults, drop_nulls
 from localcluster.schema.listtype import validate_lists
-from localcluster.schema.node import Node, build
+from localcluster.schema.node import SchemaNode, build
 from localcluster.schema.prune import prune_metadata, prune_value
 from localcluster.schema.structure import check_schema, prune_defaults
 from localcluster.schema.values import ValueValidator
@@ -48,22 +48,22 @@ class StructuralSchema:
         self._rules = build_rules(self._node, resource_root=True)
         self._checked: dict[str, tuple[FieldCause, ...]] = {}
         self._root = replace(self._node, embedded=True)
-        """As pruning sees it: every object of the resource has metadata, whatever the schema says."""
+        """The root for pruning: every object of the resource has metadata, whatever the schema says."""
 
     @property
-    def node(self) -> Node:
+    def node(self) -> SchemaNode:
         return self._node
 
     def check(self, path: str = "spec.validation.openAPIV3Schema") -> list[FieldCause]:
-        """What is wrong with the schema itself: unknown types, patterns and rules that do not compile. `path` is where
-        it stands in the CRD (`spec.versions[0].schema.openAPIV3Schema` where versions differ)."""
+        """What is wrong with the schema itself: unknown types, patterns and rules that do not compile. `path` is its
+        place in the CRD (`spec.versions[0].schema.openAPIV3Schema` where versions differ)."""
         if path not in self._checked:
             self._checked[path] = tuple(check_schema(self._schema, path))
         return list(self._checked[path])
 
     def prune(self, obj: Json) -> list[str]:
-        """Takes unknown fields and meaningless nulls out of `obj`. Returns what field validation says of it:
-        `unknown field "spec.foo"`, metadata first, else sorted."""
+        """Takes unknown fields and meaningless nulls out of `obj`. Returns the complaints of field validation, such as
+        `unknown field "spec.foo"`: those of metadata first, then the others sorted."""
         unknown = prune_metadata(obj.get("metadata"), "metadata")
         unknown += prune_value(obj, self._root)
         drop_nulls(obj, self._node)

@@ -14,9 +14,9 @@ from typing import Any, Final
 import cel
 
 from localcluster.schema.cel_functions import BUILT_IN, FUNCTIONS, NO_OVERLOAD
-from localcluster.schema.cel_source import Token, arguments, closing, rewrite, tokenize
-from localcluster.schema.cel_values import declared, names_of
-from localcluster.schema.node import Node
+from localcluster.schema.cel_source import Token, find_closing, rewrite_tokens, split_arguments, tokenize
+from localcluster.schema.cel_values import is_declared, names_of
+from localcluster.schema.node import SchemaNode
 
 # The library also logs each exception of a Python function as a warning; the rule's error already reports it.
 logging.getLogger("cel").addHandler(logging.NullHandler())
@@ -40,7 +40,7 @@ class CelRuntimeError(ValueError):
     """The text of the CEL error: `no such key: x`, `no such overload`, ..."""
 
 
-def _issue(source: str, offset: int, text: str) -> str:
+def _make_issue(source: str, offset: int, text: str) -> str:
     line_start = source.rfind("\n", 0, offset) + 1
     line = source[line_start:].split("\n", 1)[0]
     column = offset - line_start
@@ -50,91 +50,91 @@ def _issue(source: str, offset: int, text: str) -> str:
 class _Names:
     """Walks a rule's tokens and reports names that the schema, the macros and the environment do not know."""
 
-    def __init__(self, source: str, tokens: list[Token], root: Node) -> None:
+    def __init__(self, source: str, tokens: list[Token], root: SchemaNode) -> None:
         self._source = source
         self._tokens = tokens
         self._root = root
         self.issues: list[str] = []
-        self._bound: list[tuple[str, int, int, Node | None]] = []
+        self._bound: list[tuple[str, int, int, SchemaNode | None]] = []
         """Variables of macros: name, the first and last token that see it, and what it holds (None: not known)."""
 
     def check(self) -> list[str]:
         for index, token in enumerate(self._tokens):
             if token.kind != "ident":
                 continue
-            called = self._text(index + 1) == "("
-            selected = self._text(index - 1) == "."
+            called = self._text_at(index + 1) == "("
+            selected = self._text_at(index - 1) == "."
             if called:
-                self._function(index, token)
+                self._check_function(index, token)
             elif not selected:
-                self._variable(index, token)
+                self._check_variable(index, token)
             if called and selected and token.text in _MACROS:
-                self._bind(index, None)
+                self._bind_variable(index, None)
         return self.issues
 
-    def _text(self, index: int) -> str:
+    def _text_at(self, index: int) -> str:
         return self._tokens[index].text if 0 <= index < len(self._tokens) else ""
 
-    def _function(self, index: int, token: Token) -> None:
+    def _check_function(self, index: int, token: Token) -> None:
         if token.text not in FUNCTIONS and token.text not in BUILT_IN:
-            self._undeclared(self._tokens[index + 1].offset, token.text)
+            self._report_undeclared(self._tokens[index + 1].offset, token.text)
 
-    def _undeclared(self, offset: int, name: str) -> None:
-        self.issues.append(_issue(self._source, offset, f"undeclared reference to '{name}' (in container '')"))
+    def _report_undeclared(self, offset: int, name: str) -> None:
+        self.issues.append(_make_issue(self._source, offset, f"undeclared reference to '{name}' (in container '')"))
 
-    def _visible(self, index: int, name: str) -> tuple[bool, Node | None]:
+    def _find_visible(self, index: int, name: str) -> tuple[bool, SchemaNode | None]:
         # The inner variable of two nested macros hides the outer one of the same name.
         for bound, first, last, node in reversed(self._bound):
             if bound == name and first <= index <= last:
                 return True, node
         return (True, self._root) if name in ("self", "oldSelf") else (name in _TYPE_NAMES, None)
 
-    def _variable(self, index: int, token: Token) -> None:
+    def _check_variable(self, index: int, token: Token) -> None:
         # The key of a map literal, or `x ? a : b`, is an expression like any other; a struct's field is not supported
         # here.
-        known, node = self._visible(index, token.text)
+        known, node = self._find_visible(index, token.text)
         if not known:
-            self._undeclared(token.offset, token.text)
+            self._report_undeclared(token.offset, token.text)
         elif node is not None:
-            self._chain(index + 1, node)
+            self._check_chain(index + 1, node)
 
-    def _chain(self, index: int, node: Node) -> None:
-        """Follow `.a[0].b` from `node`, as far as the schema tells what is there."""
-        current: Node | None = node
+    def _check_chain(self, index: int, node: SchemaNode) -> None:
+        """Follow `.a[0].b` from `node`, as far as the schema describes it."""
+        current: SchemaNode | None = node
         while current is not None and index < len(self._tokens):
-            text = self._text(index)
-            if text == "." and self._text(index + 2) == "(":
-                if self._text(index + 1) in _MACROS:
-                    self._bind(index + 1, current)
+            text = self._text_at(index)
+            if text == "." and self._text_at(index + 2) == "(":
+                if self._text_at(index + 1) in _MACROS:
+                    self._bind_variable(index + 1, current)
                 return
             if text == ".":
-                current = self._field(self._tokens[index], self._text(index + 1), current)
+                current = self._check_field(self._tokens[index], self._text_at(index + 1), current)
                 index += 2
             elif text == "[":
                 current = current.items if current.type == "array" else current.additional_node
-                index = closing(self._tokens, index) + 1
+                index = find_closing(self._tokens, index) + 1
             else:
                 return
 
-    def _field(self, dot: Token, name: str, node: Node) -> Node | None:
+    def _check_field(self, dot: Token, name: str, node: SchemaNode) -> SchemaNode | None:
         if node.properties:
             for key, child in node.properties.items():
                 # CEL sees only what the schema declares, under names that are escaped where they are words of CEL.
-                if name in names_of(key) and declared(child):
+                if name in names_of(key) and is_declared(child):
                     return child
-            self.issues.append(_issue(self._source, dot.offset, f"undefined field '{name}'"))
+            self.issues.append(_make_issue(self._source, dot.offset, f"undefined field '{name}'"))
             return None
         if node.type == "object" and node.additional_node is not None:
             return node.additional_node
         return None
 
-    def _bind(self, index: int, over: Node | None) -> None:
-        args = arguments(self._tokens, index + 1)
+    def _bind_variable(self, index: int, over: SchemaNode | None) -> None:
+        args = split_arguments(self._tokens, index + 1)
         if args[0] and args[0][0].kind == "ident":
             known = any(first == index + 1 for _, first, _, _ in self._bound)
             if not known:
                 element = over.items if over is not None and over.type == "array" else None
-                self._bound.append((args[0][0].text, index + 1, closing(self._tokens, index + 1), element))
+                self._bound.append((args[0][0].text, index + 1, find_closing(self._tokens, index + 1), element))
 
 
 def _parse(source: str) -> cel.Program:
@@ -146,14 +146,14 @@ def _parse(source: str) -> cel.Program:
         raise CelCompileError(re.sub(r"^\| ", " | ", text.rstrip(), flags=re.MULTILINE)) from error
 
 
-class Program:
+class CelProgram:
     """A compiled expression. Raises CelCompileError when it cannot be one."""
 
-    def __init__(self, source: str, root: Node) -> None:
+    def __init__(self, source: str, root: SchemaNode) -> None:
         tokens = tokenize(source)
         self.uses_old_self = any(t.kind == "ident" and t.text == "oldSelf" for t in tokens)
         _parse(source)  # so that an error shows the rule as it was written
-        self._program = _parse(rewrite(tokens))
+        self._program = _parse(rewrite_tokens(tokens))
         issues = _Names(source, tokens, root).check()
         if issues:
             raise CelCompileError("\n".join(dict.fromkeys(issues)))

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from localcluster.schema.causes import NO_PATH, OMITTED, FieldCause, duplicate, forbidden, invalid, required
-from localcluster.schema.cel_program import CelCompileError, CelRuntimeError, Program, optional_of
-from localcluster.schema.cel_values import declared, to_cel, with_type_and_metadata
+from localcluster.schema.cel_program import CelCompileError, CelProgram, CelRuntimeError, optional_of
+from localcluster.schema.cel_values import is_declared, to_cel, with_type_and_metadata
 from localcluster.schema.correlate import map_key, old_items
 from localcluster.schema.field_path import FieldPathError, normalize_field_path
-from localcluster.schema.node import Node, Rule
+from localcluster.schema.node import Rule, SchemaNode
 
 _MAX_MESSAGE_BYTES: Final = 5 * 1024
 
@@ -23,8 +23,8 @@ _MAX_MESSAGE_BYTES: Final = 5 * 1024
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
     rule: Rule
-    program: Program | None
-    message: Program | None
+    program: CelProgram | None
+    message: CelProgram | None
     error: str = ""
     message_error: str = ""
     field_path: str = ""
@@ -34,19 +34,19 @@ class CompiledRule:
         return self.program is not None and self.program.uses_old_self
 
 
-def compile_rule(rule: Rule, node: Node, typed: Node) -> CompiledRule:
-    program: Program | None = None
-    message: Program | None = None
+def compile_rule(rule: Rule, node: SchemaNode, typed: SchemaNode) -> CompiledRule:
+    program: CelProgram | None = None
+    message: CelProgram | None = None
     error = message_error = field_path = ""
     if not rule.rule.strip():
         return CompiledRule(rule, None, None)
     try:
-        program = Program(rule.rule, typed)
+        program = CelProgram(rule.rule, typed)
     except CelCompileError as problem:
         return CompiledRule(rule, None, None, error=f"compilation failed: {problem}")
     if rule.message_expression:
         try:
-            message = Program(rule.message_expression, typed)
+            message = CelProgram(rule.message_expression, typed)
         except CelCompileError as problem:
             message_error = f"messageExpression compilation failed: {problem}"
     if rule.field_path:
@@ -61,17 +61,17 @@ def compile_rule(rule: Rule, node: Node, typed: Node) -> CompiledRule:
 class RuleTree:
     """The part of a schema that has rules, at it or below it."""
 
-    node: Node
-    typed: Node
+    node: SchemaNode
+    typed: SchemaNode
     rules: tuple[CompiledRule, ...]
     properties: Mapping[str, RuleTree]
     additional: RuleTree | None
     items: RuleTree | None
 
 
-def build_rules(node: Node | None, *, resource_root: bool) -> RuleTree | None:
+def build_rules(node: SchemaNode | None, *, resource_root: bool) -> RuleTree | None:
     """None where no rule is."""
-    if node is None or not (declared(node) or resource_root):
+    if node is None or not (is_declared(node) or resource_root):
         return None
     typed = with_type_and_metadata(node) if resource_root else node
     properties = {}
@@ -94,7 +94,7 @@ def run_rules(tree: RuleTree, value: Any, old: Any, path: str = "") -> list[Fiel
     that it can do without."""
     if value is None:
         return []
-    causes = _rules(tree, value, old, path) if tree.rules else []
+    causes = _run_rules(tree, value, old, path) if tree.rules else []
     if isinstance(value, list) and tree.items is not None:
         before = old_items(tree.node, old)
         for index, item in enumerate(value):
@@ -111,7 +111,7 @@ def run_rules(tree: RuleTree, value: Any, old: Any, path: str = "") -> list[Fiel
     return causes
 
 
-def _rules(tree: RuleTree, value: Any, old: Any, path: str) -> list[FieldCause]:
+def _run_rules(tree: RuleTree, value: Any, old: Any, path: str) -> list[FieldCause]:
     causes: list[FieldCause] = []
     place = path or NO_PATH
     type_name = tree.node.type
@@ -137,7 +137,7 @@ def _rules(tree: RuleTree, value: Any, old: Any, path: str) -> list[FieldCause]:
         where = ".".join(part for part in (path, compiled.field_path) if part) or NO_PATH
         # The API server leaves objects and lists out of the cause, which may be large.
         shown = OMITTED if type_name in ("object", "array") else value
-        causes.append(_cause(where, shown, _message(compiled, variables), rule.reason))
+        causes.append(_make_cause(where, shown, _render_message(compiled, variables), rule.reason))
     return causes
 
 
@@ -151,7 +151,7 @@ def _runtime_text(error: str, rule: Rule) -> str:
     return f"{error} evaluating rule: {name}"
 
 
-def _message(compiled: CompiledRule, variables: dict[str, Any]) -> str:
+def _render_message(compiled: CompiledRule, variables: dict[str, Any]) -> str:
     if compiled.message is not None:
         try:
             text = compiled.message.run(variables)
@@ -165,7 +165,7 @@ def _message(compiled: CompiledRule, variables: dict[str, Any]) -> str:
     return rule.message.strip() if rule.message else f"failed rule: {rule.rule.strip()}"
 
 
-def _cause(place: str, value: Any, detail: str, reason: str) -> FieldCause:
+def _make_cause(place: str, value: Any, detail: str, reason: str) -> FieldCause:
     if reason == "FieldValueForbidden":
         return forbidden(place, detail)
     if reason == "FieldValueRequired":

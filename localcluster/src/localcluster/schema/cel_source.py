@@ -1,4 +1,4 @@
-"""A rule as tokens, so that what stands in strings is safe. Pure."""
+"""A rule as tokens, so that the content of strings is left alone. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tokenize(rule: str) -> list[Token]:
     return [Token(m.lastgroup or "", m[0], m.start()) for m in _TOKEN.finditer(rule) if m.lastgroup != "space"]
 
 
-def closing(tokens: list[Token], start: int) -> int:
+def find_closing(tokens: list[Token], start: int) -> int:
     """The index of the bracket that closes the one at `start`; the end when there is none."""
     depth = 0
     for index in range(start, len(tokens)):
@@ -46,9 +46,9 @@ def closing(tokens: list[Token], start: int) -> int:
     return len(tokens)
 
 
-def arguments(tokens: list[Token], start: int) -> list[list[Token]]:
+def split_arguments(tokens: list[Token], start: int) -> list[list[Token]]:
     """The arguments of the call whose bracket is at `start`."""
-    end = closing(tokens, start)
+    end = find_closing(tokens, start)
     found: list[list[Token]] = [[]]
     depth = 0
     for token in tokens[start + 1 : end]:
@@ -61,7 +61,7 @@ def arguments(tokens: list[Token], start: int) -> list[list[Token]]:
     return found
 
 
-def rewrite(tokens: list[Token]) -> str:
+def rewrite_tokens(tokens: list[Token]) -> str:
     """The rule with calls of RENAMED functions renamed."""
 
     def text(index: int) -> str:

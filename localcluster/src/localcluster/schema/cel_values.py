@@ -15,23 +15,23 @@ from dataclasses import replace
 from typing import Any, Final
 
 from localcluster.schema import formats
-from localcluster.schema.node import Node
+from localcluster.schema.node import SchemaNode
 
 _RESERVED: Final = """
 true false null in as break const continue else for function if import let loop package namespace return var void while
 """
 RESERVED: Final = frozenset(_RESERVED.split())
 SELECTABLE: Final = RESERVED - {"true", "false", "null", "in"}
-"""Words that are no variables, and yet stand as they are behind a dot: `self.namespace`."""
+"""Reserved words that need no escape behind a dot: `self.namespace`."""
 _ESCAPABLE: Final = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
 _PARTS: Final = re.compile(r"__|\.|-|/")
 _ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_TEXT: Final = Node(types=("string",))
-_VISIBLE_METADATA: Final = Node(types=("object",), properties={"name": _TEXT, "generateName": _TEXT})
+_TEXT: Final = SchemaNode(types=("string",))
+_VISIBLE_METADATA: Final = SchemaNode(types=("object",), properties={"name": _TEXT, "generateName": _TEXT})
 _RFC3339: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[tT](\d{2}:\d{2}:\d{2})(\.\d+)?([zZ]|[+-]\d{2}:\d{2})")
 
 
-def escape(name: str) -> str | None:
+def escape_name(name: str) -> str | None:
     """The name of a field in CEL, None when it has none."""
     if not _ESCAPABLE.fullmatch(name):
         return None
@@ -43,23 +43,23 @@ def escape(name: str) -> str | None:
 def names_of(field: str) -> tuple[str, ...]:
     """Behind a dot: its name in CEL, and for a reserved word the word itself (apiserver's cel/types.go,
     recognizeKeywordAsFieldName)."""
-    name = escape(field)
+    name = escape_name(field)
     return () if name is None else (name, field) if field in SELECTABLE else (name,)
 
 
-def with_type_and_metadata(node: Node) -> Node:
+def with_type_and_metadata(node: SchemaNode) -> SchemaNode:
     """The node of a whole resource: type and a little of the metadata are always declared."""
     return replace(
         node, properties={**node.properties, "apiVersion": _TEXT, "kind": _TEXT, "metadata": _VISIBLE_METADATA}
     )
 
 
-def declared(node: Node | None) -> bool:
+def is_declared(node: SchemaNode | None) -> bool:
     """Has the schema a type for CEL? What has none (a bare preserve-unknown-fields) is not visible at all."""
     return node is not None and bool(node.types)
 
 
-def _timestamp(text: str) -> Any:
+def _parse_timestamp(text: str) -> Any:
     match = _RFC3339.fullmatch(text)
     if match is None:
         return text
@@ -72,43 +72,43 @@ def _timestamp(text: str) -> Any:
         return text
 
 
-def _string(value: str, format_name: str) -> Any:
-    name = formats.normalize(format_name)
+def _convert_string(value: str, format_name: str) -> Any:
+    name = formats.normalize_name(format_name)
     if name == "byte":
         try:
             return base64.b64decode(value.encode(), validate=True)
         except binascii.Error:
             return value
     if name == "datetime":
-        return _timestamp(value)
+        return _parse_timestamp(value)
     if name == "date":
-        return _timestamp(value + "T00:00:00Z")
+        return _parse_timestamp(value + "T00:00:00Z")
     if name == "duration":
         parsed = formats.parse_duration(value)
         return value if parsed is None else parsed
     return value
 
 
-def _fields(value: dict[str, Any], node: Node) -> dict[str, Any]:
+def _convert_fields(value: dict[str, Any], node: SchemaNode) -> dict[str, Any]:
     if not node.properties:
         extra = node.additional_node
-        return {key: to_cel(child, extra) for key, child in value.items()} if declared(extra) else {}
+        return {key: to_cel(child, extra) for key, child in value.items()} if is_declared(extra) else {}
     visible = {}
     for key, child in value.items():
         schema = node.properties.get(key)
-        name = escape(key)
-        if schema is not None and name is not None and declared(schema):
+        name = escape_name(key)
+        if schema is not None and name is not None and is_declared(schema):
             visible[name] = to_cel(child, schema)
             if key in SELECTABLE:
                 visible[key] = visible[name]
     return visible
 
 
-def to_cel(value: Any, node: Node | None) -> Any:  # noqa: PLR0911 - one line a type
+def to_cel(value: Any, node: SchemaNode | None) -> Any:  # noqa: PLR0911 - one line a type
     if node is None or value is None:
         return value
     if isinstance(value, dict):
-        return _fields(value, node)
+        return _convert_fields(value, node)
     if isinstance(value, list):
         return [to_cel(item, node.items) for item in value]
     if isinstance(value, bool) or node.int_or_string:
@@ -118,5 +118,5 @@ def to_cel(value: Any, node: Node | None) -> Any:  # noqa: PLR0911 - one line a 
     if isinstance(value, float) and node.type == "integer" and value.is_integer():
         return int(value)
     if isinstance(value, str) and node.type == "string" and node.format:
-        return _string(value, node.format)
+        return _convert_string(value, node.format)
     return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from localcluster.schema.gotext import go_json
-from localcluster.schema.node import Node
+from localcluster.schema.node import SchemaNode
 
 
 def clone(value: Any) -> Any:
@@ -37,7 +37,7 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def map_key(item: Any, node: Node) -> str | None:
+def map_key(item: Any, node: SchemaNode) -> str | None:
     """The identity of an item of a list-map; an absent key counts with its default. None for what
     is no object or lacks a key, or has one that is no scalar."""
     if not isinstance(item, dict):
@@ -52,7 +52,7 @@ def map_key(item: Any, node: Node) -> str | None:
     return go_json(keys)
 
 
-def old_items(node: Node, old: Any) -> dict[str, Any]:
+def old_items(node: SchemaNode, old: Any) -> dict[str, Any]:
     """The old items of a list-map by their keys, the first of several; empty for any other list."""
     found: dict[str, Any] = {}
     if node.list_type == "map" and isinstance(old, list):

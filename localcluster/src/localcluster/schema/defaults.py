@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from localcluster.schema.correlate import clone
-from localcluster.schema.node import Node
+from localcluster.schema.node import SchemaNode
 
 
-def drop_nulls(value: Any, node: Node | None) -> None:
+def drop_nulls(value: Any, node: SchemaNode | None) -> None:
     """Takes out fields that are null, may not be null and have no default."""
     if isinstance(value, dict):
         for key in list(value):
@@ -28,11 +28,11 @@ def drop_nulls(value: Any, node: Node | None) -> None:
             drop_nulls(item, node.items if node else None)
 
 
-def _null_for_default(value: Any, node: Node | None) -> bool:
+def _null_for_default(value: Any, node: SchemaNode | None) -> bool:
     return value is None and node is not None and not node.nullable
 
 
-def apply_defaults(value: Any, node: Node | None) -> None:
+def apply_defaults(value: Any, node: SchemaNode | None) -> None:
     if node is None:
         return
     if isinstance(value, dict):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from localcluster.schema.node import Node
+from localcluster.schema.node import SchemaNode
 
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\['((?:\\.|[^'\\])*)'\]")
 _ESCAPE: Final = re.compile(r"\\(.)")
@@ -19,8 +19,8 @@ class FieldPathError(ValueError):
     """The path is malformed, or there is no such field."""
 
 
-def normalize_field_path(text: str, node: Node) -> str:
-    current: Node | None = node
+def normalize_field_path(text: str, node: SchemaNode) -> str:
+    current: SchemaNode | None = node
     position, out = 0, ""
     while position < len(text):
         match = _STEP.match(text, position)

@@ -76,13 +76,13 @@ FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
 }
 
 
-def normalize(name: str) -> str:
+def normalize_name(name: str) -> str:
     """`date-time` and `datetime` are one format."""
     return name.replace("-", "")
 
 
-def known(schema_type: str, name: str) -> bool:
+def is_known(schema_type: str, name: str) -> bool:
     """Does the API server act on this format, on this type? Others are accepted and have no effect."""
     if schema_type in ("", "string"):
-        return normalize(name) in FORMATS
+        return normalize_name(name) in FORMATS
     return name in {"integer": ("int32", "int64"), "number": ("float", "double")}.get(schema_type, (name,))

@@ -9,11 +9,11 @@ from typing import Any
 
 from localcluster.schema.causes import FieldCause, duplicate, invalid
 from localcluster.schema.gotext import go_json
-from localcluster.schema.node import Node
+from localcluster.schema.node import SchemaNode
 
 
-def _repeated(values: list[Any]) -> list[int]:
-    """Where a value is seen for the second time; third and later ones are not told."""
+def _find_repeated(values: list[Any]) -> list[int]:
+    """The indices at which a value occurs for the second time. Later occurrences are not reported."""
     times: dict[str, int] = {}
     found = []
     for index, value in enumerate(values):
@@ -24,15 +24,15 @@ def _repeated(values: list[Any]) -> list[int]:
     return found
 
 
-def _list_map(path: str, node: Node, items: list[Any]) -> list[FieldCause]:
+def _list_map(path: str, node: SchemaNode, items: list[Any]) -> list[FieldCause]:
     for index, item in enumerate(items):
         if item is not None and not isinstance(item, dict):
             return [invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")]
     keys = [{k: item[k] for k in node.list_map_keys if k in item} if item else {} for item in items]
-    return [duplicate(f"{path}[{index}]", keys[index]) for index in _repeated(keys)]
+    return [duplicate(f"{path}[{index}]", keys[index]) for index in _find_repeated(keys)]
 
 
-def validate_lists(value: Any, node: Node | None, path: str = "") -> list[FieldCause]:
+def validate_lists(value: Any, node: SchemaNode | None, path: str = "") -> list[FieldCause]:
     causes: list[FieldCause] = []
     if node is None:
         return causes
@@ -46,7 +46,7 @@ def validate_lists(value: Any, node: Node | None, path: str = "") -> list[FieldC
                 causes += validate_lists(child, node.properties[key], f"{path}.{key}" if path else key)
     elif isinstance(value, list):
         if node.list_type == "set":
-            causes += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
+            causes += [duplicate(f"{path}[{index}]", value[index]) for index in _find_repeated(value)]
         elif node.list_type == "map":
             causes += _list_map(path, node, value)
         for index, item in enumerate(value):

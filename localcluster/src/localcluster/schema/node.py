@@ -27,11 +27,11 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class SchemaNode:
     types: tuple[str, ...] = ()
     nullable: bool = False
     format: str = ""
-    """As the value validation sees it: empty when the API server would strip it."""
+    """The default that value validation sees: empty when the API server would strip it."""
     enum: tuple[Any, ...] = ()
     maximum: float | None = None
     minimum: float | None = None
@@ -46,13 +46,13 @@ class Node:
     max_properties: int | None = None
     min_properties: int | None = None
     required: tuple[str, ...] = ()
-    properties: Mapping[str, Node] = field(default_factory=dict)
-    additional: Node | bool | None = None
-    items: Node | None = None
-    all_of: tuple[Node, ...] = ()
-    any_of: tuple[Node, ...] = ()
-    one_of: tuple[Node, ...] = ()
-    not_: Node | None = None
+    properties: Mapping[str, SchemaNode] = field(default_factory=dict)
+    additional: SchemaNode | bool | None = None
+    items: SchemaNode | None = None
+    all_of: tuple[SchemaNode, ...] = ()
+    any_of: tuple[SchemaNode, ...] = ()
+    one_of: tuple[SchemaNode, ...] = ()
+    not_: SchemaNode | None = None
     default: Any = None
     """None when there is none: a default of null is none to the API server too."""
     preserve: bool = False
@@ -68,95 +68,95 @@ class Node:
         return self.types[0] if len(self.types) == 1 else ""
 
     @property
-    def additional_node(self) -> Node | None:
-        return self.additional if isinstance(self.additional, Node) else None
+    def additional_node(self) -> SchemaNode | None:
+        return self.additional if isinstance(self.additional, SchemaNode) else None
 
-    def child(self, key: str) -> Node | None:
+    def child(self, key: str) -> SchemaNode | None:
         """The schema of one field: the property's, else that of additionalProperties."""
         return self.properties.get(key) or self.additional_node
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _number(value: Any) -> float | None:
+def _read_number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _count(value: Any) -> int | None:
+def _read_count(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _read_texts(value: Any) -> tuple[str, ...]:
     return tuple(v for v in value if isinstance(v, str)) if isinstance(value, list) else ()
 
 
-def _nodes(value: Any) -> tuple[Node, ...]:
+def _read_nodes(value: Any) -> tuple[SchemaNode, ...]:
     return tuple(build(v) for v in value if isinstance(v, dict)) if isinstance(value, list) else ()
 
 
-def _rules(value: Any) -> tuple[Rule, ...]:
+def _read_rules(value: Any) -> tuple[Rule, ...]:
     rules = [v for v in value if isinstance(v, dict)] if isinstance(value, list) else []
     return tuple(
         Rule(
-            _text(r.get("rule")),
-            _text(r.get("message")),
-            _text(r.get("messageExpression")),
-            _text(r.get("reason")),
-            _text(r.get("fieldPath")),
+            _read_text(r.get("rule")),
+            _read_text(r.get("message")),
+            _read_text(r.get("messageExpression")),
+            _read_text(r.get("reason")),
+            _read_text(r.get("fieldPath")),
             r["optionalOldSelf"] if isinstance(r.get("optionalOldSelf"), bool) else None,
         )
         for r in rules
     )
 
 
-def _additional(value: Any) -> Node | bool | None:
+def _read_additional(value: Any) -> SchemaNode | bool | None:
     if isinstance(value, dict):
         return build(value)
     return value if isinstance(value, bool) else None
 
 
-def build(schema: Json) -> Node:
+def build(schema: Json) -> SchemaNode:
     int_or_string = schema.get("x-kubernetes-int-or-string") is True
-    declared = _text(schema.get("type"))
+    declared = _read_text(schema.get("type"))
     types: tuple[str, ...] = ("integer", "string") if int_or_string else ((declared,) if declared else ())
-    raw_format = _text(schema.get("format"))
+    raw_format = _read_text(schema.get("format"))
     properties = schema.get("properties")
     items = schema.get("items")
     forbidden = schema.get("not")
     enum = schema.get("enum")
-    return Node(
+    return SchemaNode(
         types=types,
         nullable=schema.get("nullable") is True,
-        format=raw_format if formats.known(types[0] if len(types) == 1 else "", raw_format) else "",
+        format=raw_format if formats.is_known(types[0] if len(types) == 1 else "", raw_format) else "",
         enum=tuple(enum) if isinstance(enum, list) else (),
-        maximum=_number(schema.get("maximum")),
-        minimum=_number(schema.get("minimum")),
+        maximum=_read_number(schema.get("maximum")),
+        minimum=_read_number(schema.get("minimum")),
         exclusive_maximum=schema.get("exclusiveMaximum") is True,
         exclusive_minimum=schema.get("exclusiveMinimum") is True,
-        multiple_of=_number(schema.get("multipleOf")),
-        max_length=_count(schema.get("maxLength")),
-        min_length=_count(schema.get("minLength")),
-        pattern=_text(schema.get("pattern")),
-        max_items=_count(schema.get("maxItems")),
-        min_items=_count(schema.get("minItems")),
-        max_properties=_count(schema.get("maxProperties")),
-        min_properties=_count(schema.get("minProperties")),
-        required=_texts(schema.get("required")),
+        multiple_of=_read_number(schema.get("multipleOf")),
+        max_length=_read_count(schema.get("maxLength")),
+        min_length=_read_count(schema.get("minLength")),
+        pattern=_read_text(schema.get("pattern")),
+        max_items=_read_count(schema.get("maxItems")),
+        min_items=_read_count(schema.get("minItems")),
+        max_properties=_read_count(schema.get("maxProperties")),
+        min_properties=_read_count(schema.get("minProperties")),
+        required=_read_texts(schema.get("required")),
         properties={k: build(v) for k, v in properties.items() if isinstance(v, dict)}
         if isinstance(properties, dict)
         else {},
-        additional=_additional(schema.get("additionalProperties")),
+        additional=_read_additional(schema.get("additionalProperties")),
         items=build(items) if isinstance(items, dict) else None,
-        all_of=_nodes(schema.get("allOf")),
-        any_of=_nodes(schema.get("anyOf")),
-        one_of=_nodes(schema.get("oneOf")),
+        all_of=_read_nodes(schema.get("allOf")),
+        any_of=_read_nodes(schema.get("anyOf")),
+        one_of=_read_nodes(schema.get("oneOf")),
         not_=build(forbidden) if isinstance(forbidden, dict) else None,
         default=schema.get("default"),
         preserve=schema.get("x-kubernetes-preserve-unknown-fields") is True,
         int_or_string=int_or_string,
-        list_type=_text(schema.get("x-kubernetes-list-type")),
-        list_map_keys=_texts(schema.get("x-kubernetes-list-map-keys")),
-        rules=_rules(schema.get("x-kubernetes-validations")),
+        list_type=_read_text(schema.get("x-kubernetes-list-type")),
+        list_map_keys=_read_texts(schema.get("x-kubernetes-list-map-keys")),
+        rules=_read_rules(schema.get("x-kubernetes-validations")),
     )

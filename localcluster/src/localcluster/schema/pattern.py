@@ -46,7 +46,7 @@ class PatternError(ValueError):
     """The text that regexp.Compile gives."""
 
 
-def _escape(piece: str, in_class: bool) -> str:
+def _escape_piece(piece: str, in_class: bool) -> str:
     kind = piece[1]
     if kind == "z":
         return r"\Z"
@@ -64,14 +64,14 @@ def _escape(piece: str, in_class: bool) -> str:
     return piece
 
 
-def translate(pattern: str) -> str:
+def translate_pattern(pattern: str) -> str:
     out: list[str] = []
     in_class = False
     first = False
     for match in _PIECE.finditer(pattern):
         piece = match[0]
         if piece.startswith("\\") and len(piece) > 1:
-            out.append(_escape(piece, in_class))
+            out.append(_escape_piece(piece, in_class))
         elif in_class:
             if piece.startswith("[:"):
                 out.append(_POSIX.get(piece.strip("[:^]"), piece))
@@ -99,12 +99,12 @@ def translate(pattern: str) -> str:
 def compile_pattern(pattern: str) -> re.Pattern[str]:
     """Raises PatternError with Go's wording where it is known, else with Python's."""
     try:
-        return re.compile(translate(pattern), re.ASCII)
+        return re.compile(translate_pattern(pattern), re.ASCII)
     except re.error as error:
-        raise PatternError(f"error parsing regexp: {_words(error, pattern)}") from error
+        raise PatternError(f"error parsing regexp: {_explain_error(error, pattern)}") from error
 
 
-def _words(error: re.error, pattern: str) -> str:
+def _explain_error(error: re.error, pattern: str) -> str:
     at = error.pos or 0
     for python, go in _GO_WORDS:
         if error.msg.startswith(python):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from localcluster.schema.node import Node
+from localcluster.schema.node import SchemaNode
 from localcluster.wire import Json
 
 META: Final = frozenset({"apiVersion", "kind", "metadata"})
@@ -39,17 +39,17 @@ class _Pruner:
     def __init__(self) -> None:
         self.unknown: list[str] = []
 
-    def prune(self, value: Any, node: Node | None, path: str) -> None:
+    def prune(self, value: Any, node: SchemaNode | None, path: str) -> None:
         if node is not None and node.preserve:
             # Fields that are declared below it are still pruned.
-            self._skip(value, node, path)
+            self._skip_preserved(value, node, path)
         elif isinstance(value, dict):
-            self._fields(value, node, path)
+            self._prune_fields(value, node, path)
         elif isinstance(value, list):
             for index, item in enumerate(value):
                 self.prune(item, node.items if node else None, f"{path}[{index}]")
 
-    def _fields(self, value: Json, node: Node | None, path: str) -> None:
+    def _prune_fields(self, value: Json, node: SchemaNode | None, path: str) -> None:
         for key in list(value):
             # `prune_metadata` handles these: no schema declares the fields that every object has.
             if node is not None and node.embedded and key in META:
@@ -62,7 +62,7 @@ class _Pruner:
                     self.unknown.append(f"{path}.{key}" if path else key)
                 del value[key]
 
-    def _skip(self, value: Any, node: Node | None, path: str) -> None:
+    def _skip_preserved(self, value: Any, node: SchemaNode | None, path: str) -> None:
         if node is None:
             return
         if isinstance(value, dict):
@@ -76,17 +76,17 @@ class _Pruner:
                     self.prune(child, node.additional_node, child_path)
         elif isinstance(value, list):
             for index, item in enumerate(value):
-                self._skip(item, node.items, f"{path}[{index}]")
+                self._skip_preserved(item, node.items, f"{path}[{index}]")
 
 
-def prune_value(value: Any, node: Node) -> list[str]:
+def prune_value(value: Any, node: SchemaNode) -> list[str]:
     """The paths taken out, sorted."""
     pruner = _Pruner()
     pruner.prune(value, node, "")
     return sorted(pruner.unknown)
 
 
-def _drop(value: Any, known: frozenset[str], path: str) -> list[str]:
+def _drop_unknown(value: Any, known: frozenset[str], path: str) -> list[str]:
     if not isinstance(value, dict):
         return []
     unknown = [key for key in value if key not in known]
@@ -97,10 +97,10 @@ def _drop(value: Any, known: frozenset[str], path: str) -> list[str]:
 
 def prune_metadata(metadata: Any, path: str) -> list[str]:
     """ObjectMeta is a fixed type: whatever it does not have is dropped, lists of objects included."""
-    unknown = _drop(metadata, _OBJECT_META, path)
+    unknown = _drop_unknown(metadata, _OBJECT_META, path)
     if isinstance(metadata, dict):
         for field, known in (("ownerReferences", _OWNER), ("managedFields", _MANAGED)):
             items = metadata.get(field)
             for index, item in enumerate(items if isinstance(items, list) else []):
-                unknown += _drop(item, known, f"{path}.{field}[{index}]")
+                unknown += _drop_unknown(item, known, f"{path}.{field}[{index}]")
     return unknown

@@ -1,7 +1,7 @@
 """`kubectl exec`, `kubectl cp` and `kubectl port-forward`: WebSockets between a client and what runs on a node.
 
 `http.py` hands requests for such a stream over, after the API server has found them right. Knows nothing of kubelets
-but `Node`.
+but `StreamNode`.
 
 Serves: the lines "`kubectl exec` with input ..." and "`exec`, `cp`, `port-forward`" of docs/local-cluster.md.
 """
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 
-class Node(Protocol):
+class StreamNode(Protocol):
     """What a stream asks of the kubelet. Both raise LookupError, in its words."""
 
     def command_beside(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> list[str]:
@@ -21,5 +21,5 @@ class Node(Protocol):
         ...
 
     def addresses(self, namespace: str, pod: str) -> list[str]:
-        """Where the pod's ports are, the first that answers counts."""
+        """The addresses of the pod's ports, to try in this order."""
         ...

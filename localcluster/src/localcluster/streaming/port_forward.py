@@ -1,7 +1,7 @@
 """`kubectl port-forward`: TCP connections to a pod's ports, many in one WebSocket.
 
 Two ways to share it: SPDY streams inside (kubectl since 1.31), and channels, two for each port, one connection each
-(v4.channel.k8s.io, client libraries). An error is told in the stream or channel that belongs to the connection.
+(v4.channel.k8s.io, client libraries). An error is sent in the stream or channel of the connection.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Send = Callable[[bytes], Awaitable[None]]
 
 
 @dataclass(slots=True)
-class Connection:
+class PortConnection:
     """One connection to a port, from its client's first word to its end."""
 
     pod: str
-    """As errors name it."""
+    """The pod's name in errors."""
     addresses: Sequence[str]
     port: int
     send: Send
@@ -95,10 +95,10 @@ async def channels(socket: web.WebSocketResponse, pod: str, addresses: Sequence[
     connections = []
     for number, port in enumerate(ports):
         for channel in (2 * number, 2 * number + 1):
-            # Both channels of a port begin with its number, by which the client tells them apart.
+            # Both channels of a port begin with its number, by which the client distinguishes them.
             await socket.send_bytes(bytes((channel,)) + port.to_bytes(2, "little"))
-        connections.append(Connection(pod, addresses, port, _on_channel(socket, 2 * number)))
-    tasks = [asyncio.create_task(_channel(socket, number, each)) for number, each in enumerate(connections)]
+        connections.append(PortConnection(pod, addresses, port, _on_channel(socket, 2 * number)))
+    tasks = [asyncio.create_task(_serve_channel(socket, number, each)) for number, each in enumerate(connections)]
     client = asyncio.create_task(_listen(socket, connections))
     everything = asyncio.gather(*tasks)
     try:
@@ -117,12 +117,12 @@ def _on_channel(socket: web.WebSocketResponse, channel: int) -> Send:
     return send
 
 
-async def _channel(socket: web.WebSocketResponse, number: int, connection: Connection) -> None:
+async def _serve_channel(socket: web.WebSocketResponse, number: int, connection: PortConnection) -> None:
     if error := await connection.run():
         await socket.send_bytes(bytes((2 * number + 1,)) + error.encode())
 
 
-async def _listen(socket: web.WebSocketResponse, connections: Sequence[Connection]) -> None:
+async def _listen(socket: web.WebSocketResponse, connections: Sequence[PortConnection]) -> None:
     async for message in socket:
         if message.type != WSMsgType.BINARY:
             return
@@ -142,7 +142,7 @@ class Tunnel:
     _session: spdy.Session = field(default_factory=spdy.Session)
     _error_streams: dict[str, int] = field(default_factory=dict)
     """By the request that they belong to."""
-    _connections: dict[int, tuple[Connection, asyncio.Task[None]]] = field(default_factory=dict)
+    _connections: dict[int, tuple[PortConnection, asyncio.Task[None]]] = field(default_factory=dict)
     """By data stream."""
 
     async def run(self) -> None:
@@ -184,11 +184,11 @@ class Tunnel:
             async def send(chunk: bytes) -> None:
                 await self.socket.send_bytes(spdy.data(stream, chunk))
 
-            connection = Connection(self.pod, self.addresses, int(port), send)
-            task = asyncio.create_task(self._forward(stream, self._error_streams.pop(request), connection))
+            connection = PortConnection(self.pod, self.addresses, int(port), send)
+            task = asyncio.create_task(self._forward_stream(stream, self._error_streams.pop(request), connection))
             self._connections[stream] = connection, task
 
-    async def _forward(self, stream: int, error_stream: int, connection: Connection) -> None:
+    async def _forward_stream(self, stream: int, error_stream: int, connection: PortConnection) -> None:
         error = ""
         try:
             error = await connection.run()

@@ -1,8 +1,8 @@
-"""`kubectl exec`: one command beside a container, its streams as channels of a WebSocket.
+"""`kubectl exec`: one command in a container, its streams as channels of a WebSocket.
 
 v5.channel.k8s.io and v4: each message begins with its channel (0 stdin, 1 stdout, 2 stderr, 3 the status at the end,
 4 the size of the terminal); v5 adds 255, by which a client closes its stdin. A command whose client has gone is killed:
-nobody reads it any more.
+its output has no reader.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def ended(words: Sequence[str], code: int) -> Json:
     }
 
 
-async def tell(socket: web.WebSocketResponse, status: Json) -> None:
+async def send_status(socket: web.WebSocketResponse, status: Json) -> None:
     with contextlib.suppress(ConnectionError):
         await socket.send_bytes(bytes((STATUS,)) + orjson.dumps(status))
 
@@ -98,16 +98,16 @@ async def execute(socket: web.WebSocketResponse, line: list[str], command: Comma
                 # An exit code alone does not say whether the command ran: a shell answers 126 and 127, too.
                 failure = os.read(errors_read, READ_BYTES).decode(errors="replace")
                 why = NOT_STARTED.format(process.pid, failure)
-                await tell(socket, internal_error(why) if failure else ended(command.words, running.result()))
+                await send_status(socket, internal_error(why) if failure else ended(command.words, running.result()))
         finally:
             client.cancel()
-            await _end(process, running)
+            await _end_process(process, running)
     finally:
         streams.close()
         os.close(errors_read)
 
 
-async def _end(process: asyncio.subprocess.Process, running: asyncio.Task[int]) -> None:
+async def _end_process(process: asyncio.subprocess.Process, running: asyncio.Task[int]) -> None:
     if running.done():
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -144,17 +144,17 @@ async def _copy(socket: web.WebSocketResponse, fd: int, channel: int, over: asyn
             # A child of the command may hold the pipe for ever; what was written before the end has been copied.
             if over.is_set():
                 return
-            await _ready(fd, over)
+            await _wait_ready(fd, over)
             continue
         except OSError:
-            return  # a terminal that nobody holds any more
+            return  # The last process that held the terminal has ended.
         if not data:
             return
         if not socket.closed:
             await socket.send_bytes(bytes((channel,)) + data)
 
 
-async def _ready(fd: int, over: asyncio.Event) -> None:
+async def _wait_ready(fd: int, over: asyncio.Event) -> None:
     """Until there is something to read, or it is over."""
     loop = asyncio.get_running_loop()
     readable: asyncio.Future[None] = loop.create_future()
@@ -251,9 +251,9 @@ class _Streams:
             for fd in set(self._child):
                 os.close(fd)
 
-    def resize(self, told: bytes) -> None:
+    def resize(self, message: bytes) -> None:
         with contextlib.suppress(orjson.JSONDecodeError, KeyError, TypeError, OSError, struct.error):
-            size = orjson.loads(told)
+            size = orjson.loads(message)
             if self.terminal >= 0:
                 packed = struct.pack("HHHH", int(size["Height"]), int(size["Width"]), 0, 0)
                 fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, packed)

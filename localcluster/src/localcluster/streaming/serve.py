@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from aiohttp import web
 
-from localcluster.streaming import Node, port_forward, remote_command
+from localcluster.streaming import StreamNode, port_forward, remote_command
 from localcluster.wire import Stream
 
 NO_NODE = "no node agent of this process serves streams: exec and port-forward need `--agent process`"
 MAX_MESSAGE_BYTES = 16 << 20
 
 
-async def serve_stream(request: web.Request, stream: Stream, node: Node | None) -> web.StreamResponse:
+async def serve_stream(request: web.Request, stream: Stream, node: StreamNode | None) -> web.StreamResponse:
     """Until one side ends it."""
     offered = [each.strip() for each in request.headers.get("Sec-WebSocket-Protocol", "").split(",")]
     known = remote_command.PROTOCOLS if stream.subresource == "exec" else port_forward.PROTOCOLS
@@ -30,7 +30,7 @@ async def serve_stream(request: web.Request, stream: Stream, node: Node | None) 
     return socket
 
 
-async def _execute(socket: web.WebSocketResponse, stream: Stream, node: Node | None) -> None:
+async def _execute(socket: web.WebSocketResponse, stream: Stream, node: StreamNode | None) -> None:
     query = stream.query
     flags = {name: _is_true(query.get(name)) for name in ("stdin", "stdout", "stderr", "tty")}
     command = remote_command.Command(tuple(query["command"]), **flags)
@@ -39,12 +39,12 @@ async def _execute(socket: web.WebSocketResponse, stream: Stream, node: Node | N
             raise LookupError(NO_NODE)
         line = node.command_beside(stream.namespace, stream.pod, stream.container, command.words)
     except LookupError as error:
-        await remote_command.tell(socket, remote_command.internal_error(str(error.args[0])))
+        await remote_command.send_status(socket, remote_command.internal_error(str(error.args[0])))
         return
     await remote_command.execute(socket, line, command)
 
 
-async def _forward(socket: web.WebSocketResponse, stream: Stream, node: Node | None) -> None:
+async def _forward(socket: web.WebSocketResponse, stream: Stream, node: StreamNode | None) -> None:
     pod = f"{stream.pod}, uid {stream.uid}"
     try:
         if node is None:
@@ -56,10 +56,10 @@ async def _forward(socket: web.WebSocketResponse, stream: Stream, node: Node | N
     if socket.ws_protocol == port_forward.TUNNEL:
         await port_forward.Tunnel(socket, pod, addresses).run()
     else:
-        ports = [int(port) for told in stream.query.get("ports", ()) for port in told.split(",")]
+        ports = [int(port) for value in stream.query.get("ports", ()) for port in value.split(",")]
         await port_forward.channels(socket, pod, addresses, ports)
 
 
-def _is_true(told: Sequence[str] | None) -> bool:
-    """As Kubernetes reads a flag of a query: `?tty` is one, too."""
-    return bool(told) and told[0].lower() not in ("false", "0") if told else False
+def _is_true(values: Sequence[str] | None) -> bool:
+    """Reads a flag of a query as Kubernetes does: `?tty` without a value is true."""
+    return bool(values) and values[0].lower() not in ("false", "0") if values else False

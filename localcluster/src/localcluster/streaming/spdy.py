@@ -96,11 +96,11 @@ class Session:
                 return
             head, body, self._rest = self._rest[:8], self._rest[8 : 8 + size], self._rest[8 + size :]
             try:
-                yield from self._event(head, body)
+                yield from self._parse_event(head, body)
             except (struct.error, zlib.error, UnicodeDecodeError) as error:
                 raise ProtocolError(str(error)) from error
 
-    def _event(self, head: bytes, body: bytes) -> Iterator[Event]:
+    def _parse_event(self, head: bytes, body: bytes) -> Iterator[Event]:
         first, kind, flags = struct.unpack_from(">HHB", head)
         if not first & _CONTROL:
             stream = int.from_bytes(head[:4])
@@ -110,7 +110,7 @@ class Session:
             raise ProtocolError(f"version {first & ~_CONTROL}")
         elif kind == _SYN_STREAM:
             stream = struct.unpack_from(">I", body)[0] & 0x7FFFFFFF
-            yield Opened(stream, self._headers(body[10:]))
+            yield Opened(stream, self._parse_headers(body[10:]))
         elif kind == _RST_STREAM:
             yield Reset(struct.unpack_from(">I", body)[0])
             return
@@ -122,7 +122,7 @@ class Session:
         if flags & _FIN:
             yield Finished(stream)
 
-    def _headers(self, block: bytes) -> dict[str, str]:
+    def _parse_headers(self, block: bytes) -> dict[str, str]:
         # One stream of compression for the whole session: headers must be read in their order, all of them.
         plain = self._inflate.decompress(block, MAX_FRAME_BYTES)
         (count,), at, parts = struct.unpack_from(">I", plain), 4, []
@@ -136,7 +136,7 @@ class Session:
         """Takes a stream that was opened."""
         # Without the flush the reply would stay in the compressor.
         block = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
-        return _control(_SYN_REPLY, struct.pack(">I", stream) + block)
+        return _control_frame(_SYN_REPLY, struct.pack(">I", stream) + block)
 
 
 def data(stream: int, content: bytes, *, last: bool = False) -> bytes:
@@ -144,8 +144,8 @@ def data(stream: int, content: bytes, *, last: bool = False) -> bytes:
 
 
 def pong(ping: Ping) -> bytes:
-    return _control(_PING, ping.number)
+    return _control_frame(_PING, ping.number)
 
 
-def _control(kind: int, body: bytes) -> bytes:
+def _control_frame(kind: int, body: bytes) -> bytes:
     return struct.pack(">HHB", _CONTROL | _VERSION, kind, 0) + len(body).to_bytes(3) + body

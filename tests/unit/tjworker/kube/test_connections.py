@@ -43,7 +43,7 @@ class Secure:
     """An HTTPS server that a certificate for `localhost` and 127.0.0.1 names; `server_names` are those asked for."""
 
     def __init__(self, folder: Path) -> None:
-        credentials = pki.ensure(folder, ["api.example"], datetime.now(UTC))
+        credentials = pki.ensure_credentials(folder, ["api.example"], datetime.now(UTC))
         self.ca = folder / "authority.crt"
         self.ca.write_bytes(credentials.ca_pem)
         self.server_names: list[str | None] = []
@@ -89,7 +89,7 @@ def test_an_authority_that_was_rotated_in_its_file_counts_for_the_next_connectio
 
     secure.server.answer = last
     good = secure.ca.read_bytes()
-    other = pki.ensure(secure.ca.parent / "other", [], datetime.now(UTC)).ca_pem
+    other = pki.ensure_credentials(secure.ca.parent / "other", [], datetime.now(UTC)).ca_pem
     transport = secure.transport(**{"certificate-authority": str(secure.ca)})
     for content, accepted in ((good, True), (other, False), (good, True)):
         # As a mounted Secret changes: another file takes its place.

@@ -44,6 +44,7 @@ def validate_pod_spec(spec: Json, path: str, causes: Causes) -> None:
         meta.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector", causes)
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         effect = toleration.get("effect") or ""
+        # `ValidateTolerations`: only NoExecute evicts, so only there can a time run out.
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             causes.invalid(f"{path}.tolerations[{index}].effect", effect, why)
@@ -53,22 +54,26 @@ def _validate_group(group: Json, path: str, causes: Causes) -> None:
     if (name := group.get("podGroupName")) is None:
         causes.invalid(path, None, "must specify one of: `podGroupName`")
     else:
-        for why in meta.subdomain(name):
+        for why in meta.check_subdomain(name):
             causes.invalid(path, name, why)
+
+
+def _validate_name(name: str, path: str, taken: set[str], causes: Causes) -> None:
+    """Validates a name that is a DNS label and unique; adds it to `taken`."""
+    if not name:
+        causes.required(path)
+        return
+    for why in meta.check_label(name):
+        causes.invalid(path, name, why)
+    if name in taken:
+        causes.duplicate(path, name)
+    taken.add(name)
 
 
 def _validate_volumes(volumes: Any, path: str, causes: Causes) -> set[str]:
     names: set[str] = set()
     for index, volume in enumerate(volumes):
-        name = volume.get("name", "")
-        if not name:
-            causes.required(f"{path}[{index}].name")
-        else:
-            for why in meta.dns_label(name):
-                causes.invalid(f"{path}[{index}].name", name, why)
-        if name in names:
-            causes.duplicate(f"{path}[{index}].name", name)
-        names.add(name)
+        _validate_name(volume.get("name", ""), f"{path}[{index}].name", names, causes)
         if len(volume) < 2:
             causes.required(f"{path}[{index}]", "must specify a volume type")
         elif len(volume) > 2:
@@ -78,15 +83,7 @@ def _validate_volumes(volumes: Any, path: str, causes: Causes) -> set[str]:
 
 
 def _validate_container(container: Json, path: str, names: set[str], volumes: set[str], causes: Causes) -> None:
-    name = container.get("name", "")
-    if not name:
-        causes.required(f"{path}.name")
-    else:
-        for why in meta.dns_label(name):
-            causes.invalid(f"{path}.name", name, why)
-        if name in names:
-            causes.duplicate(f"{path}.name", name)
-        names.add(name)
+    _validate_name(container.get("name", ""), f"{path}.name", names, causes)
     image = container.get("image", "")
     if not image:
         causes.required(f"{path}.image")
@@ -193,6 +190,7 @@ def _validate_resources(resources: Json, path: str, causes: Causes) -> None:
     for name, value in requests.items():
         _validate_quantity(name, value, f"{path}.requests", causes)
         if name in limits:
+            # An extended resource is handed out in whole pieces: its request is its limit (`IsOvercommitAllowed`).
             if "/" in name and parse(value) != parse(limits[name]):
                 causes.invalid(f"{path}.requests", value, f"must be equal to {name} limit of {limits[name]}")
             elif parse(value) > parse(limits[name]):
@@ -224,11 +222,12 @@ def validate_pod_update(new: Json, old: Json, causes: Causes) -> None:
             return
     if any(toleration not in spec.get("tolerations", ()) for toleration in before.get("tolerations", ())):
         causes.forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
-    if _frozen(spec) != _frozen(before):
+    # `ValidatePodUpdate` takes the fields that may change out of both specs, and compares what is left.
+    if _immutable_part(spec) != _immutable_part(before):
         causes.forbidden("spec", POD_UPDATE)
 
 
-def _frozen(spec: Json) -> Json:
+def _immutable_part(spec: Json) -> Json:
     rest = {
         name: value
         for name, value in spec.items()

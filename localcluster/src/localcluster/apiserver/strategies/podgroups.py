@@ -9,7 +9,7 @@ from localcluster.wire import Json
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
 """Keeps a group that is deleted until none of its pods lives."""
 _DROPPED = ("priority", "priorityClassName", "schedulingConstraints", "resourceClaims")
-"""Of other feature gates."""
+"""Fields that other feature gates enable; the API server drops them."""
 _POLICIES = ("basic", "gang")
 
 

@@ -120,7 +120,7 @@ def validate_service(service: Json, causes: Causes) -> None:
         path, name, number = f"spec.ports[{index}]", port.get("name", ""), port.get("port", 0)
         if not name and len(ports) > 1:
             causes.required(f"{path}.name")
-        for why in meta.dns_label(name) if name else ():
+        for why in meta.check_label(name) if name else ():
             causes.invalid(f"{path}.name", name, why)
         if name and name in names:
             causes.duplicate(f"{path}.name", name)

@@ -17,7 +17,7 @@ IMMUTABLE_CLAIM = (
 )
 
 
-def _protect(obj: Json, finalizer: str) -> None:
+def _add_protection(obj: Json, finalizer: str) -> None:
     finalizers = obj["metadata"].setdefault("finalizers", [])
     if finalizer not in finalizers:
         finalizers.append(finalizer)
@@ -29,7 +29,7 @@ def default_claim(claim: Json) -> None:
 
 def prepare_claim(claim: Json) -> None:
     claim["status"] = {"phase": "Pending"}
-    _protect(claim, CLAIM_PROTECTION)
+    _add_protection(claim, CLAIM_PROTECTION)
 
 
 def validate_claim(claim: Json, causes: Causes) -> None:
@@ -77,7 +77,7 @@ def default_volume(volume: Json) -> None:
 
 def prepare_volume(volume: Json) -> None:
     volume["status"] = {"phase": "Pending"}
-    _protect(volume, VOLUME_PROTECTION)
+    _add_protection(volume, VOLUME_PROTECTION)
 
 
 def validate_volume(volume: Json, causes: Causes) -> None:

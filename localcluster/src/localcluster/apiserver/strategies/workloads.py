@@ -35,6 +35,7 @@ def validate_replicaset(obj: Json, causes: Causes) -> None:
     if selector is None:
         causes.required("spec.selector")
         causes.invalid("spec.template.metadata.labels", spec["template"]["metadata"].get("labels"), _MISMATCH)
+    # An empty selector matches every pod of the namespace.
     elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
         causes.invalid("spec.selector", selector, "empty selector is invalid for deployment")
     elif not matches(selector, spec["template"]["metadata"].get("labels", {})):
@@ -88,6 +89,7 @@ def complete_job(obj: Json) -> None:
 def _own_selector(obj: Json, spec: Json, uid: str) -> None:
     labels = spec["template"]["metadata"].setdefault("labels", {})
     name = obj["metadata"].get("name", "")
+    # `generateSelector` also sets the legacy labels without a prefix, by which older clients select.
     labels |= {
         "batch.kubernetes.io/controller-uid": uid,
         "batch.kubernetes.io/job-name": name,
@@ -109,8 +111,9 @@ def validate_job(obj: Json, causes: Causes) -> None:
         causes.unsupported("spec.completionMode", spec.get("completionMode"), ("Indexed", "NonIndexed"))
     selector = spec.get("selector")
     own = {"matchLabels": {"batch.kubernetes.io/controller-uid": obj["metadata"].get("uid", "")}}
+    # `validateGeneratedSelector`: a selector that only looks generated could match the pods of another Job.
     if selector is not None and not spec.get("manualSelector") and selector != own:
-        causes.invalid("spec.selector", _sorted(selector), "`selector` not auto-generated")
+        causes.invalid("spec.selector", _sort_keys(selector), "`selector` not auto-generated")
     if selector is None:
         causes.required("spec.selector")
     elif not matches(selector, spec["template"]["metadata"].get("labels", {})):
@@ -127,6 +130,7 @@ def validate_job(obj: Json, causes: Causes) -> None:
 def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
     spec, before = new["spec"], old["spec"]
     if spec.get("completions") != before.get("completions"):
+        # `validateCompletions` lets an Indexed Job grow and shrink when both numbers change together.
         elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
         if not elastic:
             causes.invalid("spec.completions", spec.get("completions"), meta.IMMUTABLE)
@@ -139,26 +143,27 @@ def validate_job_update(new: Json, old: Json, causes: Causes) -> None:
         "successPolicy",
     ):
         if spec.get(name) != before.get(name):
-            causes.invalid(f"spec.{name}", _sorted(spec.get(name)), meta.IMMUTABLE)
+            causes.invalid(f"spec.{name}", _sort_keys(spec.get(name)), meta.IMMUTABLE)
     template, was = spec.get("template"), before.get("template")
     if template == was:
         return
+    # `shouldAllowMutablePodTemplate`: a suspended Job that has not started has no pods of the old template.
     if not before.get("suspend") or "startTime" in old.get("status", {}):
         causes.invalid("spec.template", template, meta.IMMUTABLE)
-    elif _placed(template) != _placed(was):
+    elif _without_placement(template) != _without_placement(was):
         causes.invalid("spec.template.spec", template["spec"], meta.IMMUTABLE)
 
 
 def validate_job_status(new: Json, old: Json, causes: Causes) -> None:
     status, before = new.get("status") or {}, old.get("status") or {}
-    told = status.get("completedIndexes") or ""
-    if not told or told == before.get("completedIndexes"):
+    completed = status.get("completedIndexes") or ""
+    if not completed or completed == before.get("completedIndexes"):
         return
     if new["spec"].get("completionMode") != "Indexed":
         why = "cannot set non-empty completedIndexes when non-indexed completion mode"
-        causes.invalid("status.completedIndexes", told, why)
-    elif wrong := wrong_indexes(told, new["spec"].get("completions") or 0):
-        causes.invalid("status.completedIndexes", told, f"error parsing completedIndexes: {wrong}")
+        causes.invalid("status.completedIndexes", completed, why)
+    elif wrong := wrong_indexes(completed, new["spec"].get("completions") or 0):
+        causes.invalid("status.completedIndexes", completed, f"error parsing completedIndexes: {wrong}")
 
 
 def wrong_indexes(text: str, completions: int) -> str:
@@ -185,14 +190,14 @@ _INT64 = 2**63 - 1
 _PLACEMENT = ("affinity", "nodeSelector", "schedulingGates", "tolerations")
 
 
-def _placed(template: Json) -> Json:
+def _without_placement(template: Json) -> Json:
     """A template without what says where its pods go: that may change while the Job waits (KEP-2926)."""
     return {name: value for name, value in template["spec"].items() if name not in _PLACEMENT}
 
 
-def _sorted(value: Any) -> Any:
-    """As Go prints maps."""
-    return {name: _sorted(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
+def _sort_keys(value: Any) -> Any:
+    """Sorts the keys, as Go does when it prints a map."""
+    return {name: _sort_keys(value[name]) for name in sorted(value)} if isinstance(value, dict) else value
 
 
 def _validate_template(template: Json, causes: Causes) -> None:

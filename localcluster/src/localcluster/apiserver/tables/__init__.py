@@ -1,4 +1,4 @@
-"""Tables: what `kubectl get` prints of each kind. The literal table of printers is here, one printer a kind beside it.
+"""Tables: the columns and rows of `kubectl get`, by kind. `PRINTERS` lists the printers; the modules define them.
 
 Pure: (objects, now) -> columns and cells. A kind without a printer shows its name and age.
 
@@ -11,13 +11,15 @@ from typing import Any, Final
 
 from localcluster.apiserver.registry import Custom
 from localcluster.apiserver.tables import cluster, config, custom, pods, storage, workloads
-from localcluster.apiserver.tables.base import Printer, Row, age, columns
+from localcluster.apiserver.tables.base import Printer, Row, age_of, make_columns
 from localcluster.resources import Resource
 from localcluster.wire import Json
 
-DEFAULT: Final = Printer(columns("Name:name", "Age"), lambda obj, now: ([obj["metadata"]["name"], age(obj, now)], None))
+DEFAULT: Final = Printer(
+    make_columns("Name:name", "Age"), lambda obj, now: ([obj["metadata"]["name"], age_of(obj, now)], None)
+)
 _CREATED: Final = Printer(
-    columns("Name:name", "Created At"),
+    make_columns("Name:name", "Created At"),
     lambda obj, now: ([obj["metadata"]["name"], obj["metadata"].get("creationTimestamp", "")], None),
 )
 

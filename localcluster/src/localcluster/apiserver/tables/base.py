@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from localcluster.apiserver.tables.durations import since
+from localcluster.apiserver.tables.durations import age_since
 from localcluster.wire import Json
 
 Row = list[Any]
@@ -20,7 +20,7 @@ class Printer:
     """(object, now in unix seconds) -> (cells, row conditions or None)."""
 
 
-def columns(*specs: str) -> list[Json]:
+def make_columns(*specs: str) -> list[Json]:
     """`Name:name` is the name column, `Node+` is shown with -o wide only, `Count#` holds integers."""
     found = []
     for spec in specs:
@@ -49,8 +49,8 @@ _DESCRIPTIONS = {
 }
 
 
-def age(obj: Json, now: float) -> str:
-    return since(obj["metadata"].get("creationTimestamp"), now)
+def age_of(obj: Json, now: float) -> str:
+    return age_since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def container_cells(spec: Json) -> tuple[str, str]:

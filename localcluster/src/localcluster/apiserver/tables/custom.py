@@ -6,8 +6,8 @@ from typing import Any
 
 from localcluster.apiserver import jsonpath
 from localcluster.apiserver.registry import Custom
-from localcluster.apiserver.tables.base import Printer, Row, columns
-from localcluster.apiserver.tables.durations import since
+from localcluster.apiserver.tables.base import Printer, Row, make_columns
+from localcluster.apiserver.tables.durations import age_since
 from localcluster.wire import Json
 
 _AGE: Json = {
@@ -24,12 +24,12 @@ _AGE: Json = {
 
 def printer(custom: Custom) -> Printer:
     extra = custom.columns or (_AGE,)
-    head = columns("Name:name") + [
+    head = make_columns("Name:name") + [
         {
             "name": c["name"],
             "type": c["type"],
             "format": c.get("format", ""),
-            "description": c.get("description") or _describe(c),
+            "description": c.get("description") or _describe_column(c),
             "priority": c.get("priority", 0),
         }
         for c in extra
@@ -37,16 +37,16 @@ def printer(custom: Custom) -> Printer:
     paths = [(jsonpath.compile_path(c["jsonPath"]), c["type"]) for c in extra]
 
     def row(obj: Json, now: float) -> tuple[Row, Any]:
-        return [obj["metadata"]["name"], *(_cell(path(obj), kind, now) for path, kind in paths)], None
+        return [obj["metadata"]["name"], *(_format_cell(path(obj), kind, now) for path, kind in paths)], None
 
     return Printer(head, row)
 
 
-def _describe(column: Json) -> str:
+def _describe_column(column: Json) -> str:
     return f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
 
 
-def _cell(values: list[Any], kind: str, now: float) -> Any:
+def _format_cell(values: list[Any], kind: str, now: float) -> Any:
     """Kubernetes shows the first value only, and nothing at all where the type does not fit."""
     if not values:
         return None
@@ -54,7 +54,7 @@ def _cell(values: list[Any], kind: str, now: float) -> Any:
     if kind == "string":
         return jsonpath.show(value)
     if kind == "date":
-        return since(value, now) if isinstance(value, str) else "<unknown>"
+        return age_since(value, now) if isinstance(value, str) else "<unknown>"
     if kind == "boolean":
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, int | float):

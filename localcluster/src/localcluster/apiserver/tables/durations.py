@@ -5,7 +5,7 @@ from __future__ import annotations
 from localcluster.apiserver.meta import parse_time
 
 
-def human(seconds: float) -> str:  # noqa: PLR0911  one line a row of Kubernetes' table
+def format_duration(seconds: float) -> str:  # noqa: PLR0911  one line a row of Kubernetes' table
     """`2d4h` for a span. Negative spans of more than two seconds are invalid, as there."""
     if seconds < -1:
         return "<invalid>"
@@ -39,6 +39,6 @@ def human(seconds: float) -> str:  # noqa: PLR0911  one line a row of Kubernetes
     return f"{years}y"
 
 
-def since(text: str | None, now: float) -> str:
+def age_since(text: str | None, now: float) -> str:
     start = parse_time(text)
-    return "<unknown>" if start is None else human(now - start)
+    return "<unknown>" if start is None else format_duration(now - start)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from localcluster.apiserver.meta import parse_time
-from localcluster.apiserver.tables.base import NONE, Printer, Row, age, columns
-from localcluster.apiserver.tables.durations import human
+from localcluster.apiserver.tables.base import NONE, Printer, Row, age_of, make_columns
+from localcluster.apiserver.tables.durations import format_duration
 from localcluster.wire import Json
 
 _DONE = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
@@ -16,7 +16,7 @@ def _condition(pod: Json, kind: str) -> Json:
     return next((c for c in pod.get("status", {}).get("conditions") or () if c.get("type") == kind), {})
 
 
-def _ended(state: Json, prefix: str = "") -> str:
+def _end_reason(state: Json, prefix: str = "") -> str:
     if state.get("reason"):
         return f"{prefix}{state['reason']}"
     if state.get("signal"):
@@ -37,14 +37,14 @@ class _Restarts:
 
     def text(self, now: float) -> str:
         if self.count and self.last is not None:
-            return f"{self.count} ({human(now - self.last)} ago)"
+            return f"{self.count} ({format_duration(now - self.last)} ago)"
         return str(self.count)
 
 
 def _init_reason(status: Json, index: int, total: int) -> str:
     state = status.get("state") or {}
     if state.get("terminated"):
-        return _ended(state["terminated"], "Init:")
+        return _end_reason(state["terminated"], "Init:")
     waiting = (state.get("waiting") or {}).get("reason")
     if waiting and waiting != "PodInitializing":
         return f"Init:{waiting}"
@@ -60,7 +60,7 @@ def _main_reason(pod: Json, reason: str, restarts: _Restarts) -> tuple[str, int]
         if (state.get("waiting") or {}).get("reason"):
             reason = state["waiting"]["reason"]
         elif state.get("terminated") is not None:
-            reason = _ended(state["terminated"])
+            reason = _end_reason(state["terminated"])
             if state["terminated"].get("exitCode"):
                 error = reason
         elif status.get("ready") and state.get("running") is not None:
@@ -76,7 +76,7 @@ def _main_reason(pod: Json, reason: str, restarts: _Restarts) -> tuple[str, int]
     return reason, ready
 
 
-def _row(pod: Json, now: float) -> tuple[Row, Any]:
+def _pod_row(pod: Json, now: float) -> tuple[Row, Any]:
     spec, status, metadata = pod.get("spec", {}), pod.get("status", {}), pod["metadata"]
     phase = status.get("phase", "")
     reason = status.get("reason") or phase
@@ -114,18 +114,18 @@ def _row(pod: Json, now: float) -> tuple[Row, Any]:
         f"{ready}/{total}",
         reason,
         restarts.text(now),
-        age(pod, now),
+        age_of(pod, now),
         addresses[0].get("ip") or NONE,
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,
-        _gates(pod),
+        _readiness_gates(pod),
     ]
     if phase in _DONE:
         return cells, [{"type": "Completed", "status": "True", "reason": phase, "message": _DONE[phase]}]
     return cells, None
 
 
-def _gates(pod: Json) -> str:
+def _readiness_gates(pod: Json) -> str:
     gates = pod.get("spec", {}).get("readinessGates", ())
     if not gates:
         return NONE
@@ -134,6 +134,8 @@ def _gates(pod: Json) -> str:
 
 
 POD = Printer(
-    columns("Name:name", "Ready", "Status", "Restarts", "Age", "IP+", "Node+", "Nominated Node+", "Readiness Gates+"),
-    _row,
+    make_columns(
+        "Name:name", "Ready", "Status", "Restarts", "Age", "IP+", "Node+", "Nominated Node+", "Readiness Gates+"
+    ),
+    _pod_row,
 )

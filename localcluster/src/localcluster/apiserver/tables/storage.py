@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from localcluster.apiserver.tables.base import Printer, Row, age, columns
+from localcluster.apiserver.tables.base import Printer, Row, age_of, make_columns
 from localcluster.wire import Json
 
 UNSET = "<unset>"
@@ -13,12 +13,12 @@ _SHORT = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 
 
-def _modes(obj: Json) -> str:
+def _access_modes(obj: Json) -> str:
     modes = obj.get("accessModes") or ()
     return ",".join(short for mode, short in _SHORT.items() if mode in modes)
 
 
-def _claim(obj: Json, now: float) -> tuple[Row, Any]:
+def _claim_row(obj: Json, now: float) -> tuple[Row, Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     bound = bool(spec.get("volumeName"))
     return [
@@ -26,33 +26,33 @@ def _claim(obj: Json, now: float) -> tuple[Row, Any]:
         "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", ""),
         spec.get("volumeName", ""),
         (status.get("capacity") or {}).get("storage", "0") if bound else "",
-        _modes(status) if bound else "",
+        _access_modes(status) if bound else "",
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName", UNSET),
-        age(obj, now),
+        age_of(obj, now),
         spec.get("volumeMode", UNSET),
     ], None
 
 
-def _volume(obj: Json, now: float) -> tuple[Row, Any]:
+def _volume_row(obj: Json, now: float) -> tuple[Row, Any]:
     spec, status = obj["spec"], obj.get("status") or {}
     claimed = spec.get("claimRef")
     return [
         obj["metadata"]["name"],
         (spec.get("capacity") or {}).get("storage", "0"),
-        _modes(spec),
+        _access_modes(spec),
         spec.get("persistentVolumeReclaimPolicy", ""),
         "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", ""),
         f"{claimed.get('namespace', '')}/{claimed.get('name', '')}" if claimed else "",
         spec.get("storageClassName", ""),
         spec.get("volumeAttributesClassName", UNSET),
         status.get("reason", ""),
-        age(obj, now),
+        age_of(obj, now),
         spec.get("volumeMode", UNSET),
     ], None
 
 
-def _class(obj: Json, now: float) -> tuple[Row, Any]:
+def _class_row(obj: Json, now: float) -> tuple[Row, Any]:
     default = (obj["metadata"].get("annotations") or {}).get(_DEFAULT) == "true"
     return [
         obj["metadata"]["name"] + (" (default)" if default else ""),
@@ -60,24 +60,25 @@ def _class(obj: Json, now: float) -> tuple[Row, Any]:
         obj.get("reclaimPolicy", "Delete"),
         obj.get("volumeBindingMode", "Immediate"),
         bool(obj.get("allowVolumeExpansion")),
-        age(obj, now),
+        age_of(obj, now),
     ], None
 
 
 CLAIM = Printer(
-    columns(
+    make_columns(
         *("Name:name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass", "Age"),
         "VolumeMode+",
     ),
-    _claim,
+    _claim_row,
 )
 VOLUME = Printer(
-    columns(
+    make_columns(
         *("Name:name", "Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass"),
         *("VolumeAttributesClass", "Reason", "Age", "VolumeMode+"),
     ),
-    _volume,
+    _volume_row,
 )
 CLASS = Printer(
-    columns("Name:name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"), _class
+    make_columns("Name:name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"),
+    _class_row,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from localcluster.apiserver.meta import parse_time
-from localcluster.apiserver.tables.base import Printer, Row, age, columns, container_cells, selector_text
-from localcluster.apiserver.tables.durations import human
+from localcluster.apiserver.tables.base import Printer, Row, age_of, container_cells, make_columns, selector_text
+from localcluster.apiserver.tables.durations import format_duration
 from localcluster.wire import Json
 
 _JOB_WORDS = (
@@ -19,7 +19,7 @@ _JOB_WORDS = (
 )
 
 
-def _replicaset(obj: Json, now: float) -> tuple[Row, Any]:
+def _replicaset_row(obj: Json, now: float) -> tuple[Row, Any]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     names, images = container_cells(spec.get("template", {}).get("spec", {}))
     return [
@@ -27,14 +27,14 @@ def _replicaset(obj: Json, now: float) -> tuple[Row, Any]:
         spec.get("replicas", 0),
         status.get("replicas", 0),
         status.get("readyReplicas", 0),
-        age(obj, now),
+        age_of(obj, now),
         names,
         images,
         selector_text(spec.get("selector")),
     ], None
 
 
-def _job(obj: Json, now: float) -> tuple[Row, Any]:
+def _job_row(obj: Json, now: float) -> tuple[Row, Any]:
     spec, status = obj.get("spec", {}), obj.get("status", {})
     succeeded, parallelism = status.get("succeeded", 0), spec.get("parallelism", 0)
     if "completions" in spec:
@@ -42,14 +42,14 @@ def _job(obj: Json, now: float) -> tuple[Row, Any]:
     else:
         completions = f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
     start, end = parse_time(status.get("startTime")), parse_time(status.get("completionTime"))
-    lasted = "" if start is None else human((now if end is None else end) - start)
+    lasted = "" if start is None else format_duration((now if end is None else end) - start)
     names, images = container_cells(spec.get("template", {}).get("spec", {}))
     return [
         obj["metadata"]["name"],
         _job_status(obj),
         completions,
         lasted,
-        age(obj, now),
+        age_of(obj, now),
         names,
         images,
         selector_text(spec.get("selector")),
@@ -65,8 +65,10 @@ def _job_status(obj: Json) -> str:
 
 
 REPLICASET = Printer(
-    columns("Name:name", "Desired#", "Current#", "Ready#", "Age", "Containers+", "Images+", "Selector+"), _replicaset
+    make_columns("Name:name", "Desired#", "Current#", "Ready#", "Age", "Containers+", "Images+", "Selector+"),
+    _replicaset_row,
 )
 JOB = Printer(
-    columns("Name:name", "Status", "Completions", "Duration", "Age", "Containers+", "Images+", "Selector+"), _job
+    make_columns("Name:name", "Status", "Completions", "Duration", "Age", "Containers+", "Images+", "Selector+"),
+    _job_row,
 )
