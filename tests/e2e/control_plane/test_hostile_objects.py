@@ -11,7 +11,8 @@ from tests.hostile.flood import Flood
 from tests.hostile.make import VICTIM
 from tests.scenarios.world import job, play, role
 
-EACH = 40
+EACH = 15
+"""Of each kind. `tests/hostile/test_in_process.py` has more; here it is asked what a real API server lets pass."""
 
 
 def test_what_the_real_api_server_accepts_the_operator_survives(operator: Operator, world: RealWorld) -> None:
