@@ -91,7 +91,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | Non
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In a process of pytest-xdist: lives of real processes, then tables, the largest last."""
+    """In a process of pytest-xdist: lives of real processes, the longest first, then tables, the largest last."""
     if not hasattr(config, "workerinput"):
         return
 
@@ -100,8 +100,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return str(mark.args[0]) if mark else item.nodeid.partition("[")[0]
 
     sizes = Counter(map(group, items))
-    lives = {group(item) for item in items if item.get_closest_marker("e2e")}
-    items.sort(key=lambda item: 0 if group(item) in lives else sizes[group(item)])
+    minutes = {group(item): mark.kwargs.get("minutes", 1) for item in items if (mark := item.get_closest_marker("e2e"))}
+
+    def place(item: pytest.Item) -> int:
+        return -minutes[group(item)] if group(item) in minutes else sizes[group(item)]
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,6 +25,7 @@ from tests.e2e.stack import LocalStack
 
 ANYWHERE = ("test_scenarios.py", "test_examples.py")
 ON_THE_STACK = ("test_training_job.py", "test_kubeflow.py", "test_trainer.py")
+MINUTES = {"test_contract": 4, "stack": 3, "test_hostile_objects": 2, "test_demo": 2}
 DEFAULT_VERSION = ("", "1.36", "1.36.3")
 """Of TJ_REAL_KUBERNETES, where `tj up` runs, which knows no other."""
 
@@ -36,8 +37,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     if item.path.name in ANYWHERE:
         item.add_marker(pytest.mark.xdist_group(item.name.partition("[")[2].removesuffix("]")))
         return
-    item.add_marker(pytest.mark.e2e)
-    item.add_marker(pytest.mark.xdist_group("stack" if item.path.name in ON_THE_STACK else item.path.stem))
+    group = "stack" if item.path.name in ON_THE_STACK else item.path.stem
+    item.add_marker(pytest.mark.xdist_group(group))
+    item.add_marker(pytest.mark.e2e(minutes=MINUTES.get(group, 1)))
 
 
 @pytest.fixture(scope="session")
