@@ -72,7 +72,6 @@ control-plane: setup  ## build the real Kubernetes control plane from its Go mod
 # the roles are held against what all of them have asked for.
 LIVES ?= 4
 test-real: control-plane  ## the tests that need the real control plane (some 12 minutes on 2 cores, after the build)
-	@TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m tests.e2e.control_plane.contract -q localcluster/localcluster_tests/contract tests/integration $(PYTEST_ARGS)
 	@rm -rf build/asked
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q -n $(LIVES) --dist loadgroup --ignore tests/e2e/control_plane/test_rights.py tests/e2e/control_plane $(PYTEST_ARGS)
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked $(PY) -m pytest -q tests/e2e/control_plane/test_rights.py

@@ -10,6 +10,7 @@ import gc
 import os
 import tempfile
 import uuid
+from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,8 @@ def pytest_xdist_auto_num_workers() -> int | None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | None:
-    """For `--dist loadgroup`: all rows of a table go to one process, the largest tables first.
+    """For `--dist loadgroup`: all rows of a table go to one process. Every second process begins with lives of real
+    processes, which mostly wait; the others begin with the largest tables, which use the CPUs meanwhile.
 
     pytest-xdist counts through all the units of a process at the end of each test. With 15,000 units, one a row, that
     took as long as a tenth of the tests.
@@ -73,12 +75,37 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object | Non
         return None
     from xdist.scheduler import LoadGroupScheduling
 
+    config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
+
     class Tables(LoadGroupScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             group = super()._split_scope(nodeid)
             return nodeid.partition("[")[0] if group == nodeid else group
 
+        def _assign_work_unit(self, node: Any) -> None:
+            if int(node.gateway.id.removeprefix("gw")) % 2:
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
+
     return Tables(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In a process of pytest-xdist: lives of real processes, the longest first, then tables, the largest last."""
+    if not hasattr(config, "workerinput"):
+        return
+
+    def group(item: pytest.Item) -> str:
+        mark = item.get_closest_marker("xdist_group")
+        return str(mark.args[0]) if mark else item.nodeid.partition("[")[0]
+
+    sizes = Counter(map(group, items))
+    minutes = {group(item): mark.kwargs.get("minutes", 1) for item in items if (mark := item.get_closest_marker("e2e"))}
+
+    def place(item: pytest.Item) -> int:
+        return -minutes[group(item)] if group(item) in minutes else sizes[group(item)]
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,8 @@
 """Two elastic digits jobs and a burst of others on a node of eight CPUs: real processes that really train.
 
-The story of `tests.scenarios.elastic` once more. With TJ_PLOT=docs/elasticity.svg it draws what it saw; that is how the
-image in docs/autoscaler.md is made.
+The story of `tests.scenarios.elastic` once more: TJ_PLOT=docs/elasticity.svg plays it and draws what it saw, which is
+how the image in docs/autoscaler.md is made. `make test` plays it in virtual time, `make test-real` on the real control
+plane, and real trainings under an autoscaler are those of `test_two_jobs`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 
 pytestmark = [
-    pytest.mark.long,
     pytest.mark.e2e,
-    pytest.mark.xdist_group("elasticity"),
+    pytest.mark.skipif("TJ_PLOT" not in os.environ, reason="draws docs/elasticity.svg: TJ_PLOT=docs/elasticity.svg"),
     pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),
 ]
 CPUS, FULL = 8, 7
@@ -175,6 +175,5 @@ def test_two_jobs_share_the_cpus_give_way_to_others_and_grow_back(stack: LocalSt
         ]
         assert {record["reason"].split(":")[0] for record in status["scaleRecords"]} == {"autoscaler"}
     film.until("for the picture", lambda: film.looks[-1][0] > film.looks[0][0] + 1)
-    if path := os.environ.get("TJ_PLOT"):
-        film.draw(ROOT / path)
+    film.draw(ROOT / os.environ["TJ_PLOT"])
     stack.kubectl("delete", "aitj", "first", "second")

@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e.stack import CALL_SECONDS, ROOT, LocalStack
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.xdist_group("tutorial")]
+pytestmark = [pytest.mark.e2e(minutes=2), pytest.mark.long, pytest.mark.xdist_group("tutorial")]
 FIRST_TERMINAL = "make up\n"
 FOLDER_OF_STATE = "$PWD/.tj/kubeconfig"
 LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

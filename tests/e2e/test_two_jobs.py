@@ -11,7 +11,7 @@ from benchmarks.two_jobs import Outcome, Trainings, digits, run, table
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.e2e,
+    pytest.mark.e2e(minutes=2),
     pytest.mark.xdist_group("two-jobs"),
     pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),
 ]

@@ -3,8 +3,6 @@ is skipped, and the healthy job's passes decide what they would decide alone."""
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from tests.hostile.flood import to_bytes
@@ -13,6 +11,7 @@ from tests.hostile.schema import GUEST_TREES, TREES
 from tests.hostile.world import Json, Loops
 from tests.scenarios.world import job, role
 from tests.support.kinds import AITRAININGJOBS
+from tests.support.seeds import the_seed
 from tjworker.api.kinds import KINDS
 from tjworker.base import GroupResource, JobKey
 from tjworker.kube.resources import watched
@@ -49,7 +48,7 @@ def test_the_biggest_are_as_big_as_they_are_said_to_be() -> None:
 
 @pytest.mark.parametrize("way", ["listed", "watched"])
 def test_hostile_objects_break_nothing_and_cost_the_healthy_job_nothing(way: str) -> None:
-    seed = random.SystemRandom().randrange(2**32)
+    seed = the_seed()
     print(f"seed {seed}, {EACH} objects of each of {len(TREES)} kinds, {OF_A_GUEST} of each guest, {way}")  # noqa: T201
     objects = {
         resource: [*(make(resource, seed + n) for n in range(EACH)), *(huge(resource, how) for how in HUGE)]

@@ -33,12 +33,17 @@ from tjworker.api.kinds import KINDS
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus, RestartCounts
 from tjworker.base import GroupResource
 
+pytestmark = pytest.mark.xdist_group("crd")  # one API server with the CRDs
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATHS = {resource: f"/apis/{kind.group}/v1/namespaces/default/{kind.plural}" for resource, kind in KINDS.items()}
 JOBS = PATHS[AITRAININGJOBS]
 TRAINING_JOBS = PATHS[TRAININGJOBS]
 RECORD = bool(os.environ.get("TJ_RECORD_REFUSALS"))
 REAL_KUBECONFIG = os.environ.get("TJ_REAL_KUBECONFIG", "")
+ON_A_REAL_ONE = [
+    pytest.mark.real,
+    pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig"),
+]
 PEER_MANIFESTS = os.environ.get("TJ_PEER_MANIFESTS", "")
 RECORDED_ON_MINOR = 36
 NOW = "2026-01-01T00:00:00Z"
@@ -107,15 +112,7 @@ def _real() -> Send:
     return send
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "local",
-        pytest.param(
-            "real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig")
-        ),
-    ],
-)
+@pytest.fixture(scope="module", params=["local", pytest.param("real", marks=ON_A_REAL_ONE)])
 def send(request: pytest.FixtureRequest) -> Send:
     door = _local() if request.param == "local" else _real()
     for kind in KINDS.values():

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from tests.integration.test_crd import DEFINITIONS, NOW, REAL_KUBECONFIG, Send, _local, _real
+from tests.integration.test_crd import DEFINITIONS, NOW, ON_A_REAL_ONE, Send, _local, _real
 from tests.support.crds import crd_of
 from tests.support.guests import KIND_OF
 from tests.unit.tjworker.api.refusals import Json
@@ -17,6 +17,7 @@ from tjworker.api.kinds.base import JobKind
 from tjworker.api.model import TrainingJob
 from tjworker.api.status import Condition, Failure, JobStatus, ReplicaStatus
 
+pytestmark = pytest.mark.xdist_group("crd-guests")  # one API server with all the CRDs, which take seconds
 GUEST_KINDS = tuple(KIND_OF.values())
 WHERE = {kind.resource: f"/apis/{kind.api_versions[0]}/namespaces/default/{kind.plural}" for kind in GUEST_KINDS}
 PATIENCE_SECONDS = 120
@@ -29,10 +30,7 @@ NEEDED = {
 }
 
 
-@pytest.fixture(
-    scope="module",
-    params=["local", pytest.param("real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="no real API server"))],
-)
+@pytest.fixture(scope="module", params=["local", pytest.param("real", marks=ON_A_REAL_ONE)])
 def send(request: pytest.FixtureRequest) -> Send:
     door = _local() if request.param == "local" else _real()
     for kind in GUEST_KINDS:

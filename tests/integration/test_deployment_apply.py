@@ -63,6 +63,7 @@ def real() -> Iterator[str]:
         kubectl("delete", "-k", str(K8S), "--wait=false", "--ignore-not-found", kubeconfig=REAL_KUBECONFIG)
 
 
+@pytest.mark.real
 def test_a_real_api_server_takes_all_of_it_and_admits_its_pods(real: str) -> None:
     applied = kubectl("apply", "--validate=strict", "-k", str(K8S), kubeconfig=real)
     assert applied.returncode == 0, applied.stderr
@@ -84,6 +85,7 @@ def test_a_real_api_server_takes_all_of_it_and_admits_its_pods(real: str) -> Non
     assert 'violates PodSecurity "restricted' in refused.stderr
 
 
+@pytest.mark.real
 def test_whoever_applies_again_leaves_the_number_of_workers_as_it_is(real: str) -> None:
     """Client-side and server-side: an upgrade must not undo `kubectl scale`, nor what an autoscaler has set."""
 
@@ -101,6 +103,7 @@ def test_whoever_applies_again_leaves_the_number_of_workers_as_it_is(real: str) 
         assert workers() == count
 
 
+@pytest.mark.real
 def test_a_real_api_server_takes_the_installation_for_some_namespaces(real: str, tmp_path: Path) -> None:
     run = uuid.uuid4().hex[:6]
     own, served, other = f"ops-{run}", f"team-{run}", "default"
@@ -135,6 +138,7 @@ def test_a_real_api_server_takes_the_installation_for_some_namespaces(real: str,
         kubectl("delete", "namespace", own, served, "--wait=false", kubeconfig=real)
 
 
+@pytest.mark.real
 def test_people_who_may_edit_a_namespace_may_edit_its_jobs_and_never_their_status(real: str) -> None:
     assert kubectl("apply", "-k", str(K8S / "users"), kubeconfig=real).returncode == 0
     namespace = f"team-{uuid.uuid4().hex[:6]}"

@@ -14,7 +14,7 @@ from tests.upgrade.steps import play, table
 
 
 @pytest.mark.long
-@pytest.mark.e2e
+@pytest.mark.e2e(minutes=5)
 @pytest.mark.xdist_group("upgrade")
 def test_every_order_of_upgrade_and_rollback_leaves_jobs_as_they_are(tmp_path: Path) -> None:
     old, later = old_version(tmp_path / "old"), later_version(tmp_path / "later")

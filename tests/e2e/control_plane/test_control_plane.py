@@ -26,6 +26,10 @@ class Foreground:
     def __init__(self, folder: Path) -> None:
         self.data, self.kubeconfig, self.alice = folder / "data", folder / "kubeconfig", folder / "alice"
         self.output = folder / "output"
+        self.start()
+
+    def start(self) -> None:
+        self.kubeconfig.unlink(missing_ok=True)
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [
@@ -90,16 +94,23 @@ def test_a_user_without_a_token_is_a_mistake(plane: ControlPlane) -> None:
         plane.kubeconfig_for("bob")
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
-def test_nothing_is_left_of_it(foreground: Foreground, end: signal.Signals) -> None:
+def ends(foreground: Foreground, signal_number: signal.Signals) -> None:
     until("all four run", lambda: len(foreground.programs()) == 4)
-    os.kill(foreground.process.pid, end)
+    os.kill(foreground.process.pid, signal_number)
     code = foreground.process.wait(PATIENCE_SECONDS)
-    assert code == (-signal.SIGKILL if end == signal.SIGKILL else 0)
+    assert code == (-signal.SIGKILL if signal_number == signal.SIGKILL else 0)
     until("nothing is left", lambda: not foreground.programs())
 
 
-def test_what_dies_is_started_again_and_what_was_stored_stays(foreground: Foreground) -> None:
+def test_nothing_is_left_of_one_that_is_killed(foreground: Foreground) -> None:
+    ends(foreground, signal.SIGKILL)
+
+
+def test_it_has_its_folder_alone_starts_again_what_dies_and_goes_on_with_what_was_stored(
+    foreground: Foreground,
+) -> None:
+    with pytest.raises(ControlPlaneError, match="a control plane already runs in"):
+        ControlPlane(foreground.data).start()
     kubectl(foreground.kubeconfig, "create", "configmap", "kept", "--from-literal=a=b")
     assert "devs" in kubectl(foreground.alice, "auth", "whoami")
     until("all four run", lambda: len(foreground.programs()) == 4)
@@ -114,19 +125,10 @@ def test_what_dies_is_started_again_and_what_was_stored_stays(foreground: Foregr
             return False
 
     until("the API server answers with what was stored", kept)
-
-
-def test_a_folder_has_one_control_plane_at_a_time(foreground: Foreground) -> None:
-    with pytest.raises(ControlPlaneError, match="a control plane already runs in"):
-        ControlPlane(foreground.data).start()
-    assert kubectl(foreground.kubeconfig, "get", "namespaces")
-
-
-def test_a_temporary_folder_goes_with_it() -> None:
-    with ControlPlane() as running:
-        folder = running.folder
-        assert kubectl(running.kubeconfig, "get", "namespaces")
-    assert not folder.exists()
+    ends(foreground, signal.SIGINT)
+    foreground.start()
+    assert kept()
+    ends(foreground, signal.SIGTERM)
 
 
 def test_etcd_answers_nobody_without_the_certificate(plane: ControlPlane) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 
 from tests.e2e.control_plane.operator import Operator
@@ -10,12 +9,14 @@ from tests.e2e.control_plane.world import RealWorld
 from tests.hostile.flood import Flood
 from tests.hostile.make import VICTIM
 from tests.scenarios.world import job, play, role
+from tests.support.seeds import the_seed
 
-EACH = 40
+EACH = 15
+"""Of each kind. `tests/hostile/test_in_process.py` has more; here it is asked what a real API server lets pass."""
 
 
 def test_what_the_real_api_server_accepts_the_operator_survives(operator: Operator, world: RealWorld) -> None:
-    seed = random.SystemRandom().randrange(2**32)
+    seed = the_seed()
     print(f"seed {seed}")  # noqa: T201
     world.apply(job({"trainer": role(1)}, name=VICTIM, suspend=True))
     world.apply(job({"trainer": role(1)}, name="before"))

@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.stack import Json, LocalStack, until
 
-pytestmark = pytest.mark.skipif(
-    os.environ.get("TJ_REAL_KUBERNETES", "") not in ("", "1.36", "1.36.3"), reason="tj up runs the default version"
-)
 PROGRAM = """
 import os, sys, time
 print("rank", os.environ["RANK"], "of", os.environ["WORLD_SIZE"], "meets at", os.environ["MASTER_ADDR"], flush=True)
 while os.environ["RANK"] != "0" or not os.path.exists(sys.argv[1]):
     time.sleep(0.1)
 """
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    settings = {name: value for name, value in os.environ.items() if name == "TJ_CACHE_DIR"}
-    settings["TJ_KINDS"] = "pytorchjobs.kubeflow.org,mpijobs.kubeflow.org"
-    one = LocalStack(tmp_path_factory.mktemp("kubeflow") / "state", "--control-plane", "real", **settings)
-    try:
-        one.start()
-        yield one
-    finally:
-        one.clear()
 
 
 def manifest(finish: Path) -> Json:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,22 +14,6 @@ from tests.scenarios.test_trainer import COMPLETE, REFUSED, WRONG_FRAMEWORKS, st
 from tests.support import fast_yaml as yaml
 from tests.support.paths import ROOT
 from tests.support.trainer import RUNTIMES, train_job
-
-pytestmark = pytest.mark.skipif(
-    os.environ.get("TJ_REAL_KUBERNETES", "") not in ("", "1.36", "1.36.3"), reason="tj up runs the default version"
-)
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    settings = {name: value for name, value in os.environ.items() if name == "TJ_CACHE_DIR"}
-    settings["TJ_KINDS"] = "trainjobs.trainer.kubeflow.org"
-    one = LocalStack(tmp_path_factory.mktemp("trainer") / "state", "--control-plane", "real", **settings)
-    try:
-        one.start()
-        yield one
-    finally:
-        one.clear()
 
 
 def asked(stack: LocalStack, manifest: Json) -> str:

@@ -4,7 +4,6 @@ each for master and parameter servers and a batch Job for the trainers, found by
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -22,25 +21,9 @@ from tests.support.waiting import PATIENCE_SECONDS
 from tjstack import processes
 from tjstack.services import kubectl_path
 
-pytestmark = [
-    pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc"),
-    pytest.mark.skipif(
-        os.environ.get("TJ_REAL_KUBERNETES", "") not in ("", "1.36", "1.36.3"), reason="tj up runs the default version"
-    ),
-]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pods are processes, found in /proc")
 NAME = "digits-edl"
 JOB = f"/apis/paddlepaddle.org/v1/namespaces/default/trainingjobs/{NAME}"
-
-
-@pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    cache = {name: value for name, value in os.environ.items() if name == "TJ_CACHE_DIR"}
-    one = LocalStack(tmp_path_factory.mktemp("training-job") / "state", "--control-plane", "real", **cache)
-    try:
-        one.start()
-        yield one
-    finally:
-        one.clear()
 
 
 def trainers(stack: LocalStack) -> dict[str, Json]:

@@ -64,7 +64,11 @@ def _ready_nodes(door: Door, prefix: str) -> int:
     params=[
         "local",
         pytest.param(
-            "real", marks=pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig")
+            "real",
+            marks=[
+                pytest.mark.real,
+                pytest.mark.skipif(not REAL_KUBECONFIG, reason="TJ_REAL_KUBECONFIG names no kubeconfig"),
+            ],
         ),
     ]
 )
