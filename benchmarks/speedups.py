@@ -27,13 +27,14 @@ def read_with_http_client() -> None:
             self.headers = {name.lower(): value for name, value in response.getheaders()}
             self._response = response
 
-        @property
-        def reusable(self) -> bool:
-            return self._response.isclosed() and not self._response.will_close
+            self.reusable = False
 
         def pieces(self) -> Iterator[bytes]:
             while piece := self._response.read1(64 * 1024):
                 yield piece
+            # `read1` leaves a response open whose last byte it has read, and the connection then takes no request.
+            self._response.close()
+            self.reusable = not self._response.will_close
 
     def send(
         self: Any, method: str, path: str, body: bytes | None, headers: dict[str, str], timeout_seconds: float | None
