@@ -186,14 +186,6 @@ def write_each_change_at_once() -> None:
     replace(ProjectionWriter, ProjectionWriter._gather_seconds, lambda self: 0.0)
 
 
-def make_a_client_for_each_command() -> None:
-    from kombu.transport import redis as kombu_redis
-
-    from tjworker.worker.broker import Channel
-
-    replace(Channel, Channel.conn_or_acquire, kombu_redis.Channel.conn_or_acquire)
-
-
 def send_each_task_event() -> None:
     from celery.worker.consumer import Consumer as CeleryConsumer
 
@@ -226,7 +218,6 @@ SPEED_UPS: Mapping[str, tuple[Callable[[], None], str]] = {
     "first-status": (write_every_first_status, "reconcile/first_status.py leaves out the first status"),
     "collector": (collect_garbage_as_it_comes, "collector.py tunes the garbage collector"),
     "gathering": (write_each_change_at_once, "the watcher gathers changes while many jobs change"),
-    "client": (make_a_client_for_each_command, "worker/broker.py keeps one client of Redis for each pool"),
     "events": (send_each_task_event, "worker/consumer.py sends task events in groups"),
     "metadata": (read_whole_answers, "a worker asks for metadata alone of what it writes"),
     "credentials": (ask_for_credentials_with_each_request, "kube/transport.py keeps credentials for a second"),
