@@ -7,35 +7,60 @@ clock is the machine's monotonic one, the same for all processes.
 
 from __future__ import annotations
 
-import functools
 import os
-import pkgutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
+from benchmarks.support.replacing import replace
+
 FILE = "TJ_BENCH_MARKS"
-WATCHER = {
-    "watcher.projector.Projector.events": "watcher: event read and projected",
-    "tjworker.store.redis_projection.RedisProjection.apply": "watcher: apply (script)",
-    "tjworker.store.redis_projection.RedisProjection.apply_node_requests": "watcher: node requests",
-    "tjworker.publisher.Publisher.publish": "watcher: publish",
-}
-MAIN = {"tjworker.worker.broker.Channel._brpop_read": "worker: message read"}
-CHILD = {
-    "tjworker.controllers.jobs.JobReconciler.run": "child: task",
-    "tjworker.store.redis_work_queue.RedisWorkQueue.acquire_views": "child: claim and view",
-    "tjworker.store.redis_projection.RedisProjection.nodes": "child: nodes",
-    "tjworker.store.redis_work_queue.RedisWorkQueue.renew": "child: renew",
-    "tjworker.store.redis_work_queue.RedisWorkQueue.finish_all": "child: finish",
-    "tjworker.controllers.jobs.reconcile": "child: decide",
-    "tjworker.kube.transport.KubeTransport.request": "child:",
-}
-PLAYER = {
-    "benchmarks.player.Player._see": "player: sees a pod",
-    "benchmarks.wire.Connection.merge_patch": "player: patches a pod",
-}
+Steps = Sequence[tuple[Any, Callable[..., Any], str]]
+"""(class, or module that imports the function and calls it; function; what it is in the table)"""
+
+
+def watcher_steps() -> Steps:
+    # Here and below: imported in the process that needs it alone, as a process of the product does.
+    from tjworker.publisher import Publisher
+    from tjworker.store.redis_projection import RedisProjection
+    from watcher.projector import Projector
+
+    return (
+        (Projector, Projector.events, "watcher: event read and projected"),
+        (RedisProjection, RedisProjection.apply, "watcher: apply (script)"),
+        (RedisProjection, RedisProjection.apply_node_requests, "watcher: node requests"),
+        (Publisher, Publisher.publish, "watcher: publish"),
+    )
+
+
+def worker_steps() -> Steps:
+    from tjworker.controllers import jobs
+    from tjworker.controllers.jobs import JobReconciler
+    from tjworker.kube.transport import KubeTransport
+    from tjworker.reconcile import reconcile
+    from tjworker.store.redis_projection import RedisProjection
+    from tjworker.store.redis_work_queue import RedisWorkQueue
+    from tjworker.worker.broker import Channel
+
+    return (
+        (Channel, Channel._brpop_read, "worker: message read"),
+        (JobReconciler, JobReconciler.run, "child: task"),
+        (RedisWorkQueue, RedisWorkQueue.acquire_views, "child: claim and view"),
+        (RedisProjection, RedisProjection.nodes, "child: nodes"),
+        (RedisWorkQueue, RedisWorkQueue.renew, "child: renew"),
+        (RedisWorkQueue, RedisWorkQueue.finish_all, "child: finish"),
+        (jobs, reconcile, "child: decide"),
+        (KubeTransport, KubeTransport.request, "child:"),
+    )
+
+
+def player_steps() -> Steps:
+    from benchmarks.player import Player
+    from benchmarks.wire import Connection
+
+    return ((Player, Player._see, "player: sees a pod"), (Connection, Connection.merge_patch, "player: patches a pod"))
 
 
 class Marks:
@@ -48,7 +73,7 @@ class Marks:
         os.write(self._file, f"{time.monotonic() if at is None else at:.6f} {what}\n".encode())
 
     def around(self, what: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(call)
+        @wraps(call)
         def marked(*arguments: Any, **named: Any) -> Any:
             began = time.monotonic()
             try:
@@ -60,11 +85,9 @@ class Marks:
 
         return marked
 
-    def on(self, steps: dict[str, str]) -> None:
-        for name, what in steps.items():
-            path, _, attribute = name.rpartition(".")
-            owner = pkgutil.resolve_name(path)
-            setattr(owner, attribute, self.around(what, getattr(owner, attribute)))
+    def on(self, steps: Steps) -> None:
+        for owner, function, what in steps:
+            replace(owner, function, self.around(what, function))
 
 
 def _request(what: str, method: str, path: str) -> str:
@@ -80,12 +103,12 @@ def main(arguments: list[str]) -> int:
         from benchmarks.player import Player
         from benchmarks.wire import Server
 
-        marks.on(PLAYER)
+        marks.on(player_steps())
         Player(Server(arguments[1], int(arguments[2])), arguments[3]).run()
         return 0
     from watcher.__main__ import main as watch
 
-    marks.on(WATCHER)
+    marks.on(watcher_steps())
     return watch()
 
 
@@ -96,4 +119,4 @@ else:
 
     __all__ = ["app"]
     if FILE in os.environ:
-        Marks(os.environ[FILE]).on(MAIN | CHILD)
+        Marks(os.environ[FILE]).on(worker_steps())

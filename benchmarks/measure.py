@@ -113,7 +113,7 @@ def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: 
     api.start()
     operator = Operator(folder, processes, api, workers=sizes.workers)
     result = Result(sizes, time.time())
-    result.loads = _loads(sizes)
+    result.loads = make_loads(sizes)
     if sizes.peer is not None:
         _beside_peer(result, sizes.peer, api, operator, processes, say)
         return result
@@ -124,14 +124,14 @@ def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: 
         before = [_bare(one, api, processes, life) for one, life in zip(result.loads, lives, strict=True)]
         for one, life in zip(result.loads, lives, strict=True):
             _ceiling(one, api, processes, life)
-        _start(api, operator, processes)
+        start_operator(api, operator, processes)
         for one in result.loads:
-            _one(one, api, operator, processes)
+            measure_load(one, api, operator, processes)
             say(f"  {one.load.name}: {one.load.jobs / one.seconds[-1]:.1f} jobs/s")
         if number == sizes.rounds - 1:
             _latencies(result, sizes, api, operator)
         result.rss_mib = processes.rss_mib()
-        _stop(operator, processes)
+        stop_operator(operator, processes)
         for one, first, life in zip(result.loads, before, lives, strict=True):
             one.bare_seconds.append((first + _bare(one, api, processes, life)) / 2)
             say(
@@ -142,7 +142,7 @@ def _measure(sizes: Sizes, folder: Path, crds: Path, processes: Processes, say: 
     return result
 
 
-def _loads(sizes: Sizes) -> list[Measured]:
+def make_loads(sizes: Sizes) -> list[Measured]:
     return [
         Measured(Load(f"{sizes.jobs:,} x 1 to Running", sizes.jobs, 1)),
         Measured(Load(f"{sizes.jobs // 4:,} x 4 to Running", max(1, sizes.jobs // 4), 4)),
@@ -154,18 +154,18 @@ def _beside_peer(
     result: Result, program: Path, api: ApiServer, operator: Operator, processes: Processes, say: Say
 ) -> None:
     """Each load by both, one after the other, in each round; who is first changes from round to round."""
-    result.peer = _loads(result.sizes)
+    result.peer = make_loads(result.sizes)
     peer = Peer(program, processes, api)
     api.serve(program.with_name(PEER_CRD), PYTORCHJOBS.path)
 
     def ours(number: int) -> None:
-        _start(api, operator, processes)
+        start_operator(api, operator, processes)
         for one in result.loads:
-            _one(one, api, operator, processes)
+            measure_load(one, api, operator, processes)
         if number == result.sizes.rounds - 1:
             _latencies(result, result.sizes, api, operator)
         result.rss_mib |= processes.rss_mib()
-        _stop(operator, processes)
+        stop_operator(operator, processes)
 
     def theirs(number: int) -> None:
         start_player(api, processes)
@@ -198,7 +198,7 @@ def start_player(api: ApiServer, processes: Processes) -> None:
     processes.start("player", player)
 
 
-def _start(api: ApiServer, operator: Operator, processes: Processes) -> None:
+def start_operator(api: ApiServer, operator: Operator, processes: Processes) -> None:
     start_player(api, processes)
     operator.start()
     # The first task of a process imports and connects: that is no part of a rate.
@@ -206,14 +206,14 @@ def _start(api: ApiServer, operator: Operator, processes: Processes) -> None:
     _clean(api, operator)
 
 
-def _stop(operator: Operator, processes: Processes) -> None:
+def stop_operator(operator: Operator, processes: Processes) -> None:
     operator.stop()
     processes.stop("player")
 
 
 def _lives(measured: Sequence[Measured], api: ApiServer, operator: Operator, processes: Processes) -> list[Recorded]:
     """One life of each load, as the operator leads it."""
-    _start(api, operator, processes)
+    start_operator(api, operator, processes)
     watch = loads.PhaseWatch(api)
     try:
         return [
@@ -223,7 +223,7 @@ def _lives(measured: Sequence[Measured], api: ApiServer, operator: Operator, pro
     finally:
         watch.close()
         _clean(api, operator)
-        _stop(operator, processes)
+        stop_operator(operator, processes)
 
 
 def _bare(one: Measured, api: ApiServer, processes: Processes, life: Recorded) -> float:
@@ -255,7 +255,7 @@ def _all_cpu(processes: Processes) -> float:
     return sum(processes.cpu_seconds().values()) + own_cpu_seconds()
 
 
-def _one(one: Measured, api: ApiServer, operator: Operator, processes: Processes) -> None:
+def measure_load(one: Measured, api: ApiServer, operator: Operator, processes: Processes) -> None:
     tasks, position = operator.tasks(), api.audit.position()
     _run(one, api, processes, loads.OURS)
     operator.until_idle()

@@ -40,8 +40,8 @@ REDIS_OPTIONS = ("--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--
 
 
 class Operator:
-    """`workers` are the sizes of the worker processes: (1, 1) is two of one child each, (2,) one of two. `marked`: they
-    and the watcher note their steps (`benchmarks.marks`)."""
+    """`workers` are the sizes of the worker processes: (1, 1) is two of one child each, (2,) one of two. `module`: runs
+    in place of watcher and app, as `benchmarks.marks` does."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Operator:
         api: ApiServer,
         *,
         workers: tuple[int, ...],
-        marked: bool = False,
+        module: str = "",
         name: str = "",
         settings: Mapping[str, str] | None = None,
     ) -> None:
@@ -58,9 +58,8 @@ class Operator:
         environment variables."""
         self._names = {one: f"{name}{one}" for one in NAMES}
         self._settings = settings or {}
-        self._watcher = [sys.executable, "-m", "benchmarks.marks" if marked else "watcher"]
-        app = "benchmarks.marks" if marked else "tjworker.app"
-        self._worker = [sys.executable, "-m", "celery", "-A", app, *CELERY_OPTIONS]
+        self._watcher = [sys.executable, "-m", module or "watcher"]
+        self._worker = [sys.executable, "-m", "celery", "-A", module or "tjworker.app", *CELERY_OPTIONS]
         self._folder = folder
         self._processes = processes
         self._api = api

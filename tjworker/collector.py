@@ -1,4 +1,4 @@
-"""Tunes Python's garbage collector, which saves 0.2 of 3.3 ms of a worker child's CPU per job.
+"""Tunes Python's garbage collector: 0.07 ms of CPU per job instead of 0.37, of 8.5 in all.
 
 As it comes, the collector looks at all objects that a process has loaded at its start, now and then, for months.
 """

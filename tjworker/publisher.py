@@ -1,7 +1,7 @@
-"""Publishes Celery tasks for keys: one task for a key alone, or for many keys that come together. Decides nothing.
+"""Publishes Celery tasks for keys: 0.18 ms of CPU per task, where Celery's own call takes 0.9. Decides nothing.
 
-It writes Celery's messages itself. Celery takes ten times as much CPU for one, and the watcher would have to load all
-of Celery (docs/adr/0029-a-task-serves-several-keys.md). A contract test compares the messages.
+One task serves a key alone, or many keys that come together. The messages are written here, so that the watcher need
+not load Celery (docs/adr/0029-a-task-serves-several-keys.md). A contract test compares them with Celery's.
 
 A key that could not be published stays here and goes with the next call, so callers keep none themselves. The resync
 finds a key that was lost with the process. Publishing a key twice does no harm: the second task finds nothing queued.

@@ -1,6 +1,7 @@
-"""A thread pool without a queue: if no thread is free, the caller runs the work itself.
+"""A thread pool for the writes of a pass: 250 pods in 1.5 s instead of 3.0, if a write takes 5 ms.
 
-With a queue every caller would wait for the slowest work, and late work would rest on an old decision.
+It has no queue: if no thread is free, the caller runs the work itself. With a queue every caller would wait for the
+slowest work, and late work would rest on an old decision.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ State = Literal[
 
 
 class Replica(NamedTuple):
-    """A tuple, because a pass may create fifty thousand: creating a dataclass takes four times as long."""
+    """A tuple: a pass over fifty thousand takes 150 ms, and 170 if each is a dataclass."""
 
     role: str
     index: int  # type: ignore[assignment]  # hides tuple.index, which no caller needs

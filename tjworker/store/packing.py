@@ -1,7 +1,8 @@
-"""Packs records: deflate with a preset dictionary, the words of `record_words.txt`. Pure.
+"""Packs records: a live job of four pods takes 2.7 KiB of Redis, where plain JSON takes 7.1. Pure.
 
-Packing saves two thirds of Redis' memory: of a pod's 650 bytes 140 are left (290 without the dictionary), because most
-words are the same in every record. It takes the watcher 5 to 10 microseconds per record, and a worker 1.
+Deflate with a preset dictionary, the words of `record_words.txt`: of a pod's 650 bytes 140 are left (290 without the
+dictionary), because most words are the same in every record. It takes the watcher 8 microseconds per record, and a
+worker 1.
 """
 
 from __future__ import annotations

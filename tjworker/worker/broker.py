@@ -1,17 +1,15 @@
-"""kombu's Redis transport with three changes: one client per connection pool instead of one per command; a foreign
-message is refused before any of it is decoded; no message can end the worker.
+"""kombu's Redis transport with two changes: a foreign message is refused before any of it is decoded, and no message
+can end the worker.
 
-The messages, their queues and the behaviour without Redis remain kombu's. A no-op task costs a worker's main process
-1.7 ms instead of 2.4 (docs/internals/performance.md). The app selects the transport with the argument `amqp`. The
-setting `broker_transport` would select it too, but then kombu prints the class instead of the URL's scheme, and Flower,
-which reads the scheme, has no broker page.
+The messages, their queues and the behaviour without Redis remain kombu's. The app selects the transport with the
+argument `amqp`. The setting `broker_transport` would select it too, but then kombu prints the class instead of the
+URL's scheme, and Flower, which reads the scheme, has no broker page.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
 import redis
@@ -127,25 +125,11 @@ class Channel(kombu_redis.Channel):  # type: ignore[misc,unused-ignore]
     Message = Message
     connection_class = PrimaryConnection
     connection_class_ssl = PrimarySSLConnection
-    _client_kept: Any = None
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)  # type: ignore[no-untyped-call]
         # kombu's constructor sets its own class, by the option `ack_emulation`.
         self.QoS: Any = QoS
-
-    @contextmanager
-    def conn_or_acquire(self, client: Any = None) -> Iterator[Any]:
-        yield self._client_of_pool() if client is None else client
-
-    def _client_of_pool(self) -> Any:
-        # A client of redis-py is a stateless view of a connection pool, but making one copies 170 entries (0.15 ms).
-        # kombu replaces the pool after a fork and after each lost connection.
-        pool = self.pool
-        kept = self._client_kept
-        if kept is None or kept.connection_pool is not pool:
-            kept = self._client_kept = self._create_client()  # type: ignore[no-untyped-call]
-        return kept
 
     def _get_client(self) -> type[redis.Redis]:
         return Client

@@ -2,7 +2,7 @@
 `worker_consumer`.
 
 - Task events go out in groups. The events, their order and their times remain Celery's. A no-op task costs a worker's
-  main process 1.1 ms instead of 1.7 (docs/internals/performance.md).
+  main process 1.1 ms instead of 2.0 (docs/internals/performance.md).
 - The waits between two tries to reach Redis, and for the other workers at each start, are short. Messages of the
   children are read before a hard time limit ends a task. An outage is logged once.
 - A message that no process of this operator would send is refused before it takes a slot. A slot is given back whatever

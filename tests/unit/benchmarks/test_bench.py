@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from benchmarks import ceiling, player
+from benchmarks import ceiling, marks, parts, player, speedups
 from benchmarks.audit import AuditLog
 from benchmarks.peer.jobs import PYTORCHJOBS
+from benchmarks.support import replacing
 from tjworker.api.observed import PodRecord
 from tjworker.api.records_json import decode
 from tjworker.api.resources import PODS
@@ -107,3 +108,14 @@ def test_what_the_player_writes_is_a_running_and_then_a_succeeded_pod_to_the_wat
         assert isinstance(record, PodRecord)
         seen.append((record.phase, record.ready))
     assert seen == [("Running", True), ("Succeeded", False)]
+
+
+def test_what_a_benchmark_times_or_takes_out_is_where_the_product_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = (*parts.PARTS, *marks.watcher_steps(), *marks.worker_steps(), *marks.player_steps())
+    for owner, function, _ in steps:
+        replacing.check(owner, function)
+    monkeypatch.setattr(speedups, "replace", lambda owner, function, by: replacing.check(owner, function))
+    monkeypatch.setattr(speedups, "replace_constant", lambda module, name, by: getattr(module, name))
+    monkeypatch.setenv("TJ_KEYS_PER_TASK", "8")
+    for name in speedups.SPEED_UPS:
+        speedups.take_out(name)

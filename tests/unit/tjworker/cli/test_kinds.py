@@ -183,7 +183,8 @@ class Examined:
     """(check, state, a part of what it says)."""
 
 
-ALL_OFF = "PyTorchJob, TFJob, XGBoostJob, PaddleJob, JAXJob, MPIJob (kubeflow.org); TFJob, PyTorchJob, "
+OF_KUBEFLOW = [kind.kind for kind in GUEST_KINDS if kind.resource.endswith(".kubeflow.org") and not kind.companions]
+ALL_OFF = f"{', '.join(OF_KUBEFLOW)} (kubeflow.org); TFJob, PyTorchJob, "
 TAKEN: dict[str, object] = {"conditions": [{"type": "Running", "status": "True"}]}
 EXAMINED: dict[str, Examined] = {
     "every kind that is off is named": Examined(want=(("job kinds", "ok", f"switched off: {ALL_OFF}"),)),

@@ -1,4 +1,4 @@
-"""The broker's transport: one client a connection pool, and it still is kombu's in everything else."""
+"""The broker's transport: kombu's, but for messages and lost connections."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from contextlib import suppress
 
 import pytest
 from celery.worker.heartbeat import Heart
-from kombu.transport import redis as kombu_redis
 
 from benchmarks.support.valkey import Valkey
 from tjworker.app import make_app
@@ -25,28 +24,6 @@ def test_apps_use_it_for_redis_with_and_without_tls() -> None:
 def test_tls_still_looks_at_the_certificate() -> None:
     connection = make_app(Settings(redis_url="rediss://127.0.0.1:1/0")).connection_for_write()
     assert connection.ssl == {"ssl_cert_reqs": ssl.CERT_REQUIRED}
-
-
-def test_many_commands_share_one_client(own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
-    create = kombu_redis.Channel._create_client
-
-    def counted(self: kombu_redis.Channel, asynchronous: bool = False) -> object:
-        made.append(asynchronous)
-        made_one: object = create(self, asynchronous)  # type: ignore[no-untyped-call]
-        return made_one
-
-    monkeypatch.setattr(kombu_redis.Channel, "_create_client", counted)
-    app = make_app(Settings(redis_url=own_valkey.url))
-    with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
-        for _ in range(3):
-            app.send_task("tjworker.reconcile", args=("a/b/c",), producer=producer)
-        channel = producer.channel
-        assert made.count(False) == 1
-        assert channel._size("tj") == 3
-        channel._after_fork()  # what a lost connection does, too
-        assert channel._size("tj") == 3
-        assert made.count(False) == 2
 
 
 def test_a_channel_whose_redis_is_gone_leaves_no_connection_open(own_valkey: Valkey) -> None:
