@@ -29,7 +29,6 @@ from tjworker.cli.jobs import (
 from tjworker.kube.client import KubeClient
 
 
-
 def cluster(*jobs: JobBuilder) -> KubeClient:
     at = TypedAt()
     at.add(*jobs)
