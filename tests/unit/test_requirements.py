@@ -4,6 +4,7 @@ Read from the metadata of the installed packages: a package that is not installe
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import metadata
 
 import pytest
@@ -33,6 +34,7 @@ def environment_of(python: str, extra: str = "") -> dict[str, str]:
     }
 
 
+@cache
 def requirements_of(name: str) -> list[Requirement]:
     text = (ROOT / f"requirements/{name}.txt").read_text(encoding="utf-8")
     lines = (line.rstrip(" \\") for line in text.splitlines() if line and not line.startswith((" ", "#")))
@@ -48,13 +50,17 @@ def installed_on(name: str, python: str) -> set[str]:
 
 
 def required_by(package: str, python: str) -> set[str]:
-    try:
-        lines = metadata.requires(package) or []
-    except metadata.PackageNotFoundError:
-        return set()
-    parsed = map(Requirement, lines)
-    needed = (r for r in parsed if r.marker is None or r.marker.evaluate(environment_of(python)))
+    environment = environment_of(python)
+    needed = (r for r in declared_by(package) if r.marker is None or r.marker.evaluate(environment))
     return {canonicalize_name(r.name) for r in needed}
+
+
+@cache
+def declared_by(package: str) -> list[Requirement]:
+    try:
+        return [Requirement(line) for line in metadata.requires(package) or []]
+    except metadata.PackageNotFoundError:
+        return []
 
 
 @pytest.mark.parametrize("python", PYTHONS)

@@ -15,9 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from tjworker.api import crd
 from tjworker.api.end_policies import race_to_end
 from tjworker.api.kinds import COMPANIONS, KNOWN_KINDS, parse, trainingjob, with_companion
 from tjworker.api.kinds.base import Companion, JobKind, field_errors
@@ -25,8 +24,9 @@ from tjworker.api.kinds.trainingjob.spec import DEFAULT_IMAGE
 from tjworker.api.model import FieldError, InvalidJob, TrainingJob
 from tjworker.api.naming import env_name
 from tjworker.api.podrules import resource_rules, template_rules
+from tjworker.api.schema import Schema, structural
 from tjworker.api.unknown import unknown_fields
-from tjworker.base import GroupResource, JsonDict, mapping
+from tjworker.base import JsonDict, mapping
 from tjworker.cli import strangers
 from tjworker.cli.errors import UserError
 from tjworker.cli.podfields import template_errors, unknown_field
@@ -125,8 +125,7 @@ def errors(manifest: Manifest) -> list[FieldError]:
     if kind is None:
         return [FieldError("kind", manifest.why_no_job)]
     found = list(_name_errors(manifest.raw))
-    # The schema that k8s/crds installs: a field that it refuses here is a field that the API server refuses or drops.
-    schema = crd.build(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema = _spec_schema(kind.spec_model)
     spec = manifest.raw.get("spec")
     found += [unknown_field(one.path, one.name, one.known) for one in unknown_fields(spec, schema, "spec")]
     found += _template_errors(spec, schema, "spec")
@@ -145,17 +144,17 @@ def errors(manifest: Manifest) -> list[FieldError]:
 
 
 @cache
-def _companion_schema(resource: GroupResource) -> JsonDict:
-    version = crd.build_companion(COMPANIONS[resource])["spec"]["versions"][0]
-    schema: JsonDict = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    return schema
+def _spec_schema(model: type[BaseModel]) -> Schema:
+    # The schema that k8s/crds installs: a field that it refuses here is a field that the API server refuses or drops.
+    # Built once per kind: a file may hold hundreds of jobs.
+    return structural(model, defaults=True)
 
 
 def _companion_errors(manifest: Manifest, companion: Companion) -> list[FieldError]:
     """The errors of the object itself, and those of a minimal job that names it: they would be errors of every job."""
     spec = manifest.raw.get("spec")
     found = list(_name_errors(manifest.raw))
-    schema = _companion_schema(companion.resource)
+    schema = _spec_schema(companion.spec_model)
     found += [unknown_field(one.path, one.name, one.known) for one in unknown_fields(spec, schema, "spec")]
     listed = mapping(mapping(mapping(spec).get("template")).get("spec")).get("replicatedJobs")
     for number, one in enumerate(listed if isinstance(listed, list) else ()):

@@ -16,7 +16,7 @@ from benchmarks.support.inprocess import InProcessTransport
 from localcluster.apiserver import ApiServer
 from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder
-from tests.support.crds import crd_of
+from tests.support.crds import install
 from tjworker.api.kinds import KINDS
 from tjworker.base import GroupResource
 from tjworker.cli import cluster as cluster_of_commands
@@ -36,7 +36,7 @@ class TypedAt:
         self.transport = InProcessTransport(self._server.handle)
         self.api = KubeClient(self.transport)
         for resource in (*KINDS, *map(GroupResource, guests)):
-            self._post(CRDS, crd_of(resource))
+            install(self._server, resource)
 
     def add(self, *jobs: JobBuilder) -> None:
         """Each with its status, as the operator would have written it."""

@@ -18,23 +18,15 @@ from tests.support.crds import crd_of
 from tests.support.kinds import AITRAININGJOBS
 from tests.support.local_api import local_api
 from tests.unit.tjworker.cli.conftest import TypedAt, _Run
+from tests.unit.tjworker.cli.test_every_command import MORE
+from tests.unit.tjworker.cli.test_every_command import OF_A_JOB as NAMES_OF_A_JOB
 from tests.unit.tjworker.cli.test_main import KUBECONFIG
 from tjworker.cli.cluster import open_cluster
 from tjworker.cli.main import COMMANDS
 
 OF_A_JOB: dict[str, tuple[str, ...]] = {
-    "get": ("get", "JOB"),
-    "describe": ("describe", "JOB"),
-    "events": ("events", "JOB"),
-    "timeline": ("timeline", "JOB"),
-    "logs": ("logs", "JOB"),
+    **{name: (name, "JOB", *MORE.get(name, ())) for name in NAMES_OF_A_JOB},
     "logs -f": ("logs", "JOB", "-f"),
-    "scale": ("scale", "JOB", "--replicas", "1"),
-    "suspend": ("suspend", "JOB"),
-    "resume": ("resume", "JOB"),
-    "preempt": ("preempt", "JOB"),
-    "fail": ("fail", "JOB"),
-    "delete": ("delete", "JOB"),
 }
 OTHERS: dict[str, tuple[str, ...]] = {
     "get all": ("get",),
@@ -118,6 +110,7 @@ HALVES: dict[str, Half] = {
         "apiVersion: elasticdeeplearning.ai/v1\nkind: AITrainingJob", "metadata.name: is missing"
     ),
     "a tab for an indent": Half("spec:\n\treplicas: 1", "is not valid YAML"),
+    "deep nesting": Half("a: " + "[" * 20_000, "is not valid YAML"),
 }
 
 

@@ -1,5 +1,6 @@
 """What holds for every command of `tj`, taken from the list of commands: its exit codes (`tjworker/cli/errors.py` says
-what they mean), and that a page of a list is never the whole. What each does: test_commands.py, test_main.py."""
+what they mean), and that a page of a list is never the whole. What each does: test_commands.py, test_main.py; with
+mistakes of a user: test_bad_input.py."""
 
 from __future__ import annotations
 
@@ -36,14 +37,6 @@ OF_A_JOB = [
     for name in COMMANDS
     if any(p.name in ("job", "jobs") and p.param_type_name == "argument" for p in command(name).params)
 ]
-
-
-@pytest.mark.parametrize("name", OF_A_JOB)
-def test_a_job_that_is_not_there_is_1_and_those_that_are_there_are_named(name: str, typed_at: TypedAt) -> None:
-    typed_at.add(DIGITS)
-    done = typed_at.tj(name, "other", *MORE.get(name, ()))
-    assert (done.exit_code, done.stdout) == (1, "")
-    assert "no job other in namespace default; there are: digits" in done.stderr
 
 
 @pytest.mark.parametrize("name", OF_A_JOB)

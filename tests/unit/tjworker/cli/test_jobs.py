@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import pytest
 
-from benchmarks.support.inprocess import InProcessTransport
-from localcluster.apiserver import ApiServer
-from localcluster.wire import Request, Response
 from tests.support.builders import JobBuilder, make_job, make_training_job
-from tests.support.crds import crd_of
 from tests.support.guests import guest_job
 from tests.support.kinds import TRAININGJOBS
 from tests.support.trainer import RESOURCE as TRAINJOBS
 from tests.support.trainer import RUNTIMES, Json, train_job
-from tjworker.api.kinds import KINDS
-from tjworker.api.kinds.base import JobKind
+from tests.unit.tjworker.cli.conftest import TypedAt
 from tjworker.api.status import Ending
 from tjworker.base import GroupResource
 from tjworker.cli.errors import UserError
@@ -35,28 +27,12 @@ from tjworker.cli.jobs import (
     suspending,
 )
 from tjworker.kube.client import KubeClient
-from tjworker.kube.resources import RESOURCES
-
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-def cluster(
-    *jobs: JobBuilder, kinds: tuple[GroupResource, ...] = tuple(KINDS), guests: Sequence[JobKind] = ()
-) -> KubeClient:
-    server = ApiServer(clock=lambda: 1e9, rng=random.Random(1), track_fields=False)
-
-    def post(path: str, body: dict[str, Any]) -> None:
-        made = server.handle(Request("POST", path, {}, orjson.dumps(body), {"content-type": "application/json"}))
-        assert isinstance(made, Response)
-        assert made.status == 201, made.body
-
-    for resource in kinds:
-        post(CRDS, crd_of(resource))
-    for guest in guests:
-        post(CRDS, crd_of(guest.resource))
-    for job in jobs:
-        post(RESOURCES[job.resource].path("default"), job.manifest())
-    return KubeClient(InProcessTransport(server.handle))
+def cluster(*jobs: JobBuilder) -> KubeClient:
+    at = TypedAt()
+    at.add(*jobs)
+    return at.api
 
 
 NOT_FOUND: dict[str, tuple[tuple[JobBuilder, ...], str]] = {

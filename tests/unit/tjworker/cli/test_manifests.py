@@ -233,27 +233,6 @@ def test_a_field_that_somebody_else_manages_is_left_to_them(tmp_path: Path, type
     assert "change it with what made it (such as `kubectl apply`), or take it out of the file" in done.stderr
 
 
-UNREADABLE: dict[str, tuple[bytes, str]] = {
-    "a file that is not there": (b"", "cannot read"),
-    "what is no YAML": (b"a: [", "is not valid YAML"),
-    "what is no text": (b"\xff\xfe\x00", "is not text"),
-    "deep nesting": (b"a: " + b"[" * 20_000, "is not valid YAML"),
-}
-
-
-@pytest.mark.parametrize(("content", "says"), UNREADABLE.values(), ids=list(UNREADABLE))
-def test_a_file_that_is_no_manifest_is_refused_in_words(
-    content: bytes, says: str, tmp_path: Path, typed_at: TypedAt
-) -> None:
-    file = tmp_path / "job.yaml"
-    if content:
-        file.write_bytes(content)
-    done = typed_at.tj("submit", str(file))
-    assert done.exit_code == 1
-    assert says in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_submit_makes_all_jobs_of_a_file_or_none(tmp_path: Path, typed_at: TypedAt) -> None:
     file = tmp_path / "jobs.yaml"
     file.write_text(yaml.safe_dump_all([GOOD, make_training_job("edl").manifest(), container(comand=["x"])]))

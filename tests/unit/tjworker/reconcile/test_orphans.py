@@ -49,7 +49,8 @@ NO_WORKLOAD = "its Job digits-trainer with UID uid-of-the-workload does not exis
 @dataclass(frozen=True, slots=True)
 class Case:
     candidate: Candidate
-    want: Delete | None = None
+    why: str = ""
+    """It is deleted, for this reason. '': it stays."""
     owner: str | None = None
     known: bool = True
     nodes: frozenset[str] | None = NODES
@@ -61,17 +62,12 @@ class Case:
 
 
 CASES = {
-    "its job does not exist": Case(LEFT, Delete(PODS, "digits-trainer-0", "uid-1", why=GONE)),
-    "another job has its job's name": Case(
-        LEFT, Delete(PODS, "digits-trainer-0", "uid-1", why=GONE), owner="uid-of-another"
-    ),
-    "its job exists": Case(LEFT, owner="uid-of-the-old-one"),
+    "its job does not exist": Case(LEFT, GONE),
+    "another job has its job's name": Case(LEFT, GONE, owner="uid-of-another"),
+    "its job exists": Case(LEFT, owner=OWN),
     "whether its job exists is not known": Case(LEFT, known=False),
     "of an earlier EDL operator, and its job does not exist": Case(
-        EARLIER,
-        Delete(
-            REPLICASETS, "digits-pserver", "uid-1", why=f"its job {EDL.key} does not exist, and nothing controls it"
-        ),
+        EARLIER, f"its job {EDL.key} does not exist, and nothing controls it"
     ),
     "of an earlier EDL operator, and a job has that name": Case(EARLIER, owner="uid-of-another"),
     "of an earlier EDL operator, and its job is not known": Case(EARLIER, known=False),
@@ -81,27 +77,16 @@ CASES = {
     "it is a second too young": Case(replace(LEFT, created_at=ago(MIN_AGE_SECONDS - 1))),
     "its age is unknown": Case(replace(LEFT, created_at=None)),
     "it hangs in deletion on a node that is gone": Case(
-        GOING,
-        Delete(
-            PODS,
-            "digits-trainer-0",
-            "uid-1",
-            grace_seconds=0,
-            why="in deletion since 2026-01-01T00:58:59Z on node node-b, which is gone",
-        ),
+        GOING, "in deletion since 2026-01-01T00:58:59Z on node node-b, which is gone"
     ),
     "its grace is only just over": Case(replace(GOING, deleted_at=ago(59))),
     "it is in deletion on a node that is there": Case(replace(GOING, node="node-a")),
     "it is in deletion and never had a node": Case(replace(GOING, node="")),
     "nodes may not be read": Case(GOING, nodes=None),
-    "its workload and its job are gone": Case(
-        KEPT, Delete(PODS, "digits-trainer-0", "uid-1", why=GONE), workload="gone"
-    ),
-    "its workload is gone, its job exists": Case(
-        KEPT, Delete(PODS, "digits-trainer-0", "uid-1", why=NO_WORKLOAD), owner="uid-of-the-old-one", workload="gone"
-    ),
+    "its workload and its job are gone": Case(KEPT, GONE, workload="gone"),
+    "its workload is gone, its job exists": Case(KEPT, NO_WORKLOAD, owner=OWN, workload="gone"),
     "its workload is gone, and it goes already": Case(
-        replace(KEPT, deleted_at=ago(5), node="node-a"), owner="uid-of-the-old-one", workload="gone"
+        replace(KEPT, deleted_at=ago(5), node="node-a"), owner=OWN, workload="gone"
     ),
     "its workload is gone, whether its job exists is not known": Case(KEPT, known=False, workload="gone"),
     "its workload is there, which is collected before it": Case(KEPT, workload="ours"),
@@ -110,24 +95,14 @@ CASES = {
         replace(GOING, workload=WORKLOAD), workload="foreign"
     ),
     "its workload has not been looked up, and it hangs there": Case(replace(GOING, workload=WORKLOAD)),
-    "it is as old as it must be": Case(
-        replace(LEFT, created_at=ago(MIN_AGE_SECONDS)), Delete(PODS, "digits-trainer-0", "uid-1", why=GONE)
-    ),
+    "it is as old as it must be": Case(replace(LEFT, created_at=ago(MIN_AGE_SECONDS)), GONE),
     "its workload has not been looked up": Case(KEPT),
-    "its job has ended, and all pods went": Case(
-        LATE, Delete(PODS, "digits-trainer-0", "uid-1", why=f"{ENDED} All would have taken it"), OWN, ended="All"
-    ),
+    "its job has ended, and all pods went": Case(LATE, f"{ENDED} All would have taken it", OWN, ended="All"),
     "its job has ended, and services went with their pods": Case(
-        replace(LATE, resource=SERVICES),
-        Delete(SERVICES, "digits-trainer-0", "uid-1", why=f"{ENDED} All would have taken it"),
-        OWN,
-        ended="All",
+        replace(LATE, resource=SERVICES), f"{ENDED} All would have taken it", OWN, ended="All"
     ),
     "its job has ended, those that ran went, and it runs": Case(
-        LATE,
-        Delete(PODS, "digits-trainer-0", "uid-1", why=f"{ENDED} Running would have taken it"),
-        OWN,
-        ended="Running",
+        LATE, f"{ENDED} Running would have taken it", OWN, ended="Running"
     ),
     "its job has ended, those that ran went, and it has ended": Case(
         replace(LATE, phase="Failed"), owner=OWN, ended="Running"
@@ -144,10 +119,7 @@ CASES = {
     "a PodGroup whose job lives": Case(replace(LATE, resource=POD_GROUPS), owner=OWN),
     **{
         f"its job has ended, and its PodGroup in {resource} goes, cleanPodPolicy {policy}": Case(
-            replace(LATE, resource=resource),
-            Delete(resource, "digits-trainer-0", "uid-1", why=f"{ENDED} {policy} would have taken it"),
-            OWN,
-            ended=policy,
+            replace(LATE, resource=resource), f"{ENDED} {policy} would have taken it", OWN, ended=policy
         )
         for resource, policy in zip(sorted(ALL_POD_GROUPS), get_args(CleanPodPolicy), strict=True)
     },
@@ -166,7 +138,10 @@ def test_orphan(case: Case) -> None:
     ended = {job: Cleaning(case.ended)} if case.ended else {}
     keeping = {job} if case.keeps else set()
     found = find_orphans([case.candidate], OrphanScan(owners, case.nodes, workloads, ended, keeping=keeping), NOW)
-    assert [o.delete for o in found] == ([case.want] if case.want else [])
+    it = case.candidate
+    grace = 0 if it is GOING else None  # no kubelet is left that could count one
+    delete = Delete(it.resource, it.name, it.uid, grace_seconds=grace, why=case.why)
+    assert [o.delete for o in found] == ([delete] if case.why else [])
 
 
 def test_one_that_stays_hides_none_that_goes_and_they_come_in_a_fixed_order() -> None:

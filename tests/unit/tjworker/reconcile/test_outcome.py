@@ -71,13 +71,10 @@ BIG: dict[str, tuple[dict[str, Any], Callable[[PodBuilder, int], PodBuilder]]] =
     "no image can be pulled": ({}, lambda p, i: p.creating("ImagePullBackOff").but(created_at=ago(2000 + i // 100))),
     "nothing has a node": ({}, lambda p, i: p.unschedulable()),
 }
-IN_EVERY_RUN = "every second pod has failed for good"  # the one whose status is biggest
 
 
-@pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=name, marks=() if name == IN_EVERY_RUN else pytest.mark.long) for name, case in BIG.items()],
-)
+@pytest.mark.long  # each takes a second; the size of the biggest status: api/test_status_size.py
+@pytest.mark.parametrize("case", BIG.values(), ids=BIG.keys())
 def test_a_pass_over_10_000_replicas_takes_seconds_and_its_status_stays_far_below_a_mebibyte(case: Any) -> None:
     """Half of what etcd takes for an object; and a pass that ran into the soft time limit would never come to its
     end."""

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from tests.support.builders import make_job, make_training_job
 from tests.support.seeds import the_seed
+from tests.support.tiers import drawn
 from tests.unit.tjworker.reconcile.addons.guests import guest
 from tests.unit.tjworker.reconcile.passes import RULES, World, condition, decide, status_of
 from tjworker.api.model import TrainingJob
@@ -44,16 +45,18 @@ def some_job(rng: random.Random, name: str) -> TrainingJob:
     return built.build()
 
 
-def test_no_two_pods_on_a_node_share_a_port_over_1000_random_jobs() -> None:
+@pytest.mark.wide
+def test_no_two_pods_on_a_node_share_a_port_over_random_jobs() -> None:
     """All on one node, which takes a pod as the scheduler does: when no other there has its ports. A job that finds no
     room for all of its pods is started anew, as by its restart, and draws again."""
     rng = random.Random(the_seed())
     taken: set[int] = set()
-    drawn = 0
-    for number in range(1000):
+    jobs = drawn(1000)
+    blocks = 0
+    for number in range(jobs):
         job = some_job(rng, f"job-{number}")
         for attempt in range(50):
-            drawn += 1
+            blocks += 1
             ports = every_port(replace(job, host_ports=block(job, (20000, 49999), attempt)))
             assert len(set(ports)) == len(ports), f"two pods of {job.name.name} share a port: {ports}"
             if taken.isdisjoint(ports):
@@ -65,8 +68,8 @@ def test_no_two_pods_on_a_node_share_a_port_over_1000_random_jobs() -> None:
             first = replace(job, host_ports=block(job, (20000, 49999), 0))
             assert sorted(port for pod in pods for port in listens(pod)) == sorted(every_port(first))
         taken |= set(ports)
-    assert len(taken) > 2000
-    assert drawn < 3000, "a block seldom meets another"
+    assert len(taken) > 2 * jobs
+    assert blocks < 3 * jobs, "a block seldom meets another"
 
 
 def every_port(job: TrainingJob) -> list[int]:
