@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.client import HTTPResponse
 from typing import Any
@@ -155,9 +156,18 @@ def serve_one_key_with_a_task() -> None:
 
 
 def make_passes_in_turn() -> None:
+    from benchmarks.support.in_turn import PassesInTurn
     from tjworker.controllers.concurrent import ConcurrentPasses
 
-    replace(ConcurrentPasses, ConcurrentPasses._run_in_threads, ConcurrentPasses._run_in_turn)
+    def run(
+        self: object,
+        passes: Sequence[Callable[[], Any]],
+        release: Callable[[Sequence[Any]], None],
+        ended: Sequence[Any],
+    ) -> None:
+        PassesInTurn[Any](time.monotonic).run(passes, release, ended)
+
+    replace(ConcurrentPasses, ConcurrentPasses._run_in_threads, run)
 
 
 def write_in_turn() -> None:
@@ -181,9 +191,9 @@ def collect_garbage_as_it_comes() -> None:
 
 
 def write_each_change_at_once() -> None:
-    from watcher.projection_writer import ProjectionWriter
+    from watcher.gathering import Gathering
 
-    replace(ProjectionWriter, ProjectionWriter._gather_seconds, lambda self: 0.0)
+    replace(Gathering, Gathering.seconds, lambda self: 0.0)
 
 
 def send_each_task_event() -> None:
