@@ -278,7 +278,7 @@ PARTS: Sequence[tuple[Any, Callable[..., Any], Part]] = (
     (BoundLogger, BoundLogger.info, (PASS, "log lines")),
 )
 """What is timed, each without what it calls of the others: the class or module whose attribute is replaced, and the
-function. A module stands for a function that it imports and calls by its name."""
+function. A module is named for a function that it imports and calls."""
 
 
 def measure(url: str, jobs: int, replicas: int, at_once: int) -> Found:

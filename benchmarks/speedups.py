@@ -1,7 +1,7 @@
 """The operator's processes without one of its speed-ups, for `benchmarks.without`.
 
 `python -m benchmarks.speedups` is the watcher, `celery -A benchmarks.speedups worker` a worker. Each is the real one,
-but for the speed-up that TJ_BENCH_WITHOUT names: what a reader would write instead stands in its place.
+but for the speed-up that TJ_BENCH_WITHOUT names: in its place is what a reader would write instead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the processes share in Redis beside jobs: a clock, turns of periodic tasks, and the repair of values.
+"""What the processes share in Redis besides jobs: a clock, turns of periodic tasks, and the repair of values.
 
 Every method raises Transient if Redis is away, read-only or out of memory, and may then be called again.
 `redis_maintenance.py` implements it, and `tests/integration/store/` is the contract.
