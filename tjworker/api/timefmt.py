@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from tjworker.base import Json
 
@@ -37,6 +38,8 @@ def from_rfc3339(text: str | None) -> float | None:
     return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
 
 
+# Each event of a pod repeats most times of the event before it.
+@lru_cache(maxsize=1024)
 def unix_seconds(text: str | None) -> int | None:
     """Whole Unix seconds, as records of objects keep a metav1.Time, which has no fractions. None as of
     `from_rfc3339`."""

@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"[0-9][0-9.,]*")
 _SIZES = re.compile(r"\b(\S+ has [0-9]+ of [0-9]+)\b")
 
 
-class Size(NamedTuple):
+class RoleSize(NamedTuple):
     role: str
     replicas: int
     most: int
@@ -49,10 +49,10 @@ def full_size_condition(
     return renewed_condition(old, FULL_SIZE, grown, policy, "; ".join(parts), now=at, generation=job.generation)
 
 
-def sizes_of(posed: Posed, job: TrainingJob) -> tuple[Size, ...]:
+def sizes_of(posed: Posed, job: TrainingJob) -> tuple[RoleSize, ...]:
     """The size of each planned role of the job."""
     roles = (role for role in posed.problem.roles if role.id.job == job.key)
-    return tuple(Size(role.id.role, role.elastic.parallelism, role.elastic.max_instance) for role in roles)
+    return tuple(RoleSize(role.id.role, role.elastic.parallelism, role.elastic.max_instance) for role in roles)
 
 
 def is_same_size(old: Condition | None, new: Condition) -> bool:

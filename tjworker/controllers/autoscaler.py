@@ -30,7 +30,7 @@ from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiti
 from tjworker.autoscale import POLICIES, AutoscaleRules, Decision, JobState, Move, PlanRejected, decide
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.decide import Posed
-from tjworker.autoscale.size_words import Size, full_size_condition, is_same_size, sizes_of
+from tjworker.autoscale.size_words import RoleSize, full_size_condition, is_same_size, sizes_of
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
@@ -83,7 +83,7 @@ class Autoscaler:
         self._parsed: dict[JobKey, tuple[int, TrainingJob | None]] = {}
         self._logged: frozenset[str] = frozenset()
         self._explained_last = JobKey("")
-        self._written_sizes: dict[JobKey, tuple[float, tuple[Size, ...]]] = {}
+        self._written_sizes: dict[JobKey, tuple[float, tuple[RoleSize, ...]]] = {}
         """Job -> when its condition FullSize was written last, and for which sizes."""
         self.failed = 0
         """The number of objects that the last run could not read, decide on or write."""

@@ -179,7 +179,7 @@ class EventRecorder:
     def _build_event(
         self, job: TrainingJob | InvalidJob, event_type: str, reason: str, message: str, now: float, *, about: str
     ) -> dict[str, Any]:
-        """`about`: what distinguishes the event from others of its reason."""
+        """`about`: the part of the Event's name by which it differs from others of its reason."""
         stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         # By job and message, where client-go puts the time into the name: workers that repeat a message raise the count
         # of the same object, and no process has to remember the names of its Events.
