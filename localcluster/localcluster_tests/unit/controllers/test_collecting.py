@@ -77,14 +77,6 @@ def test_what_is_left_of_a_family(seed: int) -> None:
             assert family.found() == family.owners, f"seed {seed}: after {policy} of {name}"
 
 
-def test_an_owner_of_a_kind_that_is_not_served_keeps_its_children() -> None:
-    cluster = LocalCluster(nodes=0)
-    ref = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "t", "uid": "t"}
-    cluster.client.create(CONFIGS, {"metadata": {"name": "child", "ownerReferences": [ref]}})
-    cluster.advance(60)
-    assert cluster.client.get(f"{CONFIGS}/child")["metadata"]["ownerReferences"]
-
-
 # -- endpoints -------------------------------------------------------------------------------------
 SERVICES = "/api/v1/namespaces/default/services"
 Endpoint = tuple[str, bool, bool, bool]

@@ -117,15 +117,20 @@ class GarbageCollector(KeyedMachine):
         found = {r.list_path: r for r in discover_resources(self._client) if (r.group_version, r.plural) not in IGNORED}
         for path in [p for p in self._watched if p not in found]:
             gone = self._watched.pop(path)
-            self._by_kind.pop((gone.group_version.rpartition("/")[0], gone.kind), None)
+            self._by_kind.pop(_kind_of(gone.group_version, gone.kind), None)
             self._informers.remove(path)
             for uid in [u for u, (resource, _) in self._objects.items() if resource == gone]:
                 self._forget(uid)
-        for path, resource in found.items():
-            if path not in self._watched:
-                self._watched[path] = resource
-                self._by_kind[(resource.group_version.rpartition("/")[0], resource.kind)] = resource
-                self._informers.get(path).subscribe(partial(self._object_changed, resource))
+        added = {path: resource for path, resource in found.items() if path not in self._watched}
+        for path, resource in added.items():
+            self._watched[path] = resource
+            self._by_kind[_kind_of(resource.group_version, resource.kind)] = resource
+            self._informers.get(path).subscribe(partial(self._object_changed, resource))
+        # `attemptToDeleteWorker` retries until the owner's kind is known: only now can its absence be confirmed.
+        kinds = {_kind_of(resource.group_version, resource.kind) for resource in added.values()}
+        for uid, (_, obj) in self._objects.items():
+            if any(_kind_of(r["apiVersion"], r["kind"]) in kinds for r in _owners_by_uid(obj).values()):
+                self.enqueue(uid)
 
     def _object_changed(self, resource: DeletableResource, old: Json | None, new: Json | None) -> None:
         if new is not None:
@@ -241,8 +246,7 @@ class GarbageCollector(KeyedMachine):
         known = self._objects.get(ref["uid"])
         if known is not None and _may_own(known[1], obj):
             return known[1]
-        group = ref["apiVersion"].rpartition("/")[0]
-        kind = self._by_kind.get((group, ref["kind"]))
+        kind = self._by_kind.get(_kind_of(ref["apiVersion"], ref["kind"]))
         if kind is None or (kind.namespaced and not namespace):
             # The kind may become known later: the dependent is kept until its owner is known to be absent.
             return {"metadata": {}}
@@ -307,6 +311,11 @@ class GarbageCollector(KeyedMachine):
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], **metadata}}
         with ignoring(404):
             self._client.patch(resource.object_path(meta.get("namespace", ""), meta["name"]), body)
+
+
+def _kind_of(api_version: str, kind: str) -> tuple[str, str]:
+    """(group, kind): an owner reference may name any version."""
+    return api_version.rpartition("/")[0], kind
 
 
 def _owners_by_uid(obj: Json) -> dict[str, Json]:
