@@ -42,6 +42,7 @@ WORKLOAD = WorkloadName(BATCH_JOBS, "default", "digits-trainer", "uid-of-the-wor
 KEPT = replace(LEFT, workload=WORKLOAD)
 OWN = "uid-of-the-old-one"
 LATE = replace(LEFT, phase="Running")
+BOARD = replace(LATE, of_tensorboard=True)
 ENDED = f"its job {JOB.key} has ended, and cleanPodPolicy"
 GONE = f"its job {JOB.key} with UID uid-of-the-old-one does not exist"
 NO_WORKLOAD = "its Job digits-trainer with UID uid-of-the-workload does not exist"
@@ -60,6 +61,8 @@ class Case:
     """Its job has ended, with that cleanPodPolicy."""
     keeps: bool = False
     """That end took nothing at all."""
+    board_until: float = 0.0
+    """Until then the job's TensorBoard may stay."""
 
 
 CASES = {
@@ -127,6 +130,16 @@ CASES = {
     "but not where its end took nothing": Case(
         replace(LATE, resource=POD_GROUPS, owner=EDL), owner=OWN, ended="None", keeps=True
     ),
+    "the time of its TensorBoard was over a while ago": Case(
+        BOARD,
+        f"its job {JOB.key} has ended, and the time of its TensorBoard is over",
+        OWN,
+        ended="None",
+        board_until=NOW - MIN_AGE_SECONDS,
+    ),
+    "the time of its TensorBoard is only just over": Case(
+        BOARD, owner=OWN, ended="All", board_until=NOW - MIN_AGE_SECONDS + 1
+    ),
     "a service in deletion goes by itself": Case(replace(LEFT, resource=SERVICES, deleted_at=ago(900))),
 }
 
@@ -138,7 +151,9 @@ def test_orphan(case: Case) -> None:
     workloads = {WORKLOAD: case.workload} if case.workload else {}
     ended = {job: Cleaning(case.ended)} if case.ended else {}
     keeping = {job} if case.keeps else set()
-    found = find_orphans([case.candidate], OrphanScan(owners, case.nodes, workloads, ended, keeping=keeping), NOW)
+    boards = {job: case.board_until}
+    scan = OrphanScan(owners, case.nodes, workloads, ended, boards=boards, keeping=keeping)
+    found = find_orphans([case.candidate], scan, NOW)
     it = case.candidate
     grace = 0 if it is GOING else None  # no kubelet is left that could count one
     delete = Delete(it.resource, it.name, it.uid, grace_seconds=grace, why=case.why)
