@@ -37,7 +37,7 @@ def ago(seconds: float) -> str:
 LEFT = Candidate(PODS, "default", "digits-trainer-0", "uid-1", ago(3600), JOB, "uid-of-the-old-one")
 EDL = JobName(TRAININGJOBS, "default", "digits")
 EARLIER = Candidate(REPLICASETS, "default", "digits-pserver", "uid-1", ago(3600), EDL, earlier=True)
-GOING = replace(LEFT, deleted_at=ago(61), node="node-b")
+GOING = replace(LEFT, deleted_at=ago(MIN_AGE_SECONDS), node="node-b")
 WORKLOAD = WorkloadName(BATCH_JOBS, "default", "digits-trainer", "uid-of-the-workload")
 KEPT = replace(LEFT, workload=WORKLOAD)
 OWN = "uid-of-the-old-one"
@@ -81,9 +81,9 @@ CASES = {
     "it is a second too young": Case(replace(LEFT, created_at=ago(MIN_AGE_SECONDS - 1))),
     "its age is unknown": Case(replace(LEFT, created_at="")),
     "it hangs in deletion on a node that is gone": Case(
-        GOING, f"in deletion since {ago(61)} on node node-b, which is gone"
+        GOING, f"in deletion since {ago(MIN_AGE_SECONDS)} on node node-b, which is gone"
     ),
-    "its grace is only just over": Case(replace(GOING, deleted_at=ago(59))),
+    "its grace is only just over": Case(replace(GOING, deleted_at=ago(MIN_AGE_SECONDS - 1))),
     "it is in deletion on a node that is there": Case(replace(GOING, node="node-a")),
     "it is in deletion and never had a node": Case(replace(GOING, node="")),
     "nodes may not be read": Case(GOING, nodes=None),
