@@ -12,6 +12,7 @@ from tests.support.kinds import AITRAININGJOBS, TRAININGJOBS
 from tests.unit.tjworker.reconcile.passes import NOW
 from tjworker.api.model import CleanPodPolicy
 from tjworker.api.resources import ALL_POD_GROUPS, BATCH_JOBS, POD_GROUPS, PODS, REPLICASETS, SERVICES
+from tjworker.api.timefmt import to_rfc3339
 from tjworker.base import GroupResource, JobName, Uid
 from tjworker.reconcile.orphans import (
     MIN_AGE_SECONDS,
@@ -36,11 +37,12 @@ def ago(seconds: float) -> int:
 LEFT = Candidate(PODS, "default", "digits-trainer-0", "uid-1", ago(3600), JOB, "uid-of-the-old-one")
 EDL = JobName(TRAININGJOBS, "default", "digits")
 EARLIER = Candidate(REPLICASETS, "default", "digits-pserver", "uid-1", ago(3600), EDL, earlier=True)
-GOING = replace(LEFT, deleted_at=ago(61), node="node-b")
+GOING = replace(LEFT, deleted_at=ago(MIN_AGE_SECONDS), node="node-b")
 WORKLOAD = WorkloadName(BATCH_JOBS, "default", "digits-trainer", "uid-of-the-workload")
 KEPT = replace(LEFT, workload=WORKLOAD)
 OWN = "uid-of-the-old-one"
 LATE = replace(LEFT, phase="Running")
+BOARD = replace(LATE, of_tensorboard=True)
 ENDED = f"its job {JOB.key} has ended, and cleanPodPolicy"
 GONE = f"its job {JOB.key} with UID uid-of-the-old-one does not exist"
 NO_WORKLOAD = "its Job digits-trainer with UID uid-of-the-workload does not exist"
@@ -59,6 +61,8 @@ class Case:
     """Its job has ended, with that cleanPodPolicy."""
     keeps: bool = False
     """That end took nothing at all."""
+    board_until: float = 0.0
+    """Until then the job's TensorBoard may stay."""
 
 
 CASES = {
@@ -77,9 +81,9 @@ CASES = {
     "it is a second too young": Case(replace(LEFT, created_at=ago(MIN_AGE_SECONDS - 1))),
     "its age is unknown": Case(replace(LEFT, created_at=None)),
     "it hangs in deletion on a node that is gone": Case(
-        GOING, "in deletion since 2026-01-01T00:58:59Z on node node-b, which is gone"
+        GOING, f"in deletion since {to_rfc3339(ago(MIN_AGE_SECONDS))} on node node-b, which is gone"
     ),
-    "its grace is only just over": Case(replace(GOING, deleted_at=ago(59))),
+    "its grace is only just over": Case(replace(GOING, deleted_at=ago(MIN_AGE_SECONDS - 1))),
     "it is in deletion on a node that is there": Case(replace(GOING, node="node-a")),
     "it is in deletion and never had a node": Case(replace(GOING, node="")),
     "nodes may not be read": Case(GOING, nodes=None),
@@ -126,6 +130,16 @@ CASES = {
     "but not where its end took nothing": Case(
         replace(LATE, resource=POD_GROUPS, owner=EDL), owner=OWN, ended="None", keeps=True
     ),
+    "the time of its TensorBoard was over a while ago": Case(
+        BOARD,
+        f"its job {JOB.key} has ended, and the time of its TensorBoard is over",
+        OWN,
+        ended="None",
+        board_until=NOW - MIN_AGE_SECONDS,
+    ),
+    "the time of its TensorBoard is only just over": Case(
+        BOARD, owner=OWN, ended="All", board_until=NOW - MIN_AGE_SECONDS + 1
+    ),
     "a service in deletion goes by itself": Case(replace(LEFT, resource=SERVICES, deleted_at=ago(900))),
 }
 
@@ -137,7 +151,9 @@ def test_orphan(case: Case) -> None:
     workloads = {WORKLOAD: case.workload} if case.workload else {}
     ended = {job: Cleaning(case.ended)} if case.ended else {}
     keeping = {job} if case.keeps else set()
-    found = find_orphans([case.candidate], OrphanScan(owners, case.nodes, workloads, ended, keeping=keeping), NOW)
+    boards = {job: case.board_until}
+    scan = OrphanScan(owners, case.nodes, workloads, ended, boards=boards, keeping=keeping)
+    found = find_orphans([case.candidate], scan, NOW)
     it = case.candidate
     grace = 0 if it is GOING else None  # no kubelet is left that could count one
     delete = Delete(it.resource, it.name, it.uid, grace_seconds=grace, why=case.why)
