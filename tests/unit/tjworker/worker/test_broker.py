@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from contextlib import suppress
 
-import pytest
 from celery.worker.heartbeat import Heart
 
 from benchmarks.support.valkey import Valkey
