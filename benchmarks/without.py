@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -108,6 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if unknown := set(options.names) - SPEED_UPS.keys():
         parser.error(f"no such speed-up: {', '.join(sorted(unknown))}")
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that everything is stopped in order
     sizes = Sizes(jobs=options.jobs, rounds=options.rounds, samples=options.samples)
     with tempfile.TemporaryDirectory(prefix="tj-bench-") as folder:
         found = measure(options.names or list(SPEED_UPS), sizes, Path(folder))

@@ -22,7 +22,9 @@ HELD = (
     "beat_schedule.py",
     "benchmarks",
     "charts",
+    "controlplane/src",
     "docsite",
+    "localcluster",
     "releasing",
     "tests/support",
 )

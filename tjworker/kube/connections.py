@@ -1,4 +1,4 @@
-"""A small pool of connections to one API server: 0.08 ms of CPU per request, where urllib3 takes 0.53.
+"""A small pool of connections to one API server: 0.09 ms of CPU per request, where urllib3 takes 0.55.
 
 http.client connects, through a proxy if the configuration names one; `http1` writes requests and reads answers
 (ADR 29).

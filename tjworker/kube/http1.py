@@ -1,4 +1,4 @@
-"""Writes HTTP/1.1 requests and reads the answers: 0.08 ms of CPU per request, where http.client takes 0.29.
+"""Writes HTTP/1.1 requests and reads the answers: 0.09 ms of CPU per request, where http.client takes 0.23.
 
 httptools parses answers, and a request leaves in one piece (ADR 29). An answer that does not end where its head says is
 refused. A connection that brought more than its answer is not used again.
