@@ -52,6 +52,15 @@ WHYS = {
         ("Error", "", "aitj-main", 2),
         "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 2",
     ),
+    "of two that count, the one whose end has a time, though the other is first by name": Why(
+        lambda p: (
+            p.but(containers=(*p.record.containers, ContainerRecord("aitj-a")))
+            .failed(2)
+            .but_container("aitj-a", state="terminated", exit_code=1, finished_at=None)
+        ),
+        ("Error", "", "aitj-main", 2),
+        "pod digits-trainer-0 on node node-a failed: container aitj-main exited with code 2",
+    ),
     "a GPU at fault under a pod that runs": Why(
         lambda p: p.running().but(gpu_fault="node node-a: device 3 of the pod is Unhealthy"),
         ("GPUFault", "node node-a: device 3 of the pod is Unhealthy", "", None),
