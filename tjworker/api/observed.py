@@ -61,7 +61,6 @@ class PodRecord:
     reason: str = ""
     message: str = ""
     node: str = ""
-    pod_ip: str = ""
     created_at: int | None = None
     deleted_at: int | None = None
     """metadata.deletionTimestamp; None unless the object is being deleted."""

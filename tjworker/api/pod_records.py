@@ -74,7 +74,6 @@ def pod_record(
         # quote its beginning.
         message=(status.get("message") or "")[:MESSAGE_CHARS],
         node=node,
-        pod_ip=status.get("podIP") or "",
         created_at=unix_seconds(meta.get("creationTimestamp")),
         **_deletion(meta, before),
         # With a second finalizer the pod may stay for another reason, also after the Job has counted it.

@@ -59,7 +59,7 @@ class PodBuilder:
 
     def running(self, ready: bool = True) -> PodBuilder:
         pod = self.placed().containers(state="running", ready=ready, started_at=STARTED_AT)
-        return pod.but(phase="Running", ready=ready, started_at=STARTED_AT, pod_ip="10.0.0.1")
+        return pod.but(phase="Running", ready=ready, started_at=STARTED_AT)
 
     def succeeded(self) -> PodBuilder:
         return self.running(ready=False).ended(0, "Completed").but(phase="Succeeded")

@@ -43,7 +43,6 @@ def test_a_pod_keeps_what_a_decision_needs_and_nothing_else() -> None:
         },
         phase="Running",
         node="node-a",
-        pod_ip="10.0.0.7",
         created_at=unix_seconds("2026-01-01T00:00:00Z"),
         started_at=unix_seconds("2026-01-01T00:00:05Z"),
         ready=True,
