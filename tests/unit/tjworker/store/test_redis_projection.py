@@ -45,7 +45,6 @@ def a_full_pod(index: int) -> bytes:
         "Evicted",
         "m" * 200,
         "node-1",
-        "10.0.0.1",
         1767225600,
         None,
         1767225600,
