@@ -17,7 +17,7 @@ class StreamNode(Protocol):
 
     def command_beside(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> list[str]:
         """The command line that runs `command` in a running container; `--tty` and `--errors FD` may follow its
-        first words, see `container_runner.run_beside`."""
+        first words, see `container_runner.run_in_container`."""
         ...
 
     def addresses(self, namespace: str, pod: str) -> list[str]:
