@@ -595,6 +595,23 @@ def test_a_wrong_name_of_a_policy_stands_in_the_condition_after_a_minute_of_the_
     assert "names 'best', which is no policy. Choose one of fulfillment, fair, " in message
 
 
+def test_a_size_that_another_process_wrote_meanwhile_is_corrected_at_once(world: ElasticWorld) -> None:
+    def bounded_by(most: int) -> str:
+        edit = {"spec": {"replicaSpecs": {"trainer": {"maxReplicas": most}}}}
+        world.cluster.client.patch(FIRST, edit)
+        world.run().advance(2 * TICK_SECONDS)
+        return full_size(world, "first")[2].partition(":")[0]
+
+    world.apply(elastic("first", 1, 1, 10))
+    world.until("it fills the cluster", lambda: len(trainers(world, "first")) == FULL)
+    first, second = world.autoscaler, world.new_autoscaler()
+    assert bounded_by(9) == f"trainer has {FULL} of 9"
+    world.autoscaler = second
+    assert bounded_by(10) == f"trainer has {FULL} of 10"
+    world.autoscaler = first
+    assert bounded_by(9) == f"trainer has {FULL} of 9"
+
+
 NO_MORE_REPLICAS: dict[str, Json] = {
     "suspended": {"spec": {"suspend": True}},
     "taken from the autoscaler": {"spec": {"replicaSpecs": {"trainer": {"edlPolicy": "Manual"}}}},

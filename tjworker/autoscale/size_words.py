@@ -60,6 +60,13 @@ def is_same_size(old: Condition | None, new: Condition) -> bool:
     return old is not None and _gist_of(old) == _gist_of(new)
 
 
+def names_same_sizes(old: Condition | None, new: Condition) -> bool:
+    """True if only the reasons of the sizes differ."""
+    if old is None or old.status != new.status:
+        return False
+    return _SIZES.findall(old.message) == _SIZES.findall(new.message)
+
+
 def _gist_of(condition: Condition) -> tuple[object, ...]:
     # Of all numbers only those of sizes are worth a write.
     sizes = tuple(_SIZES.findall(condition.message))

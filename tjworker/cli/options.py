@@ -24,7 +24,7 @@ without_logs = click.option(
 )
 
 
-class _Duration(click.ParamType[int]):
+class _Duration(click.ParamType):  # type: ignore[type-arg]  # before 8.4 click's types take no parameter
     """Seconds, written as kubectl reads them: 90s, 5m, 1h30m."""
 
     name = "duration"

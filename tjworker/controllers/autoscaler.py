@@ -30,7 +30,7 @@ from tjworker.api.waiting_pods import WaitingPods, decode_waiting_pods, is_waiti
 from tjworker.autoscale import POLICIES, AutoscaleRules, Decision, JobState, Move, PlanRejected, decide
 from tjworker.autoscale.choice import choose_policy
 from tjworker.autoscale.decide import Posed
-from tjworker.autoscale.size_words import RoleSize, full_size_condition, is_same_size, sizes_of
+from tjworker.autoscale.size_words import RoleSize, full_size_condition, is_same_size, names_same_sizes, sizes_of
 from tjworker.base import Conflict, GroupResource, Invalid, JobKey, parse_key
 from tjworker.clock import ClusterClock
 from tjworker.controllers.isolation import Isolation
@@ -241,7 +241,8 @@ class Autoscaler:
             return False
         now, sizes = self._clock.monotonic(), sizes_of(posed, job)
         written_at, written = self._written_sizes.get(job.key, (-SAME_SIZE_SECONDS, ()))
-        if old is not None and sizes == written and now - written_at < SAME_SIZE_SECONDS:
+        # Another process may have written another size since.
+        if names_same_sizes(old, new) and sizes == written and now - written_at < SAME_SIZE_SECONDS:
             return False
         # A merge patch replaces a list as a whole, so it names all conditions. The resourceVersion in the patch keeps
         # it from undoing a condition that was written meanwhile.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.support.forked import forked
@@ -186,6 +188,15 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
             timeout=PATIENCE_SECONDS,
         )
     assert (done.returncode, done.stderr) == (1, "tj: the output cannot be written: No space left on device\n")
+
+
+def test_a_click_whose_types_take_no_parameter_is_new_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_type: type, _item: object) -> None:
+        raise TypeError("type 'ParamType' is not subscriptable")
+
+    # click 8.1 to 8.3; pyproject.toml takes 8.1 and later.
+    monkeypatch.setattr(click.ParamType, "__class_getitem__", classmethod(refuse), raising=False)
+    runpy.run_path(str(ROOT / "tjworker" / "cli" / "options.py"))
 
 
 def test_help_imports_no_client_so_that_it_is_fast() -> None:
