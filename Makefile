@@ -23,7 +23,7 @@ help:  ## this list
 demo: setup  ## a real elastic training run on this machine, from start to end (about 2 minutes)
 	@$(PY) -m tjworker.cli demo $(if $(PLAIN),--plain)
 
-test: setup  ## the default test suite (5 minutes on 2 cores)
+test: setup  ## the default test suite (some 3 minutes on 2 cores)
 	@$(PY) -m pytest -q -n auto --dist loadgroup $(PYTEST_ARGS)
 
 test-changed: setup  ## the tests of what differs from main (BASE=HEAD~1: from another commit), in seconds
@@ -71,7 +71,7 @@ control-plane: setup  ## build the real Kubernetes control plane from its Go mod
 # Lives mostly wait: LIVES processes play them, each on a control plane of its own, which takes an eighth of a core and some 1.5 GB. Then
 # the roles are held against what all of them have asked for.
 LIVES ?= 4
-test-real: control-plane  ## the tests that need the real control plane (some 12 minutes on 2 cores, after the build)
+test-real: control-plane  ## the tests that need the real control plane (some 9 minutes on 2 cores, after the build)
 	@rm -rf build/asked
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked TJ_REAL_KUBERNETES="$(KUBERNETES)" $(PY) -m pytest -q -n $(LIVES) --dist loadgroup --ignore tests/e2e/control_plane/test_rights.py tests/e2e/control_plane $(PYTEST_ARGS)
 	@TJ_REAL=1 TJ_REAL_ASKED=build/asked $(PY) -m pytest -q tests/e2e/control_plane/test_rights.py
