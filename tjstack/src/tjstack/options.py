@@ -13,7 +13,7 @@ from tjworker.cli.cluster import DEFAULT_STATE_DIR
 _PORT = click.IntRange(1, 65535)
 
 
-class _Quantity(click.ParamType[str]):
+class _Quantity(click.ParamType):  # type: ignore[type-arg]  # before 8.4 click's types take no parameter
     """Refused here: the local cluster would only say it after three starts."""
 
     name = "quantity"
