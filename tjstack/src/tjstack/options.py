@@ -29,7 +29,7 @@ class _Quantity(click.ParamType):  # type: ignore[type-arg]  # before 8.4 click'
         return str(value)
 
 
-class _Kinds(click.ParamType[str]):
+class _Kinds(click.ParamType):  # type: ignore[type-arg]
     """Refused here, with the names that there are."""
 
     name = "kinds"
