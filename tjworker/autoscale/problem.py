@@ -125,7 +125,7 @@ class Problem:
     demand: Sequence[Demand] = ()
     """The most urgent first."""
     memory: bytes = b""
-    """`Plan.memory` of the policy's last plan; b"" at first, and after it was lost."""
+    """`ScalePlan.memory` of the policy's last plan; b"" at first, and after it was lost."""
 
     def who_needs_room(self, giving: ElasticRole) -> str:
         """` for namespace/name and 2 more`: the most urgent waiting pods that would use what this role gives up. '' if

@@ -13,7 +13,7 @@ from tjworker.cli.cluster import DEFAULT_STATE_DIR
 _PORT = click.IntRange(1, 65535)
 
 
-class _Quantity(click.ParamType[str]):
+class _Quantity(click.ParamType):  # type: ignore[type-arg]  # before 8.4 click's types take no parameter
     """Refused here: the local cluster would only say it after three starts."""
 
     name = "quantity"
@@ -29,7 +29,7 @@ class _Quantity(click.ParamType[str]):
         return str(value)
 
 
-class _Kinds(click.ParamType[str]):
+class _Kinds(click.ParamType):  # type: ignore[type-arg]
     """Refused here, with the names that there are."""
 
     name = "kinds"

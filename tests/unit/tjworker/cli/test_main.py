@@ -190,13 +190,14 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "tj: the output cannot be written: No space left on device\n")
 
 
-def test_a_click_whose_types_take_no_parameter_is_new_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("options", ["tjworker/cli/options.py", "tjstack/src/tjstack/options.py"])
+def test_a_click_whose_types_take_no_parameter_is_new_enough(options: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_type: type, _item: object) -> None:
         raise TypeError("type 'ParamType' is not subscriptable")
 
     # click 8.1 to 8.3; pyproject.toml takes 8.1 and later.
     monkeypatch.setattr(click.ParamType, "__class_getitem__", classmethod(refuse), raising=False)
-    runpy.run_path(str(ROOT / "tjworker" / "cli" / "options.py"))
+    runpy.run_path(str(ROOT / options))
 
 
 def test_help_imports_no_client_so_that_it_is_fast() -> None:
