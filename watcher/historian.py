@@ -212,12 +212,12 @@ class Historian:
         where = _namespace_and_uid(obj)
         if where is None or where in self._gone or is_of_another(resource, obj):
             return
-        status, at = seen_status(obj), to_rfc3339(self._now())
-        phase, before = text(status.get("phase")), self._live.get(where)
+        phase, before, deleted_at = text(seen_status(obj).get("phase")), self._live.get(where), ""
         if kind == DELETED:
+            deleted_at = to_rfc3339(self._now())
             self._live.pop(where, None)
             # Its pods may be deleted later, and then need the job's summary.
-            self._gone[where] = summary_of(resource, obj, deleted_at=at)
+            self._gone[where] = summary_of(resource, obj, deleted_at=deleted_at)
             while len(self._gone) > MOST_GONE:
                 self._gone.popitem(last=False)
         else:
@@ -233,8 +233,8 @@ class Historian:
         if news is None:
             return
         news.raw = obj
-        if kind == DELETED:
-            news.deleted_at = at
+        if deleted_at:
+            news.deleted_at = deleted_at
         elif phase and (before is None or before.phase != phase):
             self._add_moment(news, obj)
 
@@ -249,8 +249,11 @@ class Historian:
 
     def _see_pod(self, kind: str, obj: Json) -> None:
         meta = obj["metadata"]
-        where = str(meta.get("namespace")), str((meta.get("labels") or {}).get(JOB_UID, ""))
         over = kind == DELETED or (obj.get("status") or {}).get("phase") in ENDED_PHASES
+        # Most changes of a pod are of its start.
+        if not over and "deletionTimestamp" not in meta:
+            return
+        where = str(meta.get("namespace")), str((meta.get("labels") or {}).get(JOB_UID, ""))
         live, gone = self._live.get(where), self._gone.get(where)
         requested = "" if live is None and gone is None else self._deletion_time(kind, obj)
         # A user who may create pods can label them with any UID, so pods of unknown jobs are not kept.
