@@ -1,4 +1,4 @@
-"""How long the projection writer gathers changes before it writes them. PURE."""
+"""How long the projection writer gathers changes before it writes them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import orjson
 import structlog
 
 from tjworker.base import Conflict, GroupResource, JsonDict, OperatorError, Terminal, Transient
-from tjworker.kube.client import KubeClient
+from tjworker.kube.client import PAGE_SIZE, KubeClient
 from tjworker.kube.decode import loads
 from tjworker.kube.errors import EXPIRED, NO_PERMISSION, NOT_INSTALLED, from_status
 from tjworker.kube.list_backoff import LONGEST_SECONDS, ListBackoff
@@ -104,7 +104,7 @@ class Vitals:
 class RequestSettings:
     """How reflectors ask the API server."""
 
-    page_size: int = 500
+    page_size: int = PAGE_SIZE
     watch_timeout_seconds: float = 60
     longest_wait_seconds: float = LONGEST_SECONDS
     """Between two tries, and between two lists."""

@@ -13,10 +13,9 @@ from tjworker.base import GroupResource, OperatorError, mapping
 from tjworker.cli.checks.check import Check
 from tjworker.cli.checks.cluster import SUBJECT
 from tjworker.cli.kinds import how_to_switch_on, installed_kinds, names_by_group
-from tjworker.kube.client import KubeClient
+from tjworker.kube.client import PAGE_SIZE, KubeClient
 
 NAME = "job kinds"
-LOOKED_AT = 500
 Kinds = Mapping[GroupResource, JobKind]
 
 
@@ -64,9 +63,9 @@ def _switched_on(served: Kinds, installed: Collection[GroupResource]) -> Check:
 
 
 def _jobs(api: KubeClient, kind: JobKind) -> Sequence[Mapping[str, Any]]:
-    """The first LOOKED_AT jobs, as the number only says that something is wrong; none where the user may not look."""
+    """The first page of jobs, as the number only says that something is wrong; none where the user may not look."""
     try:
-        return api.list_page(kind.resource, limit=LOOKED_AT).items
+        return api.list_page(kind.resource, limit=PAGE_SIZE).items
     except OperatorError:
         return ()
 
